@@ -49,7 +49,14 @@ WRONG = {
     "config kind": (["train", "good.txt", "--config", "list.yaml"], 2, ["list.yaml", "sections"]),
     "no data": (["train"], 2, ["DATA"]),
     "too many": (["train", "good.txt", "more"], 2, ["more"]),
-    "out is named as the data": (["train", "docstrings", "--out", "docstrings"], 2, ["name another --out"]),
+    **{
+        f"{verb} with an out that is named as the data": (
+            [verb, "opinions:rows=40", "--out", "opinions:rows=40"],
+            2,
+            ["name another --out"],
+        )
+        for verb in ("train", "compare", "tune")
+    },
     "data to resume": (["train", "good.txt", "--resume"], 2, ["name its folder with --out"]),
     "resume and overwrite": (["train", "--resume", "--overwrite"], 2, ["--resume", "--overwrite"]),
     "out is a file": (["train", "good.txt", "--out", "short.txt"], 2, ["short.txt"]),

@@ -50,7 +50,6 @@ def test_what_fits_passes(given: dict[str, Any]) -> None:
         ({"flag": "yes"}, "flag wants True or False, not 'yes'"),
         ({"several": 5}, "several wants text or several, not 5"),
         ({"name": [1]}, "name wants text or a path, not a list"),
-        ({"data": ["a"]}, "data wants text or a path, not a list: write it to a file, and give the file's name"),
         (
             {"data": pd.DataFrame({"text": ["a"]})},
             "data wants text or a path, not a DataFrame: write it to a file, "

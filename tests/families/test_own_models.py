@@ -85,7 +85,7 @@ def test_a_model_of_ones_own_must_be_given_again(table: Path, tmp_path: Path) ->
     ("own", "message"),
     [
         (lambda vocab, outputs: Own(vocab, outputs + 1), "the model gave scores of shape"),
-        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or make one, not str"),
+        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or make one, not a str"),
     ],
 )
 def test_a_model_of_ones_own_that_does_not_fit(own: Any, message: str, table: Path, tmp_path: Path) -> None:

@@ -285,7 +285,7 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("lstm-writer", ["abc"], {"view": "all", "layer": 99}, "--layer is nothing to the view all; it is for numbers"),
         ("lstm-writer", ["abc"], {"view": "numbers", "head": 0}, "--head is for runs with attention, and .* has none"),
         ("lstm-writer", ["abc"], {"view": "states", "beam": 3}, "--beam is for runs that translate"),
-        ("bag", ["good"], {"view": "numbers", "layer": 9}, "a bag has no layers"),
+        ("bag", ["good"], {"view": "numbers", "layer": 0}, "a bag has no layers"),
         ("writer", ["abc"], {"second_run": "x"}, '--second-run sees .* look RUN "A" --versus "B"'),
         ("writer", ["abc"], {"view": "positions"}, "it takes no text"),
         ("columns", [], {"links": "pronouns"}, "has no links to look at"),

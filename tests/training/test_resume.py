@@ -230,13 +230,11 @@ def test_without_any_checkpoint_it_starts_again(interrupted: Path, tmp_path: Pat
         state.unlink()
     events: list[Event] = []
     train(out=out / "again", resume=True, listen=events.append)
-    said = [
-        event.text.split(": ", 1)[-1] for event in events if isinstance(event, Noted) and "checkpoint" in event.text
-    ]
+    said = [event.text for event in events if isinstance(event, Noted) and "checkpoint" in event.text]
     assert [line.split(", ")[-1] for line in said] == [
         "going back to the checkpoint before it",
         "and there is no checkpoint before it",
-        "starting again from the first step",
+        "no checkpoint to go on from: starting again from the first step",
     ]
     same_run(out / "again", out / "whole")
 

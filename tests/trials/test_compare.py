@@ -16,8 +16,8 @@ from glassformer.runs.files import read_json
 from glassformer.runs.folders import LOCK
 from glassformer.runs.lock import _lock
 from glassformer.runs.run import Run
-from glassformer.trials.compare import _MinutesWatch, compare
-from glassformer.trials.outcome import FLOOR, TRAINED, Cell, Outcome
+from glassformer.trials.compare import compare
+from glassformer.trials.outcome import TRAINED, Cell, Outcome
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
@@ -169,20 +169,6 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
     assert chosen(data="b") == Path("runs/compare-iris-2")
     first.finish()
     assert chosen() == Path("runs/compare-iris-2")
-
-
-def test_what_comes_on_top_of_the_minutes_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, heard, said = [0.0], [], []
-    monkeypatch.setattr("glassformer.trials.compare.time.monotonic", lambda: now[0])
-    cells = [Cell(name=name, settings={"training.minutes": 0.5}) for name in ("bag", "lstm", "gru", "cnn")]
-    watch = _MinutesWatch(heard.append, said.append, 2, list(cells))
-    for cell, seconds in zip(cells, (28.0, 40.0, 40.0, 40.0), strict=True):
-        watch(CellEvent(cell=cell, what="begun"))
-        now[0] += seconds
-        watch(CellEvent(cell=cell, what="done"))
-    assert said == ["lstm took 10 s on top of its minutes: for 2 more, about 10 s"]
-    assert len(heard) == 8
-    watch(CellEvent(cell=Cell(name="majority", kind=FLOOR), what="done"))  # which trains nothing
 
 
 def test_folders_that_are_something_else(tmp_path: Path) -> None:

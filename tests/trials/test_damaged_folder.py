@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.config.errors import RunError
+from glassformer.config.resolve import DATA_RULES, FORMER_RULES
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import Folder, id_of
 
@@ -24,9 +25,9 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     with pytest.raises(RunError, match="--overwrite"):
         folder.open(IDENTITY, [], overwrite=False)
-    assert folder.rules == {"data.same_text": "normal", "data.decimal": None}
+    assert folder.rules == DATA_RULES
     folder.open(IDENTITY, ["a"], overwrite=True)
-    assert folder.rules == {"data.same_text": "exact", "data.decimal": "plain"}
+    assert folder.rules == FORMER_RULES
 
 
 @pytest.mark.parametrize(

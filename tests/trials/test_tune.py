@@ -9,9 +9,10 @@ import yaml
 
 import glassformer as gf
 from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.resolve import DATA_RULES
 from glassformer.runs.run import Run
 from glassformer.tasks.prediction import Classification
-from glassformer.trials.tuning.result import TuneResult
+from glassformer.trials.tuning.result import TuneResult, write_recipe
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import open_study, optuna
 from glassformer.verbs.train import train
@@ -70,6 +71,11 @@ def test_the_recipe_trains_the_same_model(five: TuneResult, tmp_path: Path) -> N
     assert recipe["training"]["steps"] == 3
     assert recipe["training"]["lr"] == five.best.settings["training.lr"]
     train(config=five.recipe, out=tmp_path / "alone", draft=True)  # it says where the data is, too
+
+
+def test_a_recipe_says_what_is_switched_off(tmp_path: Path) -> None:
+    write_recipe(tmp_path / "recipe.yaml", {"task": "classification", **DATA_RULES, "training.grad_clip": None}, "")
+    assert yaml.safe_load((tmp_path / "recipe.yaml").read_text())["training"] == {"grad_clip": None}
 
 
 def test_a_search_goes_on_where_it_stopped(five: TuneResult, tmp_path: Path) -> None:

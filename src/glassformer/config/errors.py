@@ -103,7 +103,7 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def unreadable(file: object, error: BaseException, kind: str = "", remedy: str = "save or download it again") -> str:
+def read_failure(file: object, error: BaseException, kind: str = "", remedy: str = "save or download it again") -> str:
     """Why a file cannot be read: in the system's words, where it has some; else it is damaged (or not of its `kind`),
     and what to do, with what its reader says behind it.
     """

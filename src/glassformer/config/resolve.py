@@ -177,7 +177,7 @@ DATA_RULES: dict[str, Any] = {key: FIELDS[key].default for key in FORMER_RULES}
 """The rules of what begins now. What many runs share is stored with them, so that it goes on by the same."""
 
 
-def with_rule(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_former_rules(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run's card, or by dotted key those of many runs, with the rules by which data was read if they were
     written before there was a choice."""
     if isinstance(section := settings.get("data"), Mapping):

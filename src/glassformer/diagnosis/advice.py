@@ -222,7 +222,7 @@ class TrainingFacts:
     """The loss of guessing; None: it is not known."""
     guess: str
     """How one guesses, in words."""
-    epoch: float = 0.0
+    steps_per_epoch: float = 0.0
     """Updates that go through the training data once; 0: it is not known."""
 
     @property

@@ -88,8 +88,8 @@ def visible_in_log(log: TrainingLog, facts: TrainingFacts, *, ended: bool) -> li
 
 
 def can_overfit(step: int, facts: TrainingFacts) -> bool:
-    """Whether there were updates enough: what was not seen twice is not learned by heart."""
-    return step >= max(loss.ENOUGH_UPDATES, facts.epoch)
+    """Whether there were updates enough: what was not all seen once is not learned by heart."""
+    return step >= max(loss.ENOUGH_UPDATES, facts.steps_per_epoch)
 
 
 class Doctor:

@@ -41,7 +41,7 @@ class ExampleFamily(Family):
 
     def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
         part = part_of(loaded.features, loaded.config, [example], say)
-        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say))
+        read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say, say))
         if loaded.tokenizer is not None:
             say_unknown(loaded.tokenizer, read.ids, say)
         return read

@@ -101,12 +101,12 @@ class LoadedPredictor(Loaded):
         """
         reader = reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say or silent)
-        found = self.predict_part(part, say or silent, odd=say or warn)
+        inputs = inputs_of(self.features, self.config, part, say or silent, say or warn)
+        found = predict_inputs(self.model, self.answers, inputs)
         return found[0] if reader.is_one(texts) else found
 
-    def predict_part(self, part: Labelled, say: Say = silent, odd: Say | None = None) -> list[Prediction]:
-        inputs = inputs_of(self.features, self.config, part, say, odd)
-        return predict_inputs(self.model, self.answers, inputs)
+    def predict_part(self, part: Labelled, say: Say = silent) -> list[Prediction]:
+        return predict_inputs(self.model, self.answers, inputs_of(self.features, self.config, part, say, say))
 
 
 class LabellingFamily(ExampleFamily):

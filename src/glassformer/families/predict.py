@@ -86,12 +86,12 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
     ]
 
 
-def inputs_of(features: Features, config: Config, part: Labelled, say: Say, odd: Say | None = None) -> Inputs:
-    """A part without labels as the model reads it; what is odd about its values is said, to `odd` if that is given."""
+def inputs_of(features: Features, config: Config, part: Labelled, say: Say, remark: Say) -> Inputs:
+    """A part without labels as the model reads it. `say` is told what is cut, `remark` what is odd about values."""
     inputs = features.inputs(part, np.zeros(len(part), np.int64))
     say_cut({"given": inputs}, config.model.context, say)
-    for remark in inputs.remarks:
-        (odd or say)(remark)
+    for line in inputs.remarks:
+        remark(line)
     return inputs
 
 
@@ -268,7 +268,7 @@ def embed_examples(
     """What the model's head sees of each example, where these are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
-    inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent)
+    inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)
     vectors = compute_rows(inputs, model.features, device_of(model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
 

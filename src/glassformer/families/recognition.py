@@ -24,7 +24,14 @@ from glassformer.config.presets import (
     label_kind_of,
     reads_stream,
 )
-from glassformer.config.resolve import KINDS_IN_WORDS, check_ranges, flatten, that_writes, with_epochs, with_rule
+from glassformer.config.resolve import (
+    KINDS_IN_WORDS,
+    check_ranges,
+    flatten,
+    that_writes,
+    with_epochs,
+    with_former_rules,
+)
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.extra import unread_in_words
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
@@ -256,7 +263,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise SettingError(f"{path} must hold sections (data, tokenizer, model, training), not {with_article(value)}")
-    return with_rule(value["config"]) if isinstance(value.get("config"), dict) else value
+    return with_former_rules(value["config"]) if isinstance(value.get("config"), dict) else value
 
 
 def file_settings(path: str | Path | None) -> dict[str, Any]:

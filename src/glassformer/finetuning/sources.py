@@ -1,13 +1,14 @@
 """The runs that a fine-tuning starts from, and what they hand on beside weights and tokens."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import NotARun, RunError, SettingError
+from glassformer.config.errors import Misuse, NotARun, RunError, SettingError
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.runs.files import digest
@@ -125,11 +126,17 @@ def weights_digest(run: Path) -> str:
     return digest(Run(run).weights_path)
 
 
-def refuse_same(from_run: str | None, decoder_from: str | None, out: Path) -> None:
-    """A run that is begun from is not written over, nor is a folder that holds it."""
-    for flag, where in (("--from", from_run), ("--decoder-from", decoder_from)):
+def refuse_out(settings: Mapping[str, Any], out: Path) -> None:
+    """A run that is begun from is not written over, nor is a folder that holds it; and a folder that is named as the
+    data is would be read as the data.
+    """
+    for flag, key in (("--from", "model.from_run"), ("--decoder-from", "model.decoder_from")):
+        where = settings.get(key)
         if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--out {out} is or holds the run that {flag} begins from: name another folder")
+    data = settings.get("data.path")
+    if data is not None and Path(data).resolve() == out.resolve():
+        raise Misuse(f"--out {out} is named as the data is: name another --out")
 
 
 def copy_extras(config: Config, run: Run) -> None:

@@ -29,12 +29,10 @@ def train_and_refit(request: TrainRequest) -> Trained:
     """What the first training leaves is moved into `held-out`, and a training on all rows takes its place."""
     if Processes.from_environment().world > 1:
         raise SettingError("a refit runs in one process: train without --refit in several")
-    out = request.out
-    if out is None and request.resume and not request.names_data:
-        out = Run.last().path
-    if out is None or not Path(out).is_dir():
+    out = request.folder
+    if out is None or not out.is_dir():
         return _train_and_refit(request)
-    with Run.locked(Path(out), "training", lambda line: request.listen(Noted(line))):
+    with Run.locked(out, "training", lambda line: request.listen(Noted(line))):
         return _train_and_refit(replace(request, out=out))
 
 

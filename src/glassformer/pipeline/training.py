@@ -29,7 +29,7 @@ from glassformer.families.load import (
     try_out,
 )
 from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
-from glassformer.finetuning.sources import copy_extras, refuse_same
+from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.planning.available_memory import available_memory
@@ -37,7 +37,7 @@ from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.folders import check_writable, fill, is_unfinished
-from glassformer.runs.run import CARD, DONE, RUNS, TOLD, Run, environment
+from glassformer.runs.run import CARD, DONE, ENDED_FIELDS, RUNS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget, Clock, Stopwatch
@@ -158,6 +158,15 @@ class TrainRequest:
     def own_model(self) -> OwnModel | None:
         return None if self.model is None or isinstance(self.model, str | dict) else self.model
 
+    @property
+    def folder(self) -> Path | None:
+        """Where its run is or will be; None: in a folder of a new name."""
+        if self.out is not None or not self.resume:
+            return None if self.out is None else Path(self.out)
+        if self.names_data:
+            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
+        return Run.last().path
+
     def flags(self) -> dict[str, Any]:
         """The settings by dotted key, with paths that lead from anywhere."""
         settings = dict(self.settings)
@@ -241,12 +250,10 @@ class Training:
         flags, file = request.flags(), request.file
         for line in renamed_lines(request.settings):
             self.say(line)
-        if request.out is None and request.resume and request.names_data:
-            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
-        if request.out is not None or request.resume:
-            self._take(Path(request.out) if request.out is not None else Run.last().path)
-        else:
+        if (folder := request.folder) is None:
             check_writable(RUNS)
+        else:
+            self._take(folder)
         if self.resumes:
             self.config = resumed_config(self.run, {**file, **flags}, may_change=not request.names_data)
         else:
@@ -274,11 +281,7 @@ class Training:
     def _check_folder(self) -> None:
         path, request = self.run.path, self.request
         if request.before_refit is None:
-            given = request.all_settings()
-            refuse_same(given.get("model.from_run"), given.get("model.decoder_from"), path)
-            data = given.get("data.path")
-            if data is not None and Path(data).resolve() == path.resolve():  # then its folder would be read as data
-                raise Misuse(f"--out {path} is named as the data is: name another --out")
+            refuse_out(request.all_settings(), path)
         if request.resume and ((path / CARD).exists() or not request.names_data):
             Run.open(path)
         elif request.before_refit is None:
@@ -287,7 +290,7 @@ class Training:
     def _has_ended(self) -> bool:
         """Whether there is nothing left to do: no more was asked for, and the papers are there."""
         card = self.run.card()
-        whole = all(card.get(key) is not None for key in TOLD) and self.run.weights_path.is_file()
+        whole = all(card.get(key) is not None for key in ENDED_FIELDS) and self.run.weights_path.is_file()
         if not whole or card.get("status") not in DONE or card["config"] != self.config.to_dict():
             return False
         papers = self.request.draft or all((self.run.path / name).exists() for name in PAPERS)
@@ -311,7 +314,7 @@ class Training:
             if self.processes.first:
                 self.held.enter_context(Run.locked(self.run.path, "training", self.say))
         if self.request.before_refit is None:
-            refuse_same(model.from_run, model.decoder_from, self.run.path)
+            refuse_out({f"model.{key}": getattr(model, key) for key in ("from_run", "decoder_from")}, self.run.path)
         self.prepared = prepare(self.config, self.say, rows=self.rows)
 
     # --- build ---
@@ -338,7 +341,7 @@ class Training:
         """The loop, with a recorder and a doctor who listen."""
         self.processes.wait()  # so that nobody still looks whether the folder is free
         prepared, training = self.prepared, self.config.training
-        if not prepared.task.validates and (idle := self._waits_for_validation()):
+        if not prepared.task.validates and (idle := self._idle_settings()):
             self.say(f"nothing is held out for validation: {idle} has no effect, and the last weights are kept")
         total = total_steps(training, prepared.task)
         card = self._card(total)
@@ -386,7 +389,7 @@ class Training:
         has_test = "test" in self.prepared.tokens and not self.request.draft
         return ["validation"] * self.prepared.task.validates + ["test"] * has_test
 
-    def _waits_for_validation(self) -> str:
+    def _idle_settings(self) -> str:
         """The settings that somebody chose, and that need a validation; nothing, where there are none."""
         patience = self.config.training.patience
         chosen = [] if patience is None else [f"training.patience {patience}"]
@@ -423,7 +426,7 @@ class Training:
             "steps": self.ended.step,
             "seconds": self.ended.seconds,
             "environment": {
-                **environment(),
+                **self.run.card()["environment"],
                 "device": str(self.device),
                 "matrix products": self.trainer.precision.name,
                 "threads": str(self.trainer.progress.threads),

@@ -39,7 +39,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
-from glassformer.runs.run import CARD, REPORTED, Run
+from glassformer.runs.run import CARD, REPORT_FIELDS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -68,7 +68,7 @@ def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
-    if lacking := [part for part in REPORTED if card.get(part) is None]:
+    if lacking := [part for part in REPORT_FIELDS if card.get(part) is None]:
         raise RunError(f"{folder.path / CARD} is damaged: it lacks {lacking[0]}")
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:

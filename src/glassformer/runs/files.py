@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError, unreadable
+from glassformer.config.errors import RunError, read_failure
 from glassformer.config.limits import LimitExceeded, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
@@ -50,7 +50,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except LimitExceeded as error:
         raise RunError(str(error)) from None
     except (OSError, ValueError) as error:
-        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
+        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
     if not isinstance(value, dict):
         raise RunError(f"{path} is damaged: {REMEDY} (it holds no object)")
     return value
@@ -74,7 +74,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
+        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -84,7 +84,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
+        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 def read_notes(path: Path) -> dict[str, str]:
@@ -93,7 +93,7 @@ def read_notes(path: Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             notes = parse_json((file.metadata() or {}).get(NOTES, "{}"), str(path))
     except (OSError, ValueError, SafetensorError) as error:
-        raise RunError(unreadable(path, error, remedy=REMEDY)) from None
+        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
     return notes if isinstance(notes, dict) else {}
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, with_article
 from glassformer.config.parts import sweep
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import Config, resolve, with_rule
+from glassformer.config.resolve import Config, resolve, with_former_rules
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
@@ -55,10 +55,10 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("seconds", "steps_per_epoch"), (int, float)),
 }
 """What a card may have, or have empty, with its types."""
-REPORTED = ("parameters", "status", "glassformer", "environment")
-"""Of these, what a report tells of every run."""
-TOLD = ("task", "parameters", "steps", "seconds", "words", "best")
-"""Of these, what the card of a run that has ended tells beside its scores; one that lacks it is written again."""
+REPORT_FIELDS = ("parameters", "status", "glassformer", "environment")
+"""Fields that a report tells of every run."""
+ENDED_FIELDS = ("task", "parameters", "steps", "seconds", "words", "best")
+"""Fields that the card of a run that has ended has beside its scores; one that lacks any is written again."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 RUNS = Path("runs")
@@ -154,9 +154,9 @@ class Run:
     def next_name(data: str, model: str) -> Path:
         """runs/<data>-<model>-N, with the first N that is free."""
         name = Path(data.removeprefix(HUB).split(":")[0]).name
-        first, second = (re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in (name.split(".")[0], model))
+        stem, model = (re.sub(r"[^A-Za-z0-9_.]+", "-", part).strip("-") for part in (name.split(".")[0], model))
         number = 1
-        while (path := RUNS / f"{first or 'data'}-{second}-{number}").exists():
+        while (path := RUNS / f"{stem or 'data'}-{model}-{number}").exists():
             number += 1
         return path
 
@@ -199,7 +199,7 @@ class Run:
                 "(GLASSFORMER_PLUGINS=mine.py, or gf.register_family)"
             )
         try:
-            return resolve(with_rule(settings), {}, strict=False)
+            return resolve(with_former_rules(settings), {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
 

@@ -13,7 +13,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, Say, silent, unreadable, with_article
+from glassformer.config.errors import DataError, Say, read_failure, silent, with_article
 from glassformer.config.limits import read_text
 from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
@@ -146,7 +146,7 @@ class Tokenizer:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # the library raises nothing more exact; what Rust gave up on is no Exception
-            raise DataError(unreadable(name, error, "tokenizer.json", "restore it from a copy")) from None
+            raise DataError(read_failure(name, error, "tokenizer.json", "restore it from a copy")) from None
         ids = rust.get_vocab().values()
         if not ids:
             raise DataError(f"{name} is a tokenizer without tokens")

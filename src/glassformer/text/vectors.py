@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import limits, refuse_beyond, refuse_endless
 
 
@@ -88,10 +88,8 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
             if declared not in (None, width):
                 raise DataError(f"{where}: {width} numbers after the word, where the first line says {declared}")
             yield width, itertools.chain([first], lines)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(unreadable(path, error, "gzip file")) from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(read_failure(path, error, "gzip file")) from None
 
 
 def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[Line]:

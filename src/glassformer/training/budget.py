@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the command line starts a clock before torch is there
 
 VALIDATIONS, EACH, LAST = 0.1, 0.01, 0.2
 """Parts of the time after reading: for all validations on the way, for one of them, for the last evaluation."""
-PAPERS_SECONDS, PAPERS_SHARE = 4.0, 0.1
+PAPERS_SECONDS, PAPERS_SHARE = 5.0, 0.25
 """Seconds for what follows the last evaluation, and at most this part of the time after reading."""
 DOCTOR = 6
 """Updates that the doctor's look at a model takes as long as."""

@@ -5,7 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import torch
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.resolve import DATA_RULES
-from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
-from glassformer.finetuning.sources import refuse_same
+from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.training import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
@@ -29,7 +28,7 @@ from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
-    ByRules,
+    PlansByRules,
     check_times,
     count_of,
     read_settings,
@@ -100,25 +99,23 @@ def compare(
         runs=_open_runs(runs),
         from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    questions = ByRules(lambda rules, say: ask({**rules, **requested}, options, say))
+    questions = PlansByRules(lambda rules, say: ask({**rules, **requested}, options, say))
     where = str(requested.get("data.path") or requested.get("data.source_file"))
     folder = Folder.choose(out, where, lambda rules: questions(rules).key)
     question = questions(DATA_RULES if overwrite else folder.rules, say)
+    refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
-        refuse_same(before, None, folder.path / "cells")
+        refuse_out({"model.from_run": before}, folder.path / "cells")
     with folder.locked(say) as lock:
         folder.open(*question.key, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
         table = _Table(folder, question, Path(where).name)
         waiting = _waiting(folder, question.cells, listen)
         say(_plan(question, folder, len(waiting), jobs, threads))
-        minutes = _MinutesWatch(listen, say, jobs, [cell for cell in waiting if _minutes_of(cell)])
-        if minutes.waiting:
-            say(
-                "the minutes are for training: starting each, and judging it on all of the "
-                f"{question.shared.part} part, comes on top; how long that takes is said after the first"
-            )
-        engine = Engine(folder=folder, part=question.shared.part, jobs=jobs, threads=threads, lock=lock, hear=minutes)
+        part = question.shared.part
+        if any(cell.settings.get("training.minutes") for cell in waiting if cell.kind == TRAINED):
+            say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
+        engine = Engine(folder=folder, part=part, jobs=jobs, threads=threads, lock=lock, hear=listen)
         try:
             with contextlib.closing(engine.run(waiting)) as outcomes:
                 for _ in outcomes:
@@ -197,41 +194,6 @@ def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Ce
         listen(CellEvent.over(outcome, "found"))
     done = {id_of(outcome.cell) for outcome in outcomes}
     return [cell for cell in cells if id_of(cell) not in done]
-
-
-def _minutes_of(cell: Cell) -> float | None:
-    return cell.settings.get("training.minutes") if cell.kind == TRAINED else None
-
-
-@dataclass
-class _MinutesWatch:
-    """Hears what happens to cells, and says once how much longer than its minutes one of them took: the others are all
-    judged on the same examples, so that it is about as long for each.
-    """
-
-    listen: CellListener
-    say: Say
-    jobs: int
-    waiting: list[Cell]
-    """Trainings that are bounded by minutes, and not at their end."""
-    began: dict[str, float] = field(default_factory=dict)
-    told: bool = False
-
-    def __call__(self, event: CellEvent) -> None:
-        self.listen(event)
-        minutes, name = _minutes_of(event.cell), id_of(event.cell)
-        if minutes is None or event.what not in ("begun", "done", "failed"):
-            return
-        now = time.monotonic()
-        if event.what == "begun":
-            self.began[name] = now
-            return
-        self.waiting.remove(event.cell)
-        more, left = now - self.began[name] - 60 * minutes, len(self.waiting)
-        if event.what == "done" and more >= 1 and left and not self.told:
-            self.told = True
-            rest = duration(more * left / self.jobs)
-            self.say(f"{event.cell.name} took {duration(more)} on top of its minutes: for {left} more, about {rest}")
 
 
 def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:

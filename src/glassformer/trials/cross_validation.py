@@ -15,10 +15,10 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
 from glassformer.config.parts import remove
 from glassformer.config.presets import OWN_TASKS, VERSION
-from glassformer.config.resolve import DATA_RULES, with_new_names, with_rule
+from glassformer.config.resolve import DATA_RULES, with_former_rules, with_new_names
 from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
-from glassformer.finetuning.sources import refuse_same
+from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.training import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text
@@ -232,7 +232,7 @@ def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, re
 
 def _check_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Whether folds can be made here, or are there."""
-    refuse_same(requested.get("model.from_run"), requested.get("model.decoder_from"), folder)
+    refuse_out(requested, folder)
     if (folder / FOLDS).exists():
         return
     if resume and "data.folds" not in requested:
@@ -253,7 +253,7 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
         return None
     if not isinstance(settings := read_json(folder / FOLDS).get("settings"), dict):
         raise RunError(f"{folder / FOLDS} is damaged: it has no settings; replace the folds with --overwrite")
-    before = with_rule(with_new_names(settings))
+    before = with_former_rules(with_new_names(settings))
     now = {**before, **requested} if resume else {**{key: before[key] for key in DATA_RULES}, **requested}
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(

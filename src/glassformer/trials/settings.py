@@ -76,22 +76,25 @@ def split_words(values: Any) -> list[str]:
     return [word for value in several if (word := str(value).strip())]
 
 
-class ByRules(Generic[T]):
+class PlansByRules(Generic[T]):
     """What is planned of data that may be read by the rules of now, or by those of work that was begun before: once for
     each, with what is said of it.
     """
 
     def __init__(self, plan: Callable[[Mapping[str, Any], Say], T]) -> None:
         self.plan = plan
-        self.planned: dict[str, tuple[T, list[str]]] = {}
+        self.plans: dict[tuple[Any, ...], tuple[T, list[str]]] = {}
 
     def __call__(self, rules: Mapping[str, Any], say: Say = silent) -> T:
-        if (key := str(rules)) not in self.planned:
-            lines: list[str] = []
-            self.planned[key] = self.plan(rules, lines.append), lines
-        plan, lines = self.planned[key]
-        for line in lines:
-            say(line)
+        key = tuple(sorted(rules.items()))
+        lines: list[str] = []
+        try:
+            if key not in self.plans:
+                self.plans[key] = self.plan(rules, lines.append), lines
+            plan, lines = self.plans[key]
+        finally:  # what is refused is refused after what was said of it
+            for line in lines:
+                say(line)
         return plan
 
 

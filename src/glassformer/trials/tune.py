@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, Say, SettingError, silent
 from glassformer.config.resolve import DATA_RULES, flatten
 from glassformer.data.wording import counted
+from glassformer.finetuning.sources import refuse_out
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (
-    ByRules,
+    PlansByRules,
     check_data,
     check_times,
     count_of,
@@ -84,13 +85,14 @@ def tune(
         planned = plan_search(data, _models(model), settings, config=config, space=space, rules=rules, say=say)
         return replace(planned, seeds=seeds, folds=folds, prune=prune)
 
-    planned = ByRules(plan)
+    planned = PlansByRules(plan)
     if out is not None:
         folder = Path(out)
     else:
         stem = f"tune-{_stem(planned(DATA_RULES))}"
         folder = free_folder(stem, lambda path: _holds(path, planned, space))
     search = _as_begun(planned, folder, space, say)
+    refuse_out(search.settings, folder)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
@@ -149,16 +151,16 @@ def _stem(search: Search) -> str:
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
-def _holds(folder: Path, planned: ByRules[Search], space: Any) -> bool:
+def _holds(folder: Path, planned: PlansByRules[Search], space: Any) -> bool:
     if not (folder / SEARCH).is_file():
         return False
     try:
         return _as_begun(planned, folder, space).difference(read_json(folder / SEARCH)) is None
-    except Misuse:  # by the rules of this folder, the data cannot be read
+    except GlassformerError:  # it is damaged, or the data cannot be read by its rules
         return False
 
 
-def _as_begun(planned: ByRules[Search], folder: Path, space: Any, say: Say = silent) -> Search:
+def _as_begun(planned: PlansByRules[Search], folder: Path, space: Any, say: Say = silent) -> Search:
     """The search as it begins; where it goes on, by the rules of its folder, and if nobody gave a `space`, with the
     places for runs of characters that are there.
     """

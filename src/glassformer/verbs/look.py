@@ -12,11 +12,12 @@ from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, all_views, views_of
+from glassformer.models.modules import BagPredictor
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import cut
 
-OF_HEADS = ("head", "mode")
-"""Options that mean something only where there are heads."""
+HEAD_OPTIONS, ORDER_OPTIONS = ("head", "mode"), ("layer", "position")
+"""Options that mean something only where there are heads, and only where there are layers and an order."""
 LONGEST = 100
 """Characters of a title."""
 
@@ -109,8 +110,10 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
     for option in options:
         if option in DECODING and not loaded.family.has_decoder:
             raise Misuse(f"{flag_of(option)} is for runs that translate")
-        if option in OF_HEADS and not sizes_of(loaded.model):
+        if option in HEAD_OPTIONS and not sizes_of(loaded.model):
             raise Misuse(f"{flag_of(option)} is for runs with attention, and {loaded.run.path} has none")
+        if option in ORDER_OPTIONS and isinstance(loaded.model, BagPredictor):
+            raise Misuse(f"a bag has no layers and no positions: leave out {flag_of(option)}")
         if not any(option in views[other].options for other in shown):
             able = [other for other in own if option in views[other].options] or ["none that this run has"]
             raise Misuse(f"{flag_of(option)} is nothing to the view {name}; it is for {', '.join(able)}")

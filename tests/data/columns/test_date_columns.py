@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.dates import are_dates, date_order, date_parts, moment_of, other_order
+from glassformer.data.columns.dates import are_dates, date_order, date_parts, moment_of, unread_dates
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import Table
 
@@ -53,11 +53,9 @@ def test_the_column_tells_the_order(values: list[str], order: str | None) -> Non
     assert date_order(values) == order
 
 
-@pytest.mark.parametrize(
-    ("value", "other"), [("05/31/2024", "mdy"), ("31/05/2024", None), ("2024-05-31", None), ("soon", None)]
-)
-def test_a_date_of_another_order_is_told_from_what_is_none(value: str, other: str | None) -> None:
-    assert other_order(value, "dmy") == other
+def test_a_date_of_another_order_is_told_from_what_is_none() -> None:
+    values = ["05/31/2024", "31/05/2024", "2024-05-31", "soon", "", "06/30/2024"]
+    assert unread_dates(values, "dmy") == {"mdy": [0, 5], None: [3]}
 
 
 def test_what_is_read_of_a_date() -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
-from glassformer.data.columns.dates import ORDER_IN_WORDS, date_in, other_order
-from glassformer.data.columns.heuristics import EMPTY, hold_numbers, is_empty, number_in
+from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
+from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
 from glassformer.data.columns.numbers import plain_numbers
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import EMPTY, Table, is_empty
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
@@ -280,11 +280,9 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
 
 def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:
     """What is no date in a column of dates, and what is one in another order."""
-    odd: list[int] = []
-    swapped: list[int] = []
-    for line, value in zip(lines, values, strict=True):
-        if not is_empty(value) and date_in(value, order) is None:
-            (odd if other_order(value, order) is None else swapped).append(line)
+    unread = unread_dates(values, order)
+    odd = [lines[row] for row in unread.pop(None, [])]
+    swapped = sorted(lines[row] for rows in unread.values() for row in rows)
     others = f"not written {ORDER_IN_WORDS[order]} as others are, and would count as missing"
     return [
         *finding(odd, "value is", "values are", "no date among dates, and would count as missing"),

@@ -4,6 +4,8 @@ import datetime
 import re
 from collections.abc import Iterable, Sequence
 
+from glassformer.data.io.table import is_empty
+
 UNCLEAR = "unclear"
 """The order of dates whose day and month cannot be told apart."""
 
@@ -47,11 +49,16 @@ def date_in(value: str, order: str) -> datetime.datetime | None:
     return moment_of(value, order) or moment_of(value, "ymd")
 
 
-def other_order(value: str, order: str) -> str | None:
-    """The order in which a value is a date that a column with this order does not read; None: there is none."""
-    if date_in(value, order) is not None:
-        return None
-    return next((other for other in ORDERS if moment_of(value, other) is not None), None)
+def unread_dates(values: Iterable[str], order: str) -> dict[str | None, list[int]]:
+    """The rows of a column with this order whose value is no date in it, by the order in which it is one; empty values
+    are left out.
+    """
+    rows: dict[str | None, list[int]] = {}
+    for row, value in enumerate(values):
+        if not is_empty(value) and date_in(value, order) is None:
+            other = next((other for other in ORDERS if moment_of(value, other) is not None), None)
+            rows.setdefault(other, []).append(row)
+    return rows
 
 
 def date_order(values: Iterable[str]) -> str | None:

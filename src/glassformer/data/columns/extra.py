@@ -10,11 +10,10 @@ from glassformer.data.columns.heuristics import (
     FEW,
     are_row_numbers,
     hold_numbers,
-    is_empty,
     is_id_name,
     require_column,
 )
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Table, is_empty
 from glassformer.data.wording import listed
 
 

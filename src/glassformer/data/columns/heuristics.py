@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from glassformer.config.errors import DataError, nearest
 from glassformer.data.columns.dates import are_dates
+from glassformer.data.io.table import is_empty
 from glassformer.data.wording import listed
 
 FEW = 20
@@ -15,9 +16,6 @@ FEW = 20
 LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "y", "answer", "spam", "viral")
 AMOUNT_NAMES = ("rating", "score", "stars")
 """Well-known names of what is learned, whatever it is learned from; the first wins over the others."""
-
-EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
-"""What people write where a number is missing."""
 
 
 def require_column(where: str, name: str, names: Iterable[str], flag: str) -> str:
@@ -94,10 +92,6 @@ def are_few(values: Sequence[str]) -> bool:
 
 def are_numbers(values: Sequence[str]) -> bool:
     return bool(values) and all(number_in(value) is not None for value in values)
-
-
-def is_empty(value: str) -> bool:
-    return value.strip().lower() in EMPTY
 
 
 def hold_numbers(values: Iterable[str]) -> bool:

@@ -22,7 +22,6 @@ from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
     LABEL_NAMES,
     by_name,
-    is_empty,
     is_id,
     is_varied_text,
     number_in,
@@ -44,7 +43,7 @@ from glassformer.data.columns.numbers import (
     plain_cells,
     plain_numbers,
 )
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Table, is_empty
 from glassformer.data.wording import counted, lines_in_words, listed
 
 TEXT_NAMES = (

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from glassformer.config.data_section import COMMA, PLAIN, POINT
-from glassformer.data.columns.heuristics import is_empty, number_in
-from glassformer.data.io.table import Table
+from glassformer.data.columns.heuristics import number_in
+from glassformer.data.io.table import Table, is_empty
 from glassformer.data.wording import counted, listed
 
 OTHER_SIGN = {POINT: COMMA, COMMA: POINT}

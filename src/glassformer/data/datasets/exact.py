@@ -55,7 +55,7 @@ BALANCED, ONE_SIDED = (7, 8, 9), (3, 4, 5, 11, 12, 13)
 
 
 def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
-    """abbabaabbaababba and balanced, every second time one-sided.
+    """abbabaabbaababba and balanced; half of them are one-sided.
 
     A head's answer at the end is an average, in which the a's weigh one thing and the b's another: it only rises, or
     only falls, as more of them are a. Balanced is what lies between, so that one head has at most three of four right;

@@ -183,7 +183,7 @@ def _is_plain(name: object) -> bool:
 
 
 def _damage(spec: str, error: BaseException) -> DataError:
-    why = first_line(error)[:200]
+    why = first_line(error)[:200]  # a file that is missing is damage of the data set, too
     return DataError(f"{spec} is damaged, or no data set: write it anew with save_to_disk ({why})")
 
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
-from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, other_order
-from glassformer.data.columns.heuristics import hold_numbers, is_empty, number_in
+from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
+from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
 from glassformer.data.features.inputs import Features, Inputs, Tensors
+from glassformer.data.io.table import is_empty
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
 from glassformer.models.inputs import Shape
@@ -284,18 +285,14 @@ def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -
 
 
 def _missing_dates(date: DateColumn, values: Sequence[str]) -> list[str]:
-    unread: dict[str | None, list[str]] = {}
-    for value in values:
-        if not is_empty(value) and date_in(value, date.order) is None:
-            unread.setdefault(other_order(value, date.order), []).append(value.strip())
     remarks = []
-    for other, odd in unread.items():
-        example = f"such as '{odd[0][:40]}'"
+    for other, odd in unread_dates(values, date.order).items():
+        example = f"such as '{values[odd[0]].strip()[:40]}'"
         if other is None:
             some = counted(len(odd), "value is no date", "values are no dates")
             remarks.append(f"column '{date.name}': {some}, {example}, taken as missing")
         else:
-            some = counted(len(odd), "date", "dates")
+            some = counted(len(odd), "date")
             orders = f"written {ORDER_IN_WORDS[other]}, {example}, where {ORDER_IN_WORDS[date.order]} was learned"
             remarks.append(
                 f"column '{date.name}': {some} {orders}: taken as missing, and others may be misread (write 2024-05-31)"

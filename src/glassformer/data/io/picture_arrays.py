@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.data.io.table import Pictures
 
@@ -75,7 +75,7 @@ def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # what is damaged can fail in any way
-        raise DataError(unreadable(path, error, ".npz file of numbers", REMEDY)) from None
+        raise DataError(read_failure(path, error, ".npz file of numbers", REMEDY)) from None
 
 
 def _bytes_of(archive: zipfile.ZipFile, key: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import refuse_beyond, refuse_endless
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import require_column
@@ -245,7 +245,7 @@ def _decode(path: Path) -> Pixels:
     except UnidentifiedImageError:
         raise DataError(f"{path} is damaged, or no picture: {REMEDY}") from None
     except Exception as error:  # what is damaged can fail in any way
-        raise DataError(unreadable(path, error, "picture", REMEDY)) from None
+        raise DataError(read_failure(path, error, "picture", REMEDY)) from None
     grey = (picture == picture[..., :1]).all()
     return picture[..., :1].copy() if grey else picture
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
 
 BLOCK = 2**18
@@ -36,10 +36,8 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
                 if is_packed:
                     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 yield block
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(unreadable(path, error, "gzip file")) from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(read_failure(path, error, "gzip file")) from None
 
 
 def text_blocks(path: Path, encoding: str) -> Iterator[str]:

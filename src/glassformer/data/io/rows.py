@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
@@ -93,7 +93,7 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
     except UnicodeDecodeError:
         raise DataError(f"{path} is damaged: save it again (after row {row:,}, a text is not UTF-8)") from None
     except (arrow_error, OSError) as error:
-        raise DataError(unreadable(path, error, ".parquet file")) from None
+        raise DataError(read_failure(path, error, ".parquet file")) from None
     if not row:
         raise DataError(f"{path} has no rows")
 

@@ -17,6 +17,9 @@ from glassformer.data.io.place import find
 from glassformer.data.io.reading import HeldMemory, check_encoding
 from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 
+EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
+"""Values of a cell that say there is none."""
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -112,3 +115,8 @@ def _from_dataset(name: str, most: int | None) -> Table:
 
     own, remarks = dataset.test, (dataset.note,) if dataset.note else ()
     return table(name, dataset.rows(), None if own is None else lambda: table(f"{name} (test rows)", own()))
+
+
+def is_empty(value: str) -> bool:
+    """Whether a cell holds nothing."""
+    return value.strip().lower() in EMPTY

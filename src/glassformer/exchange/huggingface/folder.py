@@ -8,7 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from glassformer.config.errors import DataError, Misuse, unreadable
+from glassformer.config.errors import DataError, Misuse, read_failure
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
@@ -37,7 +37,7 @@ class FolderWeights(Weights):
                     self.shapes[name] = tuple(file.get_slice(name).get_shape())
                     self._files[name] = file, path
             except (OSError, SafetensorError) as error:
-                raise DataError(unreadable(path, error, "safetensors file", "download it again")) from None
+                raise DataError(read_failure(path, error, "safetensors file", "download it again")) from None
         for name, owner in (owners or {}).items():
             if name not in self._files or self._files[name][1].name != owner:
                 raise DataError(f"{paths[0].parent / INDEX} says that {name} is in {owner}, but it is not")
@@ -50,7 +50,7 @@ class FolderWeights(Weights):
         try:
             weight: Tensor = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise DataError(unreadable(f"{path} ({name})", error, remedy="download it again")) from None
+            raise DataError(read_failure(f"{path} ({name})", error, remedy="download it again")) from None
         return weight.to(torch.float32)
 
     def kind_of(self, name: str) -> str:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import parse_json, read_text
 
 ORIGINALS = (
@@ -72,7 +72,7 @@ class TokenFiles:
         except UnicodeEncodeError:
             raise DataError(f"{self.folder / name} is damaged: it holds half a character") from None
         except ValueError as error:
-            raise DataError(unreadable(self.folder / name, error, remedy="download it again")) from None
+            raise DataError(read_failure(self.folder / name, error, remedy="download it again")) from None
         if not isinstance(value, dict):
             raise DataError(f"{self.folder / name} is damaged: it holds no JSON object")
         return value

@@ -8,7 +8,7 @@ from typing import Any
 
 import tokenizers
 
-from glassformer.config.errors import DataError, unreadable
+from glassformer.config.errors import DataError, read_failure
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.pipelines import byte_pairs, marian_pieces, word_pieces
@@ -203,7 +203,7 @@ def _around(rust: tokenizers.Tokenizer, name: str) -> tuple[tuple[int, ...], tup
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # what Rust gave up on is no Exception
-        raise DataError(unreadable(name, error, "tokenizer that can cut a text", "download it again")) from None
+        raise DataError(read_failure(name, error, "tokenizer that can cut a text", "download it again")) from None
     for place in range(len(framed) - len(plain) + 1):
         if framed[place : place + len(plain)] == plain:
             return tuple(framed[:place]), tuple(framed[place + len(plain) :])

@@ -168,8 +168,6 @@ def _reader(model: Predictor, example: Example) -> list[Panel]:
 
 
 def _bag(model: BagPredictor, example: Example) -> list[Panel]:
-    if example.acts.layer or example.position is not None:
-        raise Misuse("a bag has no layers and no positions: leave out --layer and --position")
     ids, mask = (*example.inputs, None)[:2]
     assert ids is not None
     return [

@@ -9,7 +9,6 @@ from typing import Any
 
 from glassformer.config.presets import reads_stream
 from glassformer.data.wording import counted
-from glassformer.runs.run import Run
 
 FEWEST = 10
 """The updates after which a loss can tell anything: with fewer, not even each tenth of a training is one."""
@@ -22,21 +21,20 @@ EARLY = "stopped early"
 """The status of a run whose validation got no better: that is an end."""
 
 
-def undertraining(run: Run) -> str | None:
+def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> str | None:
     """Why a run was not trained to its end, in a few words; empty: it was. None: its log does not say.
 
     An epoch is asked for of examples, not of a text: a long one is rarely read to its end, and its loss tells enough.
     """
-    card = run.card()
-    updates = int(card.get("steps", 0))
-    epoch = 0 if reads_stream(str(card.get("task"))) else math.ceil(card.get("steps_per_epoch") or 0)
     if card.get("status") == EARLY:
         return ""
+    updates = int(card.get("steps", 0))
+    epoch = 0 if reads_stream(str(card.get("task"))) else math.ceil(card.get("steps_per_epoch") or 0)
     if 0 < updates < epoch:
         return f"{counted(updates, 'update')}, and an epoch takes {epoch:,}"
     if 0 < updates < FEWEST:
         return f"{counted(updates, 'update')}, too few to tell by"
-    return falling(run.read_metrics(), updates)
+    return falling(log, updates)
 
 
 def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:

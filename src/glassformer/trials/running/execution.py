@@ -5,14 +5,14 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from glassformer.config.errors import GlassformerError, Misuse, Say, silent
+from glassformer.config.errors import GlassformerError, Misuse, silent
 from glassformer.families.base import FAMILIES, Loaded
 from glassformer.families.load import learned_of, load, prepare, split_data
 from glassformer.families.recognition import infer_config
@@ -195,7 +195,7 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, *, note: 
     notes = [note] if note else []
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
-    card = loaded.run.card()
+    card, log = loaded.run.card(), list(loaded.run.read_metrics(notes.append))
     return outcome_of(
         cell,
         part,
@@ -205,17 +205,17 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, *, note: 
         seconds=float(card.get("seconds", 0.0)),
         per_example=seconds_per_example(loaded, examples),
         tokenizer=None if loaded.tokenizer is None else loaded.tokenizer.hash,
-        curve=_curve(loaded.run, evaluation.primary, notes.append),
-        undertrained=undertraining(loaded.run),
+        curve=_curve(log, evaluation.primary),
+        undertrained=undertraining(card, log),
         note="; ".join(notes),
         **more,
     )
 
 
-def _curve(run: Run, primary: str, say: Say) -> list[tuple[int, float, float]]:
+def _curve(log: Iterable[Mapping[str, Any]], primary: str) -> list[tuple[int, float, float]]:
     """Validations on the way: updates, seconds of training until then, the primary metric."""
     seconds, curve = 0.0, []
-    for line in run.read_metrics(say):
+    for line in log:
         if line.get("event") == "step":
             seconds = float(line["seconds"])
         elif line.get("event") == "validation" and primary in line:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
-from glassformer.config.resolve import DATA_RULES, first_name, with_new_names, with_rule
+from glassformer.config.resolve import DATA_RULES, first_name, with_former_rules, with_new_names
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, writing
 from glassformer.runs.lock import locked
@@ -169,7 +169,7 @@ def _read_outcome(folder: Path) -> Outcome | None:
 def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
     """A question or a cell from a file that may have been written before settings were renamed, or chosen."""
     new = {key: with_new_names(value) if key == "varied" else value for key, value in stored.items()}
-    return {**new, "settings": with_rule(with_new_names(stored.get("settings", {})))}
+    return {**new, "settings": with_former_rules(with_new_names(stored.get("settings", {})))}
 
 
 def _is_same(stored: Any, cell: Cell) -> bool:

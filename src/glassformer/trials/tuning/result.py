@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from glassformer.config.errors import RunError, Say
-from glassformer.config.resolve import SECTIONS, flatten, with_rule
+from glassformer.config.resolve import DATA_RULES, SECTIONS, flatten, with_former_rules
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
@@ -295,7 +295,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
         section: {
             key.split(".")[1]: value
             for key, value in flat.items()
-            if key.startswith(f"{section}.") and value is not None
+            if key.startswith(f"{section}.") and not (key in DATA_RULES and value == DATA_RULES[key])
         }
         for section in SECTIONS
     }
@@ -308,7 +308,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
 def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], say: Say, listen: Listener) -> Run:
     """The best, trained once more: the only look at the test part."""
     path, mark = folder / "best", folder / ".best.json"
-    if (path / "glassformer.json").is_file() and mark.is_file() and with_rule(read_json(mark)) == settings:
+    if (path / "glassformer.json").is_file() and mark.is_file() and with_former_rules(read_json(mark)) == settings:
         return Run.open(path)
     say(f"training the best once more, as a whole run: {path}")
     mark.unlink(missing_ok=True)
