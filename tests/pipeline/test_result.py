@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.pipeline.training import Trained
+from glassformer.pipeline.request import Trained
 from glassformer.training.events import Event, Noted
 
 

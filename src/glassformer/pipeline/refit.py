@@ -8,7 +8,8 @@ from typing import Any
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.data.wording import counted
 from glassformer.families.load import BEFORE, resumed_config
-from glassformer.pipeline.training import BeforeRefit, Trained, Training, TrainRequest, refuse_refit
+from glassformer.pipeline.request import BeforeRefit, Trained, TrainRequest
+from glassformer.pipeline.training import Training, refuse_refit
 from glassformer.reporting.papers import README
 from glassformer.runs.files import write_text
 from glassformer.runs.folders import contents, writing

@@ -1,25 +1,22 @@
 """One training, from what a person asked for to a finished run: resolve, prepare, build, fit, report."""
 
 import contextlib
-import functools
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, Misuse, SettingError, silent
+from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
-from glassformer.families.base import FAMILIES, Family, OwnModel, Prepared
+from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.load import (
     build_model,
     learn_from_data,
-    learned_of,
     prepare,
     resumed_config,
     run_card,
@@ -28,10 +25,11 @@ from glassformer.families.load import (
     snapshot_to_resume,
     try_out,
 )
-from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
+from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
+from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.planning.available_memory import available_memory
 from glassformer.planning.model_size import refuse_too_large
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
@@ -40,154 +38,14 @@ from glassformer.runs.folders import check_writable, fill, is_unfinished
 from glassformer.runs.run import CARD, DONE, ENDED_FIELDS, RUNS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
-from glassformer.training.budget import PAPERS_SECONDS, Budget, Clock, Stopwatch
+from glassformer.training.budget import PAPERS_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
-from glassformer.training.events import Ended, Listener, Noted
+from glassformer.training.events import Ended, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
 from glassformer.training.schedule import total_steps
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a training came to."""
-
-    run: str
-    task: str
-    model: str
-    parameters: int
-    learned: int
-    """How many of the parameters were trained."""
-    steps: int
-    seconds: float
-    """The time spent in updates, validations left out."""
-    reason: str
-    """Why it ended: finished, patience, or interrupted."""
-    validation: dict[str, float]
-    """The best weights on the whole validation part."""
-    summary: str
-    """These scores for a person to read; `words` in `to_dict`."""
-    best: dict[str, float]
-    """The best validation on the way, and its step."""
-    test: dict[str, float] | None = None
-    before_refit: dict[str, Any] | None = None
-    """How good the training before a refit, which has seen all rows, was on rows held out."""
-    evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
-    """The same parts with a record for each example; they are not part of `to_dict`. A run that had finished before has
-    none."""
-
-    @classmethod
-    def from_card(cls, run: Run, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
-        """What a run's card says of its training."""
-        return cls(
-            run=str(run.path),
-            task=card["task"],
-            model=FAMILIES[card["task"]].model_name(run.config()),
-            parameters=card["parameters"],
-            learned=learned_of(card),
-            steps=card["steps"],
-            seconds=round(card["seconds"], 2),
-            reason=REASONS.get(card["status"], card["status"]),
-            validation=card.get("validation", {}),
-            summary=card["words"].get("validation", ""),
-            best=card.get("best", {}),
-            test=card.get("test"),
-            before_refit=card.get("before_refit"),
-            evaluations=evaluations or {},
-        )
-
-    @property
-    def words(self) -> str:
-        """The summary, by its old name."""
-        return self.summary
-
-    def __fspath__(self) -> str:
-        return self.run
-
-    def to_dict(self) -> dict[str, Any]:
-        names = [
-            "words" if field.name == "summary" else field.name for field in fields(self) if field.name != "evaluations"
-        ]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
-
-    def _repr_html_(self) -> str:
-        rows = {
-            name: str(getattr(self, name)) for name in ("run", "model", "parameters", "learned", "steps", "seconds")
-        }
-        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
-        return (
-            "<table>"
-            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-            + "</table>"
-        )
-
-
-REASONS = {"stopped early": "patience"}
-"""Why a training ended, by what its card says; else it is the same."""
-BeforeRefit = Mapping[str, Any]
-"""What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainRequest:
-    """What a person asked to train."""
-
-    data: str | Path | None = None
-    out: str | Path | None = None
-    config: str | Path | None = None
-    """A file of settings."""
-    model: str | OwnModel | None = None
-    resume: bool = False
-    """Go on with the run in `out`; start, if there is none and data is named; nothing, if it has finished."""
-    overwrite: bool = False
-    draft: bool = False
-    """One of many: its test part is not looked at, and it leaves no pictures and no report."""
-    listen: Listener = field(default=silent, repr=False)
-    command: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    clock: Clock = field(default_factory=Stopwatch, repr=False)
-    """Seconds since the command began: what its minutes are counted by."""
-    expects_refit: bool = False
-    """A refit is to follow."""
-    before_refit: BeforeRefit | None = None
-    """What this refit comes after; its run goes beside that, into the same folder."""
-
-    @property
-    def own_model(self) -> OwnModel | None:
-        return None if self.model is None or isinstance(self.model, str | dict) else self.model
-
-    @property
-    def folder(self) -> Path | None:
-        """Where its run is or will be; None: in a folder of a new name."""
-        if self.out is not None or not self.resume:
-            return None if self.out is None else Path(self.out)
-        if self.names_data:
-            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
-        return Run.last().path
-
-    def flags(self) -> dict[str, Any]:
-        """The settings by dotted key, with paths that lead from anywhere."""
-        settings = dict(self.settings)
-        if self.model is not None:
-            settings["model"] = self.model if self.own_model is None else OWN
-        return flag_settings(self.data, settings)
-
-    @functools.cached_property
-    def file(self) -> dict[str, Any]:
-        """The settings of the file, which is read once: the shell's <(…) is gone then."""
-        return file_settings(self.config)
-
-    def all_settings(self) -> dict[str, Any]:
-        """Those of the file, and over them those that were given by name."""
-        return {**self.file, **self.flags()}
-
-    @property
-    def names_data(self) -> bool:
-        """Whether it could start a run."""
-        settings = self.all_settings()
-        return any(settings.get(key) is not None for key in ("data.path", "data.source_file"))
 
 
 class Training:

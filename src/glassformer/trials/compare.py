@@ -17,7 +17,7 @@ from glassformer.config.resolve import DATA_RULES
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_out
-from glassformer.pipeline.training import TrainRequest
+from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell

@@ -20,7 +20,7 @@ from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.refit import refitted
-from glassformer.pipeline.training import Trained, TrainRequest
+from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import contents
 from glassformer.runs.run import CARD, DONE, Run

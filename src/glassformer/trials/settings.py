@@ -13,7 +13,7 @@ from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.load import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
-from glassformer.pipeline.training import TrainRequest
+from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import RUNS, Run
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
-from glassformer.pipeline.training import Trained as Trained
-from glassformer.pipeline.training import Training, TrainRequest
+from glassformer.pipeline.request import Trained as Trained
+from glassformer.pipeline.request import TrainRequest
+from glassformer.pipeline.training import Training
 from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 

@@ -23,7 +23,7 @@ from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
-from glassformer.pipeline.training import TrainRequest
+from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import Run
 from glassformer.trials.settings import read_settings, refuse_reserved, say_renamed
 from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space, setting_names

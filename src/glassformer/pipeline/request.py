@@ -1,0 +1,157 @@
+"""What a person asked to train, and what a training came to."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from glassformer.config.encoders import OWN
+from glassformer.config.errors import Misuse, silent
+from glassformer.families.base import FAMILIES, OwnModel
+from glassformer.families.load import learned_of
+from glassformer.families.recognition import file_settings, flag_settings
+from glassformer.runs.run import Run
+from glassformer.tasks.base import Evaluation
+from glassformer.training.budget import Clock, Stopwatch
+from glassformer.training.events import Listener
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training came to."""
+
+    run: str
+    task: str
+    model: str
+    parameters: int
+    learned: int
+    """How many of the parameters were trained."""
+    steps: int
+    seconds: float
+    """The time spent in updates, validations left out."""
+    reason: str
+    """Why it ended: finished, patience, or interrupted."""
+    validation: dict[str, float]
+    """The best weights on the whole validation part."""
+    summary: str
+    """These scores for a person to read; `words` in `to_dict`."""
+    best: dict[str, float]
+    """The best validation on the way, and its step."""
+    test: dict[str, float] | None = None
+    before_refit: dict[str, Any] | None = None
+    """How good the training before a refit, which has seen all rows, was on rows held out."""
+    evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
+    """The same parts with a record for each example; they are not part of `to_dict`. A run that had finished before has
+    none."""
+
+    @classmethod
+    def from_card(cls, run: Run, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
+        """What a run's card says of its training."""
+        return cls(
+            run=str(run.path),
+            task=card["task"],
+            model=FAMILIES[card["task"]].model_name(run.config()),
+            parameters=card["parameters"],
+            learned=learned_of(card),
+            steps=card["steps"],
+            seconds=round(card["seconds"], 2),
+            reason=REASONS.get(card["status"], card["status"]),
+            validation=card.get("validation", {}),
+            summary=card["words"].get("validation", ""),
+            best=card.get("best", {}),
+            test=card.get("test"),
+            before_refit=card.get("before_refit"),
+            evaluations=evaluations or {},
+        )
+
+    @property
+    def words(self) -> str:
+        """The summary, by its old name."""
+        return self.summary
+
+    def __fspath__(self) -> str:
+        return self.run
+
+    def to_dict(self) -> dict[str, Any]:
+        names = [
+            "words" if field.name == "summary" else field.name for field in fields(self) if field.name != "evaluations"
+        ]
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    def _repr_html_(self) -> str:
+        rows = {
+            name: str(getattr(self, name)) for name in ("run", "model", "parameters", "learned", "steps", "seconds")
+        }
+        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
+        return (
+            "<table>"
+            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+            + "</table>"
+        )
+
+
+REASONS = {"stopped early": "patience"}
+"""Why a training ended, by what its card says; else it is the same."""
+BeforeRefit = Mapping[str, Any]
+"""What a refit comes after: `words`, and `runs` in the same folder; `steps` that it makes; scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """What a person asked to train."""
+
+    data: str | Path | None = None
+    out: str | Path | None = None
+    config: str | Path | None = None
+    """A file of settings."""
+    model: str | OwnModel | None = None
+    resume: bool = False
+    """Go on with the run in `out`; start, if there is none and data is named; nothing, if it has finished."""
+    overwrite: bool = False
+    draft: bool = False
+    """One of many: its test part is not looked at, and it leaves no pictures and no report."""
+    listen: Listener = field(default=silent, repr=False)
+    command: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=Stopwatch, repr=False)
+    """Seconds since the command began: what its minutes are counted by."""
+    expects_refit: bool = False
+    """A refit is to follow."""
+    before_refit: BeforeRefit | None = None
+    """What this refit comes after; its run goes beside that, into the same folder."""
+
+    @property
+    def own_model(self) -> OwnModel | None:
+        return None if self.model is None or isinstance(self.model, str | dict) else self.model
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its run is or will be; None: in a folder of a new name."""
+        if self.out is not None or not self.resume:
+            return None if self.out is None else Path(self.out)
+        if self.names_data:
+            raise Misuse("--resume with DATA starts a run or goes on with it: name its folder with --out")
+        return Run.last().path
+
+    def flags(self) -> dict[str, Any]:
+        """The settings by dotted key, with paths that lead from anywhere."""
+        settings = dict(self.settings)
+        if self.model is not None:
+            settings["model"] = self.model if self.own_model is None else OWN
+        return flag_settings(self.data, settings)
+
+    @functools.cached_property
+    def file(self) -> dict[str, Any]:
+        """The settings of the file, which is read once: the shell's <(…) is gone then."""
+        return file_settings(self.config)
+
+    def all_settings(self) -> dict[str, Any]:
+        """Those of the file, and over them those that were given by name."""
+        return {**self.file, **self.flags()}
+
+    @property
+    def names_data(self) -> bool:
+        """Whether it could start a run."""
+        settings = self.all_settings()
+        return any(settings.get(key) is not None for key in ("data.path", "data.source_file"))
