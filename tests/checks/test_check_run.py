@@ -425,9 +425,9 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
         (
             "lstm-translator",
             "glassformer.cli.terminal.inputs.lines_of",
-            lambda file: Path(file).read_text().splitlines()[::-1],
+            lambda file, encoding: Path(file).read_text().splitlines()[::-1],
         ),
-        ("writer", "glassformer.cli.generate.lines_of", lambda file: [Path(file).read_text()[:-2]]),
+        ("writer", "glassformer.cli.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
     ],
 )
 @pytest.mark.usefixtures("in_this_process")

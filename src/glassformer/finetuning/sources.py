@@ -134,8 +134,8 @@ def refuse_out(settings: Mapping[str, Any], out: Path) -> None:
         where = settings.get(key)
         if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--out {out} is or holds the run that {flag} begins from: name another folder")
-    data = settings.get("data.path")
-    if data is not None and Path(data).resolve() == out.resolve():
+    data = str(settings.get("data.path") or "")
+    if data and Path(data.split(":")[0]).resolve() == out.resolve():
         raise Misuse(f"--out {out} is named as the data is: name another --out")
 
 

@@ -165,7 +165,10 @@ class Validator:
         """
         progress = self.progress
         if self.settings.patience is not None:
-            return progress.since_best >= self.settings.patience
+            enough = progress.since_best >= self.settings.patience
+            if enough:
+                self.listen(Noted(f"stopped early: no better in {counted(self.settings.patience, 'validation')}"))
+            return enough
         if self.budget is None or self.settings.keep == "last" or not self.budget.has_converged(progress):
             return False
         self.listen(

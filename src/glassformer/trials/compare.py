@@ -136,7 +136,7 @@ def compare(
         config_of_run = Run.open(run).config()
         say(f"next: {FAMILIES[config_of_run.task].command(run, config_of_run)}")
     elif chosen is None and (late := [row for row in comparison.rows if row.undertrained]):
-        say(f"next: the same command with {more_budget(late)}")
+        say(f"next: the same command with {more_budget(late)}, and another --out (or --overwrite)")
     return comparison
 
 

@@ -99,8 +99,8 @@ DATASETS: dict[str, Dataset] = {
         links=pronoun_links,
     ),
     "balance": Dataset(
-        "letters, balanced or one-sided: abba or aaba; one attention head cannot tell, two can (--model transformer "
-        "--model.heads 1)",
+        "letters, balanced or one-sided: abba or aaba; a layer of attention and nothing else cannot tell with one "
+        "head, and can with two (--model transformer --model.heads 1)",
         balance_rows,
         ROWS,
         LABELLED,

@@ -50,8 +50,8 @@ def recall_rows(rows: int, seed: int, distance: int) -> Iterator[str]:
     return _different(draw, rows, seed, space)
 
 
-BALANCED, ONE_SIDED = (7, 8, 9), (3, 4, 5, 11, 12, 13)
-"""How many of the sixteen letters of a text are a."""
+LENGTH, BALANCED, ONE_SIDED = 16, (7, 8, 9), (3, 4, 5, 11, 12, 13)
+"""Letters of a text, and how many of them are a."""
 
 
 def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
@@ -64,9 +64,9 @@ def balance_rows(rows: int, seed: int) -> Iterator[tuple[str, str]]:
 
     def draw(random: Random) -> str:
         a = random.choice(random.choice((BALANCED, ONE_SIDED)))
-        return "".join(random.sample("a" * a + "b" * (16 - a), 16))
+        return "".join(random.sample("a" * a + "b" * (LENGTH - a), LENGTH))
 
-    space = sum(math.comb(16, a) for a in BALANCED + ONE_SIDED)
+    space = sum(math.comb(LENGTH, a) for a in BALANCED + ONE_SIDED)
     texts = _different(draw, rows, seed, space)
     return ((text, "balanced" if text.count("a") in BALANCED else "one-sided") for text in texts)
 

@@ -21,8 +21,8 @@ SENTENCES = {
     # floors and references
     "above floor": "It is better than the best floor, {floor.label} ({score}).",
     "beats floor": "It beats the best floor, {floor.label} ({score}), by {by}.",
-    "below floor": "It does not beat the best floor, {floor.label} ({score}){chance}{scope}: nothing was learned here "
-    "that is worth a model. Train longer, with more data or other settings{look}.",
+    "below floor": "It does not beat the best floor, {floor.label} ({score}){chance}{scope}: it is not shown that "
+    "anything worth a model was learned here. Train longer, with more data, more seeds or other settings{look}.",
     "look": ", and look whether the labels can be told from what is read",
     "beats reference": "It beats {name} ({score}), by {by}.",
     "below reference": "{name} ({score}; it trains in {took}, {best.label} in {best_took}) is better than every model "

@@ -196,5 +196,6 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     first = (*DATA_RULES, *main)  # by other rules, the data is other data
     for key in (*first, *sorted({*then, *here} - {*first})):
         if then.get(key) != here.get(key) or (key in then) != (key in here):
-            return "other data" if key == "data" else f"another {key} ({then.get(key)}, not {here.get(key)})"
+            was, wanted = ("unset" if question.get(key) is None else question[key] for question in (then, here))
+            return "other data" if key == "data" else f"another {key} ({was}, not {wanted})"
     return None
