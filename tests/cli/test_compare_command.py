@@ -47,7 +47,7 @@ def test_a_table_and_what_follows_from_it(compared: Compared) -> None:
     assert "linear: training" in err
     assert "linear: accuracy 0." in err
     assert "Not trained to its end, so not judged: linear (3 updates, and an epoch takes " in out
-    assert err.endswith("next: the same command with more --steps\n")
+    assert err.endswith("next: the same command with more --steps, and another --out (or --overwrite)\n")
     assert (folder / "runs/compare-iris-1/comparison.html").is_file()
 
 

@@ -129,11 +129,11 @@ def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ("changes", "told"),
     [
         ({"steps": 4}, "with another training.steps (3, not 4)"),
-        ({"data": "iris", "model.dropout": 0.1, "models": "mlp"}, "with another model.dropout (None, not 0.1)"),
+        ({"data": "iris", "model.dropout": 0.1, "models": "mlp"}, "with another model.dropout (unset, not 0.1)"),
         ({"data.split_seed": 1}, "with another data.split_seed"),
         ({"data": "digits", "models": "linear"}, "with other data"),
         ({"vary": "training.lr=0.1,0.2"}, "with another mode (ladder, not vary)"),
-        ({"parameters": 50, "models": "mlp"}, "with another --parameters (None, not 50)"),
+        ({"parameters": 50, "models": "mlp"}, "with another --parameters (unset, not 50)"),
     ],
 )
 def test_another_question_needs_another_folder(

@@ -135,7 +135,7 @@ def refuse_out(settings: Mapping[str, Any], out: Path) -> None:
         if where is not None and Path(where).resolve().is_relative_to(out.resolve()):
             raise SettingError(f"--out {out} is or holds the run that {flag} begins from: name another folder")
     data = str(settings.get("data.path") or "")
-    if data and Path(data.split(":")[0]).resolve() == out.resolve():
+    if data and out.resolve() in (Path(data).resolve(), Path(data.split(":")[0]).resolve()):
         raise Misuse(f"--out {out} is named as the data is: name another --out")
 
 
