@@ -90,7 +90,7 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     write_table(files / f"in.{ending}", ROWS, ("id", "text", "mark"))
     code, out, err = command("predict", runs / "two", "--file", f"in.{ending}")
     assert code == 0
-    assert err == "4 rows\n"
+    assert err == f"in.{ending}: 2 rows without text, and so without an answer\n4 rows\n"
     found = read_csv(out, "\t" if ending == "tsv" else ",")
     assert [tuple(row.values())[:3] for row in found] == ROWS
     assert list(found[0]) == ["id", "text", "mark", "predicted", "probability"]
@@ -100,7 +100,7 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     assert found[1]["probability"] == ""
 
     code, _, err = command("predict", runs / "two", "--file", f"in.{ending}", "--out", "out.jsonl", "--probabilities")
-    assert err == "4 rows written to out.jsonl\n"
+    assert err.splitlines()[-1] == "4 rows written to out.jsonl"
     rows = lines((files / "out.jsonl").read_text())
     assert rows[1] == {"id": "8", "text": "", "mark": "y"}
     assert (rows[0]["predicted"], rows[0]["p_bad"]) == (
@@ -239,3 +239,11 @@ def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> No
     np.testing.assert_allclose(found["vectors"], expected.vectors, atol=1e-6)
     command("embed", runs / run, text, "--tokens", "--out", "tokens.npy")
     assert np.load(files / "tokens.npy").shape == (len(expected.tokens), len(expected.vector))
+
+
+def test_predict_tells_what_it_reads_and_what_has_no_text(command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("7", GOOD), ("8", "")], ("id", "comment"))
+    code, _, err = command("predict", runs / "two", "--file", "in.csv")
+    assert code == 0
+    assert "in.csv: no column 'text', which the run learned from, so 'comment' is read (--text names another)" in err
+    assert "in.csv: 1 row without text, and so without an answer" in err

@@ -52,7 +52,7 @@ def run(argv: list[str]) -> None:
     if options.file is None:
         texts = held_texts(options.texts)
     else:
-        _, texts = read_texts(loaded, options.file, text=options.text, encoding=options.encoding)
+        _, texts = read_texts(loaded, options.file, text=options.text, encoding=options.encoding, say=say)
     if not texts:
         raise Misuse("there is no text to embed")
     array = options.out is not None and options.out.endswith(".npy")

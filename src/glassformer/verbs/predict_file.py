@@ -15,6 +15,7 @@ from glassformer.data.io.place import find
 from glassformer.data.io.reading import check_encoding, held_lines, numbered_lines
 from glassformer.data.io.rows import DELIMITERS, delimiter_of, is_table, kind_of
 from glassformer.data.io.table import Table, read_table
+from glassformer.data.wording import counted
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
 from glassformer.families.predict import Prediction, needed, rows_of
@@ -47,9 +48,11 @@ def predict_file(
     if loaded.config.data.kind in (TABLE, MIXED):
         table, predictions = _of_rows(loaded, file, encoding, text, say)
     else:
-        table, texts = read_texts(loaded, file, text=text, encoding=encoding)
+        table, texts = read_texts(loaded, file, text=text, encoding=encoding, say=say)
         filled = [row for row, content in enumerate(texts) if content.strip()]
         predictions = dict(zip(filled, loaded.predict([texts[row] for row in filled], say=say), strict=True))
+    if blank := len(table) - len(predictions):
+        say(f"{file}: {counted(blank, 'row')} without text, and so without an answer")
     new = _free_names(loaded, table, probabilities)
     between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
     added = [_added(predictions[row], new, between) if row in predictions else {} for row in range(len(table))]
@@ -74,7 +77,7 @@ def _of_rows(
 
 
 def read_texts(
-    loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None
+    loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None, say: Say = silent
 ) -> tuple[Table, list[str]]:
     """A file as a table, and its texts: each line of a file that is no table; of a table the column that was named, the
     one that the run learned from, or the one that looks like text.
@@ -93,7 +96,10 @@ def read_texts(
     if text is None and learned in table.columns:
         return table, table.columns[learned]
     sample = {name: values[:SAMPLE] for name, values in table.columns.items()}
-    return table, table.columns[text_column(table.name, sample, text)]
+    name = text_column(table.name, sample, text)
+    if text is None and learned is not None and is_table(path):
+        say(f"{file}: no column '{learned}', which the run learned from, so '{name}' is read (--text names another)")
+    return table, table.columns[name]
 
 
 def _kind_to_write(file: str, out: str | TextIO) -> str:
