@@ -118,7 +118,7 @@ def texts_of(arguments: list[str]) -> Iterator[str]:
 
 
 def held_texts(arguments: list[str]) -> list[str]:
-    """The same, all of them."""
+    """All texts that a person gives, within the limit on memory."""
     texts, held = list[str](), HeldMemory("what comes from stdin")
     for text in texts_of(arguments):
         texts.append(text)
