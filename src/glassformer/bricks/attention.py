@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -45,7 +45,7 @@ def masked_softmax(scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | Non
 def visible(
     queries: int,
     keys: int,
-    mask: Bool[Tensor, "B S"] | Bool[Tensor, "B S S"] | None,
+    mask: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None,
     *,
     causal: bool,
     device: torch.device,
@@ -103,11 +103,31 @@ class AttentionHeads(Protocol):
         """The head finds nothing until the hook is removed: what it would give is 0."""
 
 
+class Place(NamedTuple):
+    """Where new tokens stand in a cache, and what they look at there."""
+
+    index: Int[Tensor, "*B T"]
+    """The position of each new token: the same for all rows, or each row's own."""
+    extent: int
+    """The columns that are looked at: those before this one."""
+    seen: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None
+    """Which of them, where it is not all that causality allows."""
+
+
 class KeyValues(NamedTuple):
     """Keys and values of the past, in room that was set aside at the start."""
 
     keys: Float[Tensor, "B k max_tokens e"]
     values: Float[Tensor, "B k max_tokens v"]
+
+    def add(self, keys: Float[Tensor, "B k T e"], values: Float[Tensor, "B k T v"], place: Place) -> None:
+        """Put in those of new tokens."""
+        for room, new in ((self.keys, keys), (self.values, values)):
+            if place.index.dim() == 1:
+                room[:, :, place.extent - new.shape[2] : place.extent] = new
+            else:
+                rows = torch.arange(len(room), device=room.device).unsqueeze(1)
+                room[rows, :, place.index] = new.transpose(1, 2).to(room.dtype)
 
 
 class Attention(Brick, nn.Module):
@@ -183,17 +203,13 @@ class Attention(Brick, nn.Module):
         self,
         x: Float[Tensor, "B T d"],
         past: KeyValues,
-        filled: int,
-        mask: Bool[Tensor, "B S"] | None = None,
-        *,
+        place: "Place",
         rotation: Rotation | None = None,
     ) -> Float[Tensor, "B T d"]:
-        """T new tokens after `filled` ones whose keys and values stand in `past`; theirs are added there."""
-        end = filled + x.shape[1]
-        keys, values = self.project_keys_values(x, rotation)
-        past.keys[:, :, filled:end] = keys
-        past.values[:, :, filled:end] = values
-        return self.attend(self.project_queries(x, rotation), past.keys[:, :, :end], past.values[:, :, :end], mask)
+        """T new tokens after those whose keys and values stand in `past`; theirs are added there."""
+        past.add(*self.project_keys_values(x, rotation), place)
+        queries, end = self.project_queries(x, rotation), place.extent
+        return self.attend(queries, past.keys[:, :, :end], past.values[:, :, :end], place.seen)
 
     def project_queries(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
         """Queries of tokens that look."""
@@ -225,7 +241,7 @@ class Attention(Brick, nn.Module):
         queries: Float[Tensor, "B h T e"],
         keys: Float[Tensor, "B k S e"],
         values: Float[Tensor, "B k S v"],
-        mask: Bool[Tensor, "B S"] | Bool[Tensor, "B S S"] | None,
+        mask: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None,
     ) -> Float[Tensor, "B T d"]:
         """Each query averages the values of the keys it may see; the heads' results are joined."""
         queries, keys, values, mask = self.queries(queries), self.keys(keys), self.values(values), self.mask(mask)

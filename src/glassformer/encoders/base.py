@@ -11,7 +11,10 @@ from glassformer.bricks.tap import Brick
 
 
 class State(ABC):
-    """What a causal encoder remembers of the tokens so far."""
+    """What a causal encoder remembers of the tokens so far, for each row of a batch."""
+
+    in_place = False
+    """Its tensors stay where they are and get other numbers: a step can then be recorded once and replayed."""
 
     @abstractmethod
     def select(self, rows: Int[Tensor, "B"]) -> "State":
@@ -27,6 +30,21 @@ class State(ABC):
     def reorder(self, rows: Int[Tensor, "B"]) -> "State":
         """Rows change places among those that share a source; one may come more than once."""
         return self.select(rows)
+
+    def put(self, rows: Int[Tensor, "n"], other: "State") -> None:
+        """The n rows of another state take these rows' places: so a text joins others that are being written."""
+        raise NotImplementedError(f"{type(self).__name__} cannot take in rows of another state")
+
+    def fix(self, extent: int) -> bool:
+        """From now on every row has its own length, which the device alone counts, and all is changed in place.
+
+        `extent`: the most tokens that a row will hold before this is called again. Gives whether the state can do it.
+        """
+        return False
+
+    def renew(self, old: Tensor, new: Tensor) -> Tensor:
+        """What stands in the place of `old` from now on: itself with other numbers, where all is changed in place."""
+        return old.copy_(new) if self.in_place else new
 
 
 class Encoder(Brick, nn.Module, ABC):

@@ -24,6 +24,12 @@ class NoState(State):
     def expand_beams(self, times: int) -> "NoState":
         return self
 
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        pass
+
+    def fix(self, extent: int) -> bool:
+        return True
+
 
 class IdentityEncoder(Encoder):
     """Every vector as it came. Pooled, this is the average of the word vectors."""
@@ -69,14 +75,26 @@ class RecentInputs(State):
     def expand_beams(self, times: int) -> "RecentInputs":
         return RecentInputs([part.repeat_interleave(times, 0) for part in self.recent])
 
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        assert isinstance(other, RecentInputs)
+        for part, new in zip(self.recent, other.recent, strict=True):
+            part.index_copy_(0, rows, new)
+
+    def fix(self, extent: int) -> bool:
+        self.in_place = True
+        return True
+
     def slide(
         self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
     ) -> Float[Tensor, "B T e"]:
         """One layer's outputs for new inputs, and what it will remember of them."""
         joined = torch.cat([self.recent[layer].to(x.dtype), x], 1)
-        new = joined.new_tensor(x.shape[1], dtype=torch.long).expand(x.shape[0]) if mask is None else mask.sum(1)
-        kept = new.unsqueeze(1) + torch.arange(convolution.reach, device=x.device)
-        self.recent[layer] = joined.gather(1, kept.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
+        if mask is None:
+            recent = joined[:, x.shape[1] :]
+        else:
+            places = mask.sum(1, keepdim=True) + torch.arange(convolution.reach, device=x.device)
+            recent = joined.gather(1, places.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
+        self.recent[layer] = self.renew(self.recent[layer], recent)
         return convolution.inside(joined)
 
 

@@ -21,6 +21,18 @@ class RecurrentState(State):
     def expand_beams(self, times: int) -> "RecurrentState":
         return RecurrentState(tuple(part.repeat_interleave(times, 1) for part in self.hidden))
 
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        assert isinstance(other, RecurrentState)
+        for part, new in zip(self.hidden, other.hidden, strict=True):
+            part.index_copy_(1, rows, new)
+
+    def fix(self, extent: int) -> bool:
+        self.in_place = True
+        return True
+
+    def advance(self, hidden: Hidden) -> None:
+        self.hidden = tuple(map(self.renew, self.hidden, hidden))
+
 
 class RecurrentStack(Encoder):
     """What an encoder and a decoder of recurrent layers say of them."""
@@ -76,7 +88,8 @@ class RecurrentEncoder(RecurrentStack):
         self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, RecurrentState)
-        out, state.hidden = self.layers(x, state.hidden, mask)
+        out, hidden = self.layers(x, state.hidden, mask)
+        state.advance(hidden)
         return self.dropout(out)
 
 
@@ -92,13 +105,18 @@ class RecurrentDecoderState(State):
         self.keys = keys
         self.share = share
 
-    def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None) -> None:
+    def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None = None) -> None:
         """One token further; rows that have no new one stay where they were."""
         if new is not None:
             parts = zip(hidden, self.hidden, strict=True)
             hidden = tuple(torch.where(new[None, :, None], after, before) for after, before in parts)
             last = torch.where(new[:, None, None], last, self.last)
-        self.hidden, self.last = hidden, last
+        self.hidden = tuple(map(self.renew, self.hidden, hidden))
+        self.last = self.renew(self.last, last)
+
+    def fix(self, extent: int) -> bool:
+        self.in_place = True
+        return True
 
     def select(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
         sources = sources_of(rows, self.share)
@@ -112,7 +130,10 @@ class RecurrentDecoderState(State):
         return self._with(rows, self.memory, self.keys, self.share * times)
 
     def reorder(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
-        return self._with(rows, self.memory, self.keys, self.share)
+        if not self.in_place:
+            return self._with(rows, self.memory, self.keys, self.share)
+        self.advance(tuple(part.index_select(1, rows) for part in self.hidden), self.last.index_select(0, rows))
+        return self
 
     def _with(self, rows: Int[Tensor, "B"], memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
         hidden = tuple(part.index_select(1, rows) for part in self.hidden)
@@ -183,7 +204,8 @@ class RecurrentDecoder(RecurrentStack):
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, RecurrentDecoderState)
         if not self.input_feeding:
-            h, state.hidden = self.layers(x, state.hidden, mask)
+            h, hidden = self.layers(x, state.hidden, mask)
+            state.advance(hidden, state.last)
             return self._attend(h, state)
         outs = []
         for t in range(x.shape[1]):

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention, KeyValues, Memory
+from glassformer.bricks.attention import Attention, KeyValues, Memory, Place
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.positions import Positions, Rotary, Rotation
@@ -53,11 +53,12 @@ class Block(Brick, nn.Module):
         x: Float[Tensor, "B T d"],
         state: "TransformerState",
         layer: int,
+        place: Place,
         mask: Bool[Tensor, "B T"] | None,
         rotation: Rotation | None,
     ) -> Float[Tensor, "B T d"]:
-        past, filled, seen = state.past[layer], state.filled, state.seen(x.shape[1])
-        x = self.around_attend(x, lambda x: self.attend.extend(x, past, filled, seen, rotation=rotation), mask)
+        past = state.past[layer]
+        x = self.around_attend(x, lambda x: self.attend.extend(x, past, place, rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
             cross, (keys, values) = self.cross_attention, state.cross[layer]
 
@@ -77,9 +78,9 @@ class Block(Brick, nn.Module):
 class TransformerState(State):
     """Keys and values of the past, layer by layer, and of the memory (`cross`): the KV cache.
 
-    All rows fill the same columns. Where rows are of different lengths, `real` says which columns hold a token of the
-    row, and `lengths` how many do: the position of its next one. The memory is kept once for each source; so many rows
-    as `share` says, one after the other, look at it.
+    A row's tokens stand in its first columns. `lengths` says how many there are, which is the position of its next one.
+    No row has more than `filled`; where all have just as many, which the host then knows, they are `alike`. The memory
+    is kept once for each source; so many rows as `share` says, one after the other, look at it.
     """
 
     def __init__(
@@ -94,31 +95,43 @@ class TransformerState(State):
         self.memory_mask = memory_mask
         self.share = share
         self.filled = 0
-        self.real: Bool[Tensor, "B max_tokens"] | None = None
-        self.lengths: Int[Tensor, "B"] | None = None
+        self.alike = True
+        keys = past[0].keys
+        self.lengths: Int[Tensor, "B"] = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
 
     @property
     def max_tokens(self) -> int:
         return self.past[0].keys.shape[2]
 
-    def admit(self, batch: int, new: int, mask: Bool[Tensor, "B T"] | None, device: torch.device) -> Int[Tensor, "..."]:
-        """Make ready for new tokens; gives their positions."""
-        if self.filled + new > self.max_tokens:
-            raise ValueError(f"room for {self.max_tokens} tokens, but {self.filled + new} came")
-        if mask is not None and self.real is None:
-            self.real = torch.zeros(batch, self.max_tokens, dtype=torch.bool, device=device)
-            self.real[:, : self.filled] = True
-            self.lengths = torch.full((batch,), self.filled, device=device)
-        steps = torch.arange(new, device=device)
-        if self.real is None or self.lengths is None:
-            return self.filled + steps
-        self.real[:, self.filled : self.filled + new] = True if mask is None else mask
-        index = self.lengths.unsqueeze(1) + (steps if mask is None else mask.cumsum(1) - 1)
-        self.lengths = self.lengths + (new if mask is None else mask.sum(1))
-        return index.clamp(min=0)  # padding stands where its row's last token does: never beyond the context
+    def admit(self, new: int, mask: Bool[Tensor, "B T"] | None, *, causal: bool) -> Place:
+        """Make ready for new tokens of every row; gives where they stand."""
+        if not self.in_place:
+            if self.filled + new > self.max_tokens:
+                raise ValueError(f"room for {self.max_tokens} tokens, but {self.filled + new} came")
+            self.filled += new
+        steps = torch.arange(new, device=self.lengths.device)
+        index = self.filled - new + steps if self.alike else self.lengths.unsqueeze(1) + steps
+        seen = None
+        columns = torch.arange(self.filled, device=steps.device)
+        if causal and not self.alike:
+            seen = columns <= index.unsqueeze(-1)
+        self.lengths += new if mask is None else mask.sum(1)
+        self.alike = self.alike and mask is None
+        if not causal and not self.alike:
+            seen = columns < self.lengths.unsqueeze(1)
+        return Place(index, self.filled, seen)
 
-    def seen(self, new: int) -> Bool[Tensor, "B S"] | None:
-        return None if self.real is None else self.real[:, : self.filled + new]
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        assert isinstance(other, TransformerState)
+        for layer, new in zip(self.past, other.past, strict=True):
+            for part, new_part in zip(layer, new, strict=True):
+                part[rows, :, : other.filled] = new_part[:, :, : other.filled]
+        self.lengths[rows] = other.lengths
+        self.filled, self.alike = max(self.filled, other.filled), False
+
+    def fix(self, extent: int) -> bool:
+        self.in_place, self.alike, self.filled = True, False, extent
+        return True
 
     def by_source(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
         """The rows of one source as one row: a memory does not mind which of its readers asks first."""
@@ -136,7 +149,14 @@ class TransformerState(State):
         return self._with(rows, self.cross, self.memory_mask, self.share * times)
 
     def reorder(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        return self._with(rows, self.cross, self.memory_mask, self.share)
+        if not self.in_place:
+            return self._with(rows, self.cross, self.memory_mask, self.share)
+        for layer in self.past:
+            for part in layer:
+                filled = part[:, :, : self.filled]
+                filled.copy_(filled.index_select(0, rows))
+        self.lengths.copy_(self.lengths[rows])
+        return self
 
     def _with(
         self,
@@ -148,9 +168,8 @@ class TransformerState(State):
         """A state of these rows' past beside a memory."""
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
         chosen = TransformerState(past, cross, memory_mask, share)
-        chosen.filled = self.filled
-        chosen.real = None if self.real is None else self.real.index_select(0, rows)
-        chosen.lengths = None if self.lengths is None else self.lengths.index_select(0, rows)
+        chosen.filled, chosen.alike = self.filled, self.alike
+        chosen.lengths = self.lengths.index_select(0, rows)
         return chosen
 
     def _filled_part(
@@ -240,10 +259,13 @@ class TransformerEncoder(Encoder):
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, TransformerState)
-        x, rotation = self._place(x, state.admit(x.shape[0], x.shape[1], mask, x.device))
+        place = state.admit(x.shape[1], mask, causal=self.causal)
+        positions = place.index
+        if mask is not None:  # padding stands where its row's last token does: never beyond the context
+            positions = torch.minimum(positions, state.lengths.unsqueeze(1) - 1).clamp(min=0)
+        x, rotation = self._place(x, positions)
         for layer, block in enumerate(self.own_blocks()):
-            x = block.extend(x, state, layer, mask, rotation)
-        state.filled += x.shape[1]
+            x = block.extend(x, state, layer, place, mask, rotation)
         return self.norm(x, mask)
 
     def _place(
