@@ -11,33 +11,12 @@ from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
-from glassformer.decoding.sampling import GREEDY, Sampling, choose
+from glassformer.decoding.sampling import GREEDY, Sampling
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel
 from helpers.running import CAUSAL, tiny
-from helpers.support import ready, same, softmax, tokens
-
-VOCAB, CONTEXT = 13, 16
-
-VARIANTS: list[dict[str, Any]] = [
-    *({"encoder": name} for name in CAUSAL),
-    *({"encoder": "transformer", "model__style": style} for style in STYLES),
-    {"encoder": "transformer", "model__positions": "onehot"},
-    {"encoder": "lstm", "model__cells": 9},
-    {"encoder": "window", "model__window": 20},
-]
-every_model = pytest.mark.parametrize("flags", VARIANTS, ids=lambda flags: "-".join(map(str, flags.values())))
-
-
-def model_of(encoder: str = "transformer", **flags: Any) -> LanguageModel:
-    """With strong opinions, and small biases, the same for every prompt: one that never changes shows little."""
-    settings = resolve({}, tiny(encoder, **flags)).model
-    assert settings.context == CONTEXT
-    model = ready(build_language_model(settings, vocab=VOCAB), seed=7)
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.mul_(2 if weight.dim() > 1 else 0.5 if name.endswith("bias") else 1)
-    return model
+from helpers.support import ready, same, softmax
+from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model_of, prompt_of
 
 
 @pytest.mark.parametrize("encoder", CAUSAL)
@@ -68,41 +47,6 @@ def test_a_beam_that_is_wide_enough_finds_the_best_of_all_texts(encoder: str) ->
     assert one.ids == [id for id in greedy if id is not None]
 
 
-def prompt_of(length: int, seed: int = 0) -> list[int]:
-    return tokens(length, vocab=VOCAB, seed=seed).tolist()
-
-
-def by_hand(
-    model: LanguageModel,
-    prompt: Sequence[int],
-    how: Sampling,
-    most: int,
-    *,
-    end: int | None = None,
-    never: Sequence[int] = (),
-    seed: int = 0,
-) -> list[int]:
-    """Every token from the whole text before it, computed anew. Where the encoder holds only so many tokens, and the
-    text has become longer, its last half of that many is what it reads from then on.
-    """
-    text = list(prompt)
-    limit = model.encoder.limit
-    first = 0 if limit is None or len(text) <= limit else len(text) - limit // 2
-    generator = torch.Generator().manual_seed(seed)
-    while len(text) < len(prompt) + most:
-        if limit is not None and len(text) - first > limit:
-            first = len(text) - limit // 2
-        with torch.no_grad():
-            scores = model(torch.tensor([text[first:]]))[:, -1]
-        scores[:, list(never)] = -torch.inf
-        seen = torch.zeros(1, VOCAB, dtype=torch.bool)
-        seen[0, text] = True
-        text.append(int(choose(scores, how, generator, seen)))
-        if text[-1] == end:
-            break
-    return text[len(prompt) :]
-
-
 def written(model: LanguageModel, prompts: Sequence[Sequence[int]], how: Sampling, **more: Any) -> list[list[int]]:
     """What comes out for each prompt, up to the end of each."""
     steps = list(generate(model, prompts, how, **more))
@@ -111,9 +55,6 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], how: Samplin
         ended = [token is None for token in row]
         assert ended == sorted(ended)  # ended once is ended for good
     return [[token for token in row if token is not None] for row in rows]
-
-
-SAMPLED = Sampling(0.9, top_k=8, top_p=0.95, repetition_penalty=1.2)
 
 
 @every_model

@@ -10,11 +10,39 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.config.errors import SettingError
-from glassformer.decoding.sampling import GREEDY, Sampling, choose, distribution, keep_top_k, keep_top_p, penalise
+from glassformer.decoding import sampling
+from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows
 from helpers.support import numbers, same, softmax
 
 B, V = 3, 11
 SCORES = numbers(B, V, seed=1, scale=2.0)
+
+
+def of_rows(value: float, scores: Tensor) -> Tensor:
+    return torch.full((len(scores), 1), value)
+
+
+def keep_top_k(scores: Tensor, k: int) -> Tensor:
+    return sampling.keep_top_k(scores, of_rows(k, scores), k)
+
+
+def keep_top_p(scores: Tensor, p: float) -> Tensor:
+    return sampling.keep_top_p(scores, of_rows(p, scores))
+
+
+def penalise(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    return sampling.penalise(scores, seen, of_rows(penalty, scores))
+
+
+def distribution(scores: Tensor, how: Sampling, seen: Tensor | None = None) -> Tensor:
+    rows = [how] * len(scores)
+    return sampling.distribution(scores, SamplingRows.of(rows), SamplingPlan.of(rows), seen)
+
+
+def choose(scores: Tensor, how: Sampling, generator: torch.Generator, seen: Tensor | None = None) -> Tensor:
+    rows = [how] * len(scores)
+    draw = torch.rand(len(scores), 1, generator=generator)
+    return sampling.choose(scores, SamplingRows.of(rows), SamplingPlan.of(rows), draw, seen)
 
 
 def kept(scores: Tensor) -> list[set[int]]:
@@ -104,9 +132,7 @@ def test_the_order_of_things() -> None:
 
 def test_greedy_is_the_highest_score() -> None:
     generator = torch.Generator().manual_seed(0)
-    before = generator.get_state()
     assert torch.equal(choose(SCORES, GREEDY, generator), SCORES.argmax(-1))
-    assert torch.equal(generator.get_state(), before)  # nothing is drawn
     seen = torch.zeros(B, V, dtype=torch.bool)
     seen[torch.arange(B), SCORES.argmax(-1)] = True
     how = Sampling(0.0, repetition_penalty=50.0)
@@ -133,6 +159,20 @@ def test_drawn_frequencies_match_the_distribution(how: Sampling) -> None:
     chi = ((counts - draws * expected).square() / (draws * expected))[possible].sum().item()
     freedom = int(possible.sum()) - 1
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
+
+
+def test_rows_with_settings_of_their_own_are_as_if_each_were_alone() -> None:
+    hows = [GREEDY, Sampling(), Sampling(0.5, 3), Sampling(2.0, top_p=0.6), Sampling(1.0, 7, 0.9, 1.8),
+            Sampling(0.0, repetition_penalty=50.0), Sampling(3.0, 1)]  # fmt: skip
+    scores, seen = numbers(len(hows), V, seed=2, scale=2.0), numbers(len(hows), V, seed=5) > 0
+    draw = torch.rand(len(hows), 1, generator=torch.Generator().manual_seed(4))
+    together = sampling.choose(scores, SamplingRows.of(hows), SamplingPlan.of(hows), draw, seen)
+    chances = sampling.distribution(scores, SamplingRows.of(hows), SamplingPlan.of(hows), seen)
+    for row, how in enumerate(hows):
+        one = slice(row, row + 1)
+        alone = SamplingRows.of([how]), SamplingPlan.of([how])
+        assert torch.equal(chances[one], sampling.distribution(scores[one], *alone, seen[one]))
+        assert torch.equal(together[one], sampling.choose(scores[one], *alone, draw[one], seen[one]))
 
 
 def test_what_is_impossible_is_never_drawn() -> None:

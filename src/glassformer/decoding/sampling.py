@@ -1,7 +1,9 @@
 """Choosing the next token: plain functions of scores."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -41,20 +43,67 @@ class Sampling:
 GREEDY = Sampling(temperature=0.0)
 
 
-def penalise(scores: Float[Tensor, "B V"], seen: Bool[Tensor, "B V"], penalty: float) -> Float[Tensor, "B V"]:
+class SamplingRows(NamedTuple):
+    """How the next token of each row is chosen, where the scores are."""
+
+    temperature: Float[Tensor, "B 1"]
+    """0: greedy."""
+    top_k: Int[Tensor, "B 1"]
+    """0: all."""
+    top_p: Float[Tensor, "B 1"]
+    """2: all."""
+    repetition_penalty: Float[Tensor, "B 1"]
+
+    @staticmethod
+    def of(rows: Sequence[Sampling], device: torch.device | str = "cpu") -> "SamplingRows":
+        columns = (
+            [how.temperature for how in rows],
+            [how.top_k or 0 for how in rows],
+            [2.0 if how.top_p is None else how.top_p for how in rows],
+            [how.repetition_penalty for how in rows],
+        )
+        return SamplingRows(*(torch.tensor(column, device=device).unsqueeze(1) for column in columns))
+
+
+class SamplingPlan(NamedTuple):
+    """What is asked for by any row, so that the rest need not be computed. What a row does not ask for leaves its
+    chances as they are, whatever the others do.
+    """
+
+    random: bool
+    top_k: int
+    """The largest k; 0: none."""
+    top_p: bool
+    penalty: bool
+
+    @staticmethod
+    def of(rows: Iterable[Sampling]) -> "SamplingPlan":
+        rows = list(rows)
+        return SamplingPlan(
+            any(not how.greedy for how in rows),
+            max((how.top_k or 0 for how in rows if not how.greedy), default=0),
+            any(how.top_p is not None for how in rows if not how.greedy),
+            any(how.repetition_penalty != 1.0 for how in rows),
+        )
+
+
+def penalise(
+    scores: Float[Tensor, "B V"], seen: Bool[Tensor, "B V"], penalty: Float[Tensor, "B 1"]
+) -> Float[Tensor, "B V"]:
     """Divide the positive scores of tokens already seen by the penalty, multiply the negative ones (Keskar 2019)."""
     lower = torch.where(scores > 0, scores / penalty, scores * penalty)
     return torch.where(seen, lower, scores)
 
 
-def keep_top_k(scores: Float[Tensor, "B V"], k: int) -> Float[Tensor, "B V"]:
-    """All but the k highest become −∞; of equal ones, too, only k stay."""
-    highest = scores.topk(min(k, scores.shape[-1]), -1).indices
-    kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, highest, True)
-    return scores.masked_fill(~kept, -torch.inf)
+def keep_top_k(scores: Float[Tensor, "B V"], k: Int[Tensor, "B 1"], most: int) -> Float[Tensor, "B V"]:
+    """All but the k highest become −∞; of equal ones, too, only k stay. `most`: the largest k; 0 keeps all."""
+    highest = scores.topk(min(most, scores.shape[-1]), -1).indices
+    among = torch.arange(highest.shape[-1], device=scores.device) < k
+    kept = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, highest, among)
+    return scores.masked_fill(~(kept | (k == 0)), -torch.inf)
 
 
-def keep_top_p(scores: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
+def keep_top_p(scores: Float[Tensor, "B V"], p: Float[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
     """All but the smallest set of likeliest tokens that reaches probability p become −∞."""
     ordered, order = scores.sort(-1, descending=True)
     probabilities = ordered.softmax(-1)
@@ -64,33 +113,36 @@ def keep_top_p(scores: Float[Tensor, "B V"], p: float) -> Float[Tensor, "B V"]:
 
 
 def distribution(
-    scores: Float[Tensor, "B V"], how: Sampling, seen: Bool[Tensor, "B V"] | None = None
+    scores: Float[Tensor, "B V"], how: SamplingRows, plan: SamplingPlan, seen: Bool[Tensor, "B V"] | None = None
 ) -> Float[Tensor, "B V"]:
     """The probabilities that are sampled from; greedy puts all on the highest score."""
     scores = scores.float()
-    if seen is not None and how.repetition_penalty != 1.0:
+    if seen is not None and plan.penalty:
         scores = penalise(scores, seen, how.repetition_penalty)
-    if how.greedy:
-        return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-    scores = (scores - scores.amax(-1, keepdim=True)) / how.temperature  # the highest is 0: no overflow
-    if how.top_k is not None:
-        scores = keep_top_k(scores, how.top_k)
-    if how.top_p is not None:
+    certain = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+    if not plan.random:
+        return certain
+    greedy = how.temperature == 0
+    # the highest is 0: no overflow
+    scores = (scores - scores.amax(-1, keepdim=True)) / torch.where(greedy, 1.0, how.temperature)
+    if plan.top_k:
+        scores = keep_top_k(scores, how.top_k, plan.top_k)
+    if plan.top_p:
         scores = keep_top_p(scores, how.top_p)
-    return scores.softmax(-1)
+    return torch.where(greedy, certain, scores.softmax(-1))
 
 
 def choose(
     scores: Float[Tensor, "B V"],
-    how: Sampling,
-    generator: torch.Generator,
+    how: SamplingRows,
+    plan: SamplingPlan,
+    draw: Float[Tensor, "B 1"],
     seen: Bool[Tensor, "B V"] | None = None,
 ) -> Int[Tensor, "B"]:
-    """One token for each row. The random numbers are drawn on the CPU: a seed gives the same text on any device."""
-    probabilities = distribution(scores, how, seen)
-    if how.greedy:
+    """One token for each row, by a random number between 0 and 1 for each."""
+    probabilities = distribution(scores, how, plan, seen)
+    if not plan.random:
         return probabilities.argmax(-1)
     cumulative = probabilities.cumsum(-1)
-    draw = torch.rand(scores.shape[0], 1, generator=generator).to(scores.device)
     # The first place where the running total passes the draw; the total itself may miss 1 by rounding.
     return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=scores.shape[-1] - 1)

@@ -18,6 +18,8 @@ from glassformer.encoders.base import Encoder, State, only_causal
 class NoState(State):
     """No token's output needs another token."""
 
+    in_place = True
+
     def select(self, rows: Int[Tensor, "B"]) -> "NoState":
         return self
 

@@ -116,6 +116,8 @@ class TransformerState(State):
         if causal and not self.alike:
             seen = columns <= index.unsqueeze(-1)
         self.lengths += new if mask is None else mask.sum(1)
+        if self.in_place:  # rows in which nobody writes stop at their last column
+            self.lengths.clamp_(max=self.max_tokens - 1)
         self.alike = self.alike and mask is None
         if not causal and not self.alike:
             seen = columns < self.lengths.unsqueeze(1)

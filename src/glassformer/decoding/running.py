@@ -1,0 +1,262 @@
+"""Texts that are written at once, token after token over `extend`: each row of the batch minds its own business.
+
+Every row has its own prompt, seed, sampling settings and end; one may join or leave while others are being written, and
+changes nothing of them.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from glassformer.config.errors import Say, silent
+from glassformer.decoding.recording import Recorder
+from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows, choose
+from glassformer.encoders.base import State
+from glassformer.models.modules import LanguageModel
+
+DRAWS = 256
+"""Random numbers of a row that are drawn at once. They are drawn on the CPU: a seed gives the same text anywhere."""
+AHEAD = 8
+"""Steps that a GPU is given before the first of them is waited for."""
+SMALLEST_EXTENT = 128
+"""Attention looks at so many columns of a cache, or twice, four times … as many: as few as hold all tokens."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A text to be written."""
+
+    prompt: Sequence[int]
+    """At least one token."""
+    how: Sampling
+    most: int
+    """Tokens at most."""
+    ends: Collection[int] = ()
+    """Tokens that end it."""
+    seed: int = 0
+
+
+@dataclass(eq=False)
+class _Row:
+    """One that is being written."""
+
+    request: Request
+    generator: torch.Generator
+    tokens: list[int]
+    """The prompt, and what is known of what was written."""
+    start: int = 0
+    """Where what it still remembers begins."""
+    steps: int = 0
+    """Tokens that the device was asked for."""
+    over: bool = False
+
+    @property
+    def length(self) -> int:
+        """How many tokens it remembers once all that was asked for is there; the last of them is still to be read."""
+        return len(self.request.prompt) + self.steps - self.start
+
+    @property
+    def wants_more(self) -> bool:
+        return not self.over and self.steps < self.request.most
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A step that was asked for."""
+
+    rows: list[_Row | None]
+    tokens: Int[Tensor, "B"]
+    arrived: torch.cuda.Event | None = field(default=None)
+
+    def land(self) -> list[int]:
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return self.tokens.tolist()
+
+
+class RunningBatch:
+    """So many rows of texts that are being written."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        rows: int,
+        room: int,
+        *,
+        never: Sequence[int] = (),
+        fixed: bool | None = None,
+        compile: bool = False,
+        say: Say = silent,
+    ) -> None:
+        """`room`: tokens that a row may hold at once, at most those that the model was made for. `never`: ids that are
+        not to be chosen. `fixed`: all is always held in place, with a length for each row, as a GPU needs it to replay
+        a step (unset: on a CUDA GPU alone). `compile`: the step is compiled first, for a batch that runs long.
+        """
+        self.model = model
+        self.device = model.head.weight.device
+        self.limit = model.encoder.limit
+        self.room = room if self.limit is None else min(room, self.limit)
+        self.rows: list[_Row | None] = [None] * rows
+        self._flights: deque[_Flight] = deque()
+        vocab = model.head.weight.shape[0]
+        self._never = torch.tensor(list(never), dtype=torch.long, device=self.device)
+        self._token = torch.zeros(rows, dtype=torch.long, device=self.device)
+        self._draws = torch.zeros(rows, DRAWS, device=self.device)
+        self._drawn = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
+        self._seen = torch.zeros(rows, vocab, dtype=torch.bool, device=self.device)
+        self._how = SamplingRows.of([GREEDY] * rows, self.device)
+        self._plan = SamplingPlan.of([])
+        self.state: State = model.init_state(rows, self.room)
+        self._fixed = self.device.type == "cuda" if fixed is None else fixed
+        self._fixable = self.state.fix(self.room)
+        self._recorder = Recorder(self._advance, self.device, compile=compile, say=say)
+        if self._fixed and not self._fixable:
+            say("this encoder's state cannot be held in place: its steps are not replayed, which takes longer")
+
+    # --- who writes ---
+
+    @property
+    def free(self) -> list[int]:
+        """The rows in which nobody writes."""
+        return [number for number, row in enumerate(self.rows) if row is None]
+
+    @torch.inference_mode()
+    def join(self, requests: Mapping[int, Request]) -> None:
+        """Texts take free rows. Their prompts are read in one pass."""
+        for number, request in requests.items():
+            assert self.rows[number] is None
+            row = _Row(request, torch.Generator().manual_seed(request.seed), list(request.prompt))
+            self.rows[number] = row
+            self._drawn[number] = 0
+            if request.how.repetition_penalty != 1.0:
+                self._seen[number] = False
+                self._seen[number, row.tokens] = True
+        settings = [GREEDY if row is None else row.request.how for row in self.rows]
+        self._plan = SamplingPlan.of(settings)
+        for values, new in zip(self._how, SamplingRows.of(settings, self.device), strict=True):
+            values.copy_(new)
+        self._read(list(requests))
+
+    def leave(self, number: int) -> None:
+        """The row is free: what was being written there ends."""
+        row = self.rows[number]
+        assert row is not None
+        row.over = True
+        self.rows[number] = None
+
+    # --- writing ---
+
+    @torch.inference_mode()
+    def step(self) -> dict[int, int]:
+        """The next token of each row in which one is written. After its last the row is free; so is one after END."""
+        while not self._flights or (self.device.type == "cuda" and len(self._flights) < AHEAD):
+            if not self._launch():
+                break
+        if not self._flights:
+            return {}
+        flight = self._flights.popleft()
+        written = {}
+        for number, (row, token) in enumerate(zip(flight.rows, flight.land(), strict=True)):
+            if row is None or row.over:
+                continue
+            row.tokens.append(token)
+            written[number] = token
+            if token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
+                self.leave(number)
+        return written
+
+    def _launch(self) -> bool:
+        """Ask for a step, where a row wants one and all that it needs is known."""
+        rows = [row if row is not None and row.wants_more else None for row in self.rows]
+        if not any(rows):
+            return False
+        full = [number for number, row in enumerate(rows) if row is not None and self._is_full(row)]
+        if full:
+            if self._flights:  # what is to be read again is still being written
+                return False
+            self._read(full)
+        for number, row in enumerate(rows):
+            if row is not None:
+                if row.steps % DRAWS == 0 and not row.request.how.greedy:
+                    self._draws[number] = torch.rand(DRAWS, generator=row.generator)
+                row.steps += 1
+        if self.state.in_place:
+            extent = self._extent(max(row.length for row in rows if row is not None))
+            self.state.fix(extent)
+            self._recorder.run((extent, self._plan))
+        else:
+            self._advance()
+        self._flights.append(self._flight(rows))
+        return True
+
+    def _advance(self) -> None:
+        """One token more of every row, all where the model computes."""
+        features = self.model.extend(self._token.unsqueeze(1), self.state)[:, -1]
+        scores = self.model.head(features)
+        if len(self._never):
+            scores = scores.index_fill(-1, self._never, -torch.inf)
+        draw = self._draws.gather(1, self._drawn)
+        tokens = choose(scores, self._how, self._plan, draw, self._seen)
+        self._drawn.add_(1).remainder_(DRAWS)
+        if self._plan.penalty:
+            self._seen.scatter_(1, tokens.unsqueeze(1), True)
+        self._token.copy_(tokens)
+
+    def _flight(self, rows: list[_Row | None]) -> _Flight:
+        if self.device.type != "cuda":
+            return _Flight(rows, self._token.clone())
+        tokens = torch.empty(len(rows), dtype=torch.long, pin_memory=True)
+        tokens.copy_(self._token, non_blocking=True)
+        arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        arrived.record()
+        return _Flight(rows, tokens, arrived)
+
+    def _extent(self, length: int) -> int:
+        """The columns that are looked at: just those that hold tokens, or few numbers of them if steps are recorded."""
+        if self.device.type != "cuda":
+            return min(length, self.room)
+        extent = SMALLEST_EXTENT
+        while extent < length:
+            extent *= 2
+        return min(extent, self.room)
+
+    def _read(self, numbers: list[int]) -> None:
+        """Read what rows remember, but for the last token of each, which the next step reads.
+
+        One that has used up its room remembers the last half of it.
+        """
+        if not self._fixable:  # then rows can only be read all together
+            numbers = list(range(len(self.rows)))
+        texts = [self._remembered(number) for number in numbers]
+        ids = pad_sequence([torch.tensor(text) for text in texts], batch_first=True).to(self.device)
+        lengths = torch.tensor([len(text) for text in texts], device=self.device).unsqueeze(1)
+        rows, before = torch.tensor(numbers, device=self.device), ids.shape[1] - 1
+        self._token[rows] = ids.gather(1, lengths - 1).squeeze(1)
+        alike = len({len(text) for text in texts}) == 1
+        afresh = len(numbers) == len(self.rows) and not (self._fixable and (self._fixed or not alike))
+        state = self.model.init_state(len(numbers), self.room if afresh else max(1, before))
+        if before:
+            mask = None if alike else torch.arange(before, device=self.device) < lengths - 1
+            self.model.extend(ids[:, :-1], state, mask)
+        if afresh:
+            self.state = state
+        else:
+            self.state.fix(self.room)
+            self.state.put(rows, state)
+
+    def _is_full(self, row: _Row) -> bool:
+        """Whether its next token has no room; a state that does not grow always has."""
+        return self.limit is not None and row.length > self.room
+
+    def _remembered(self, number: int) -> list[int]:
+        row = self.rows[number]
+        if row is None:
+            return [0]
+        if self._is_full(row):
+            row.start = len(row.tokens) - max(1, self.room // 2)
+        return row.tokens[row.start :]

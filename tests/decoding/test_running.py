@@ -1,0 +1,125 @@
+"""Rows that are written at once: each as if it were alone, whoever joins or leaves, and through fixed room too."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.decoding.running import DRAWS, Request, RunningBatch
+from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.models.modules import LanguageModel
+from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model_of, prompt_of
+
+
+def finish(batch: RunningBatch, texts: dict[int, list[int]]) -> None:
+    """Write on until no row is left, into the text of each row."""
+    while written := batch.step():
+        for row, token in written.items():
+            texts.setdefault(row, []).append(token)
+
+
+@every_model
+def test_fixed_room_gives_what_computing_the_past_again_gives(flags: dict[str, Any]) -> None:
+    """The path of a GPU, on the CPU: nothing moves, every row counts its own tokens; past the context, too."""
+    model = model_of(**flags)
+    requests = [
+        Request(prompt_of(length, seed=length), how, most, seed=seed)
+        for seed, (length, how, most) in enumerate([(4, GREEDY, 9), (1, SAMPLED, 30), (11, Sampling(), 20)])
+    ]
+    batch = RunningBatch(model, len(requests), room=64, fixed=True)
+    batch.join(dict(enumerate(requests)))
+    texts: dict[int, list[int]] = {}
+    finish(batch, texts)
+    assert batch.state.in_place
+    for row, request in enumerate(requests):
+        assert texts[row] == by_hand(model, request.prompt, request.how, request.most, seed=request.seed)
+
+
+@every_model
+def test_rows_join_and_leave_and_change_nothing_of_others(flags: dict[str, Any]) -> None:
+    model = model_of(**flags)
+    long = Request(prompt_of(3), SAMPLED, 25, seed=5)
+    short = Request(prompt_of(7, seed=2), Sampling(0.7), 4, seed=6)
+    late = Request(prompt_of(1, seed=3), GREEDY, 12, seed=7)
+    batch = RunningBatch(model, 2, room=64, fixed=True)
+    batch.join({0: long, 1: short})
+    texts: dict[int, list[int]] = {0: [], 1: []}
+    for _ in range(6):
+        for row, token in batch.step().items():
+            texts[row].append(token)
+    assert batch.free == [1]
+    assert texts.pop(1) == by_hand(model, short.prompt, short.how, 4, seed=6)
+    batch.join({1: late})
+    finish(batch, texts)
+    assert texts[0] == by_hand(model, long.prompt, long.how, 25, seed=5)
+    assert texts[1] == by_hand(model, late.prompt, late.how, 12, seed=7)
+    assert batch.free == [0, 1]
+
+
+def test_one_that_is_sent_away_writes_no_more() -> None:
+    batch = RunningBatch(model_of(), 2, room=CONTEXT, fixed=True)
+    batch.join({0: Request([1, 5], GREEDY, 20), 1: Request([1, 6], GREEDY, 5)})
+    batch.step()
+    batch.leave(0)
+    texts: dict[int, list[int]] = {}
+    finish(batch, texts)
+    assert set(texts) == {1}
+    assert len(texts[1]) == 4
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_what_stands_beside_a_row_changes_nothing_of_it_exactly(fixed: bool) -> None:
+    """In as many rows: the scores are the same numbers, not only nearly so."""
+    model = model_of()
+
+    def scores(beside: Request | None) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
+        hook = model.head.register_forward_hook(lambda module, args, output: found.append(output[0].clone()))
+        batch = RunningBatch(model, 2, room=CONTEXT, fixed=fixed)
+        batch.join({0: Request([1, 5, 3], Sampling(), 8, seed=3)})
+        if beside is not None:
+            batch.join({1: beside})
+        finish(batch, {})
+        hook.remove()
+        return found[:8]
+
+    alone = scores(None)
+    for beside in (Request([1], GREEDY, 12), Request(prompt_of(9), SAMPLED, 3, seed=9)):
+        assert all(map(torch.equal, alone, scores(beside)))
+
+
+def test_random_numbers_beyond_one_draw() -> None:
+    """Drawn many at once, they are those that would be drawn one by one."""
+    model = model_of("gru")
+    batch = RunningBatch(model, 1, room=8)
+    batch.join({0: Request([1], Sampling(), DRAWS + 40, seed=4)})
+    texts: dict[int, list[int]] = {}
+    finish(batch, texts)
+    assert texts[0] == by_hand(model, [1], Sampling(), DRAWS + 40, seed=4)
+
+
+def test_an_encoder_whose_state_cannot_be_held_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It writes all the same, many rows too, and says that it takes longer."""
+    model: LanguageModel = model_of("lstm")
+    monkeypatch.setattr("glassformer.encoders.recurrent.RecurrentState.fix", lambda state, extent: False)
+    said: list[str] = []
+    batch = RunningBatch(model, 2, room=8, fixed=True, say=said.append)
+    requests = [Request(prompt_of(length, seed=length), GREEDY, 6) for length in (2, 5)]
+    batch.join(dict(enumerate(requests)))
+    texts: dict[int, list[int]] = {}
+    finish(batch, texts)
+    assert list(texts.values()) == [by_hand(model, request.prompt, GREEDY, 6) for request in requests]
+    assert ["takes longer" in line for line in said] == [True]
+
+
+def test_ends_are_each_rows_own() -> None:
+    model = model_of()
+    free = by_hand(model, [1, 5], GREEDY, 10)
+    end = free[3]
+    batch = RunningBatch(model, 2, room=CONTEXT)
+    batch.join({0: Request([1, 5], GREEDY, 10, ends={end}), 1: Request([1, 5], GREEDY, 10)})
+    texts: dict[int, list[int]] = {}
+    finish(batch, texts)
+    assert texts[0] == free[: free.index(end) + 1]
+    assert texts[1] == free
+    assert all(0 <= token < VOCAB for token in free)
