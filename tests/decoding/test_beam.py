@@ -129,10 +129,12 @@ def rank(one: Hypothesis, penalty: float) -> float:
 @pytest.mark.parametrize(
     ("beam", "best", "penalty"), [(1, 1, 1.0), (2, 1, 0.0), (3, 3, 1.0), (5, 2, 0.6), (4, 4, 0.0), (13, 5, 2.0)]
 )
-def test_written_out(flags: Flags, beam: int, best: int, penalty: float) -> None:
+@pytest.mark.parametrize("fixed", [False, True])
+def test_written_out(flags: Flags, beam: int, best: int, penalty: float, fixed: bool) -> None:
+    """By a state that moves, and by one that is held in place, as on a GPU."""
     most = (9, 3, 1, 12)
     model = model_of(flags, seed=beam)
-    found = search(model, beam, most, best=best, length_penalty=penalty)
+    found = search(model, beam, most, best=best, length_penalty=penalty, fixed=fixed)
     for row, hypotheses in enumerate(found):
         expected = WrittenOut(model, row).beam(beam, most[row], penalty, best)
         assert [text_of(one) for one in hypotheses] == [text for text, _ in expected]

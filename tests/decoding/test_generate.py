@@ -39,7 +39,8 @@ def test_a_beam_that_is_wide_enough_finds_the_best_of_all_texts(encoder: str) ->
 
     best = max(texts, key=lambda text: score(text) / len(text))
     found = beam_continuation(model, prompt, beam=64, most=most, ends=ends, never=never)
-    assert found.ids == [id for id in best if id not in ends]
+    in_place = beam_continuation(model, prompt, beam=64, most=most, ends=ends, never=never, fixed=True)
+    assert in_place.ids == found.ids == [id for id in best if id not in ends]
     assert found.ended == (best[-1] in ends)
     assert found.score == pytest.approx(score(best), rel=1e-6)
     greedy = [row[0] for row in generate(model, [prompt], GREEDY, most=most, end=ends, never=never)]

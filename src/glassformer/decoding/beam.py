@@ -8,8 +8,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glassformer.decoding.recording import Recorder, extent_of
 from glassformer.encoders.base import State
 from glassformer.models.modules import LanguageModel, Seq2Seq
+
+CHECKED_EVERY = 8
+"""Steps after which a GPU is asked whether any search is still open."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,14 @@ def beam_search(
     never: Sequence[int] = (),
     length_penalty: float = 1.0,
     best: int = 1,
+    fixed: bool | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source the `best` texts found, best first by score / length ** length_penalty (END counts).
 
     The `beam` best continuations are followed; one that ends leaves its place empty. The greedy path always has a
     place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: tokens at most for each
     source, END included, and never more than the decoder was made for. `opening`: the tokens after which every text is
-    written, START alone or several. `never`: ids that are not to be written.
+    written, START alone or several. `never`: ids that are not to be written. `fixed`: as of a `RunningBatch`.
     """
     if not 1 <= best <= beam:
         raise ValueError(f"the best {best} of a beam of {beam}")
@@ -59,9 +64,10 @@ def beam_search(
     device = source.device
     dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
     search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
-    state = model.init_state(model.encode(source, mask), before + max(allowed))
+    room = before + max(allowed)
+    state = model.init_state(model.encode(source, mask), room)
     tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
-    return _run(search, model, state, tokens, never)
+    return _Beams(search, model, state, never, fixed).run(tokens, room)
 
 
 @torch.inference_mode()
@@ -73,6 +79,7 @@ def beam_continuation(
     most: int,
     ends: Collection[int] = (),
     never: Sequence[int] = (),
+    fixed: bool | None = None,
 ) -> Hypothesis:
     """The best text that goes on from a prompt, by score / length; a beam of 1 is greedy.
 
@@ -82,40 +89,67 @@ def beam_continuation(
     device = model.head.weight.device
     dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
     search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
-    state = model.init_state(1, len(prompt) + most - 1)
-    ((best,),) = _run(search, model, state, torch.tensor([list(prompt)], device=device), never)
+    room = len(prompt) + most - 1
+    beams = _Beams(search, model, model.init_state(1, room), never, fixed)
+    ((best,),) = beams.run(torch.tensor([list(prompt)], device=device), room)
     return best
 
 
-def _run(
-    search: "_Search", model: Seq2Seq | LanguageModel, state: State, tokens: Int[Tensor, "N T"], never: Sequence[int]
-) -> list[list[Hypothesis]]:
-    """The search over a model that has read nothing of `tokens` yet, a row for each source."""
-    forbidden = torch.tensor(list(never), dtype=torch.long, device=tokens.device)
-    for step in range(len(search.tokens)):
-        scores = model.head(model.extend(tokens, state)[:, -1])
-        chances = scores.to(search.living.dtype).log_softmax(-1).index_fill_(-1, forbidden, -torch.inf)
-        parents, chosen = search.step(chances.view(len(search.living), -1, chances.shape[-1]))
-        open_sources = int(search.open.sum())
-        if not open_sources:
-            break
-        if step == 0:
-            state = state.expand_beams(search.beam)
-        state, last = _follow(search, state, parents, chosen, open_sources)
-        tokens = last.unsqueeze(1)
-    return search.found()
+class _Beams:
+    """A search over a model, whose state follows the texts that live."""
 
+    def __init__(
+        self, search: "_Search", model: Seq2Seq | LanguageModel, state: State, never: Sequence[int], fixed: bool | None
+    ) -> None:
+        self.search, self.model, self.state = search, model, state
+        self._fixed = search.living.device.type == "cuda" if fixed is None else fixed
+        self._never = torch.tensor(list(never), dtype=torch.long, device=search.living.device)
+        self._last = torch.empty(0)
+        """The last token of each row."""
 
-def _follow(
-    search: "_Search", state: State, parents: Int[Tensor, "n K"], tokens: Int[Tensor, "n K"], still: int
-) -> tuple[State, Int[Tensor, "m"]]:
-    """The state and the last token of each row of the next step; sources that are done go when they are half of all."""
-    sources, beam = parents.shape
-    firsts = torch.arange(sources, device=parents.device).unsqueeze(1) * beam
-    if 2 * still <= sources:
-        kept = search.leave_behind()
-        return state.select((firsts + parents)[kept].flatten()), tokens[kept].flatten()
-    return state if beam == 1 else state.reorder((firsts + parents).flatten()), tokens.flatten()
+    def run(self, tokens: Int[Tensor, "N T"], room: int) -> list[list[Hypothesis]]:
+        """Search on from a state that has read nothing of `tokens` yet, a row for each source. `room`: of the state."""
+        search, length = self.search, tokens.shape[1]
+        parents, chosen = self._choose(tokens)
+        self.state, self._last = self.state.expand_beams(search.beam).reorder(self._rows(parents)), chosen.flatten()
+        fixed = self._fixed and self.state.fix(room)
+        recorder = Recorder(self._advance, self._last.device)
+        for step in range(1, len(search.tokens)):
+            if not fixed or step % CHECKED_EVERY == 0:
+                open_sources = int(search.open.sum())
+                if not open_sources:
+                    break
+                if not fixed and 2 * open_sources <= len(search.open):
+                    self._leave_behind()
+            if fixed:
+                extent = extent_of(length + step, room, smallest=16)
+                self.state.fix(extent)
+                recorder.run(extent)
+            else:
+                self._advance()
+        return search.found()
+
+    def _choose(self, tokens: Int[Tensor, "B T"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
+        """Read tokens, and choose for each place the next one and the place it follows."""
+        search = self.search
+        scores = self.model.head(self.model.extend(tokens, self.state)[:, -1])
+        chances = scores.to(search.living.dtype).log_softmax(-1).index_fill(-1, self._never, -torch.inf)
+        return search.step(chances.view(len(search.living), -1, chances.shape[-1]))
+
+    def _advance(self) -> None:
+        parents, chosen = self._choose(self._last.unsqueeze(1))
+        if self.search.beam > 1:
+            self.state = self.state.reorder(self._rows(parents))
+        self._last.copy_(chosen.flatten())
+
+    def _rows(self, parents: Int[Tensor, "n K"]) -> Int[Tensor, "B"]:
+        firsts = torch.arange(len(parents), device=parents.device).unsqueeze(1) * parents.shape[1]
+        return (firsts + parents).flatten()
+
+    def _leave_behind(self) -> None:
+        """Go on without the sources that are done: they are half of all."""
+        kept = self.search.leave_behind().repeat_interleave(self.search.beam).nonzero().squeeze(1)
+        self.state, self._last = self.state.select(kept), self._last[kept]
 
 
 class _Search:
@@ -145,21 +179,21 @@ class _Search:
         self.who = torch.arange(count, device=device)
         """The numbers of the sources in the batch."""
         self.most = torch.tensor(most, device=device)
-        self.living: Float[Tensor, "n K"] = torch.zeros(count, 1, dtype=dtype, device=device)
+        self.living: Float[Tensor, "n K"] = torch.zeros(count, beam, dtype=dtype, device=device)
         """The score of the text in each place; −∞: an empty place."""
         self.greedy = torch.zeros(count, dtype=torch.long, device=device)
         """The place of the greedy path."""
         self.greedy_lives = torch.ones(count, dtype=torch.bool, device=device)
         self.open = torch.ones(count, dtype=torch.bool, device=device)
         """Which sources in the batch are not done."""
-        self.steps = 0
+        self.steps = torch.zeros((), dtype=torch.long, device=device)
         self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
-        # a row of finished texts for each source, in the order in which they finished
+        # a row of finished texts for each source, in the order in which they finished, and a place for those that did not
         self.finished = torch.zeros(count, dtype=torch.long, device=device)
-        self.totals = torch.full((count, beam), -torch.inf, dtype=dtype, device=device)
+        self.totals = torch.full((count, beam + 1), -torch.inf, dtype=dtype, device=device)
         self.ranks = torch.full_like(self.totals, -torch.inf)
-        self.last_step = torch.zeros(count, beam, dtype=torch.long, device=device)
+        self.last_step = torch.zeros(count, beam + 1, dtype=torch.long, device=device)
         self.last_place = torch.zeros_like(self.last_step)
 
     def step(self, chances: Float[Tensor, "n k V"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
@@ -167,23 +201,24 @@ class _Search:
         totals, index = self._choose(chances)
         vocab = chances.shape[-1]
         parents, tokens = index // vocab, index % vocab
-        self.tokens[self.steps, self.who], self.parents[self.steps, self.who] = tokens, parents
+        at = self.steps.expand_as(self.who), self.who
+        self.tokens[at], self.parents[at] = tokens, parents
         self.steps += 1
         taken = totals > -torch.inf
         done = taken & (torch.isin(tokens, self.ends) | (self.most[self.who] == self.steps).unsqueeze(1))
         self._finish(totals, done)
-        self.living = totals.masked_fill(done, -torch.inf)
+        self.living.copy_(totals.masked_fill(done, -torch.inf))
         self.greedy_lives &= ~done.gather(1, self.greedy.unsqueeze(1)).squeeze(1)
         # no further token can raise a score, and none can come after the last that is allowed
         reachable = self.living.amax(1) / self.divisors[self.most[self.who]]
-        self.open = reachable > self.ranks[self.who].topk(self.best).values[:, -1]
+        self.open.copy_(reachable > self.ranks[self.who, : self.beam].topk(self.best).values[:, -1])
         self.living.masked_fill_(~self.open.unsqueeze(1), -torch.inf)
         return parents, tokens
 
     def _choose(self, chances: Float[Tensor, "n k V"]) -> tuple[Float[Tensor, "n K"], Int[Tensor, "n K"]]:
         """The best continuations, for as many places as are left, the greedy one among them; −∞: an empty place."""
         sources, places, vocab = chances.shape
-        joint = (self.living.unsqueeze(-1) + chances).flatten(1)
+        joint = (self.living[:, :places].unsqueeze(-1) + chances).flatten(1)
         totals, index = joint.topk(min(self.beam, places * vocab))
         missing = (0, self.beam - totals.shape[1])
         totals = F.pad(totals, missing, value=-torch.inf)
@@ -199,19 +234,16 @@ class _Search:
         given = lost & (rank == left - 1)
         totals = torch.where(given, joint.gather(1, favourite), totals)
         index = torch.where(given, favourite, index)
-        self.greedy = (there | given).long().argmax(1)
+        self.greedy.copy_((there | given).long().argmax(1))
         return totals, index
 
     def _finish(self, totals: Float[Tensor, "n K"], done: Bool[Tensor, "n K"]) -> None:
-        source, place = done.nonzero(as_tuple=True)
-        after = done.cumsum(1)[source, place] - 1
-        source = self.who[source]
-        at = source, self.finished[source] + after
-        found = totals[done]
-        self.totals[at] = found
-        self.ranks[at] = found / self.divisors[self.steps]
-        self.last_step[at] = self.steps - 1
-        self.last_place[at] = place
+        finished = self.finished[self.who].unsqueeze(1)
+        at = self.who.unsqueeze(1), torch.where(done, finished + done.cumsum(1) - 1, self.beam)
+        self.totals[at] = totals
+        self.ranks[at] = totals / self.divisors[self.steps]
+        self.last_step[at] = (self.steps - 1).expand_as(done)
+        self.last_place[at] = torch.arange(self.beam, device=done.device).expand_as(done)
         self.finished[self.who] += done.sum(1)
 
     def leave_behind(self) -> Bool[Tensor, "n"]:
@@ -223,11 +255,11 @@ class _Search:
 
     def found(self) -> list[list[Hypothesis]]:
         """The best finished texts of each source, from their ends back to their beginnings."""
-        best = self.ranks.sort(dim=1, descending=True, stable=True).indices[:, : self.best]
+        best = self.ranks[:, : self.beam].sort(dim=1, descending=True, stable=True).indices[:, : self.best]
         counts = self.finished.clamp(max=self.best).tolist()
         table = torch.stack([self.last_step.gather(1, best), self.last_place.gather(1, best)], -1).tolist()
         scores = self.totals.gather(1, best).tolist()
-        tokens, parents = self.tokens[: self.steps].tolist(), self.parents[: self.steps].tolist()
+        tokens, parents = self.tokens.tolist(), self.parents.tolist()
         ends = set(self.ends.tolist())
         out: list[list[Hypothesis]] = []
         for source, count in enumerate(counts):

@@ -51,3 +51,13 @@ class Recorder:
             self._records = False
             return None
         return graph
+
+
+def extent_of(length: int, room: int, *, smallest: int) -> int:
+    """How many columns of a cache a step looks at that was recorded for it: as few as hold all tokens, of a few numbers
+    of them, each twice the one before.
+    """
+    extent = smallest
+    while extent < length:
+        extent *= 2
+    return min(extent, room)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.errors import Say, silent
-from glassformer.decoding.recording import Recorder
+from glassformer.decoding.recording import Recorder, extent_of
 from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows, choose
 from glassformer.encoders.base import State
 from glassformer.models.modules import LanguageModel
@@ -24,7 +24,7 @@ DRAWS = 256
 AHEAD = 8
 """Steps that a GPU is given before the first of them is waited for."""
 SMALLEST_EXTENT = 128
-"""Attention looks at so many columns of a cache, or twice, four times … as many: as few as hold all tokens."""
+"""Columns of a cache that a recorded step looks at, at least."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,9 @@ class RunningBatch:
                     self._draws[number] = torch.rand(DRAWS, generator=row.generator)
                 row.steps += 1
         if self.state.in_place:
-            extent = self._extent(max(row.length for row in rows if row is not None))
+            longest = min(self.room, max(row.length for row in rows if row is not None))
+            records = self.device.type == "cuda"
+            extent = extent_of(longest, self.room, smallest=SMALLEST_EXTENT) if records else longest
             self.state.fix(extent)
             self._recorder.run((extent, self._plan))
         else:
@@ -215,15 +217,6 @@ class RunningBatch:
         arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
         arrived.record()
         return _Flight(rows, tokens, arrived)
-
-    def _extent(self, length: int) -> int:
-        """The columns that are looked at: just those that hold tokens, or few numbers of them if steps are recorded."""
-        if self.device.type != "cuda":
-            return min(length, self.room)
-        extent = SMALLEST_EXTENT
-        while extent < length:
-            extent *= 2
-        return min(extent, self.room)
 
     def _read(self, numbers: list[int]) -> None:
         """Read what rows remember, but for the last token of each, which the next step reads.

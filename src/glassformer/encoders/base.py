@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -29,7 +30,11 @@ class State(ABC):
 
     def reorder(self, rows: Int[Tensor, "B"]) -> "State":
         """Rows change places among those that share a source; one may come more than once."""
-        return self.select(rows)
+        chosen = self.select(rows)
+        if not self.in_place:
+            return chosen
+        self.put(torch.arange(len(rows), device=rows.device), chosen)
+        return self
 
     def put(self, rows: Int[Tensor, "n"], other: "State") -> None:
         """The n rows of another state take these rows' places: so a text joins others that are being written."""

@@ -177,8 +177,10 @@ class TransformerState(State):
     def _filled_part(
         self, part: Float[Tensor, "B k max_tokens e"], rows: Int[Tensor, "C"]
     ) -> Float[Tensor, "C k max_tokens e"]:
-        """What follows the tokens so far is never read before it is written: it need not be copied."""
-        new = part.new_empty(len(rows), *part.shape[1:])
+        """What follows the tokens so far is never read before it is written, where all rows are alike: it need not be
+        copied. Others look past a short row's end, where there must be numbers.
+        """
+        new = (part.new_empty if self.alike else part.new_zeros)(len(rows), *part.shape[1:])
         # straight into its place, which takes half the time; nothing is learned through rows that were chosen
         torch.index_select(part.detach()[:, :, : self.filled], 0, rows, out=new[:, :, : self.filled])
         return new
