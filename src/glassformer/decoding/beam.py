@@ -189,7 +189,7 @@ class _Search:
         self.steps = torch.zeros((), dtype=torch.long, device=device)
         self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
-        # a row of finished texts for each source, in the order in which they finished, and a place for those that did not
+        # finished texts of each source, in the order in which they finished; the last place is for those that did not
         self.finished = torch.zeros(count, dtype=torch.long, device=device)
         self.totals = torch.full((count, beam + 1), -torch.inf, dtype=dtype, device=device)
         self.ranks = torch.full_like(self.totals, -torch.inf)

@@ -132,6 +132,10 @@ class TransformerState(State):
         self.filled, self.alike = max(self.filled, other.filled), False
 
     def fix(self, extent: int) -> bool:
+        if not self.in_place:  # from now on rows are looked at past their ends: there must be numbers
+            for layer in self.past:
+                for part in layer:
+                    part[:, :, self.filled :] = 0.0
         self.in_place, self.alike, self.filled = True, False, extent
         return True
 
