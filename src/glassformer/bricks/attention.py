@@ -106,8 +106,8 @@ class AttentionHeads(Protocol):
 class Place(NamedTuple):
     """Where new tokens stand in a cache, and what they look at there."""
 
-    index: Int[Tensor, "*B T"]
-    """The position of each new token: the same for all rows, or each row's own."""
+    positions: Int[Tensor, "*B T"]
+    """That of each new token: the same for all rows, or each row's own."""
     extent: int
     """The columns that are looked at: those before this one."""
     seen: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None
@@ -123,11 +123,11 @@ class KeyValues(NamedTuple):
     def add(self, keys: Float[Tensor, "B k T e"], values: Float[Tensor, "B k T v"], place: Place) -> None:
         """Put in those of new tokens."""
         for room, new in ((self.keys, keys), (self.values, values)):
-            if place.index.dim() == 1:
+            if place.positions.dim() == 1:
                 room[:, :, place.extent - new.shape[2] : place.extent] = new
             else:
                 rows = torch.arange(len(room), device=room.device).unsqueeze(1)
-                room[rows, :, place.index] = new.transpose(1, 2).to(room.dtype)
+                room[rows, :, place.positions] = new.transpose(1, 2).to(room.dtype)
 
 
 class Attention(Brick, nn.Module):

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.decoding.recording import Recorder, extent_of
 from glassformer.encoders.base import State
+from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, Seq2Seq
 
 CHECKED_EVERY = 8

@@ -268,7 +268,7 @@ class TransformerEncoder(Encoder):
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, TransformerState)
         place = state.admit(x.shape[1], mask, causal=self.causal)
-        positions = place.index
+        positions = place.positions
         if mask is not None:  # padding stands where its row's last token does: never beyond the context
             positions = torch.minimum(positions, state.lengths.unsqueeze(1) - 1).clamp(min=0)
         x, rotation = self._place(x, positions)

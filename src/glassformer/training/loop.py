@@ -29,6 +29,7 @@ from glassformer.training.finite import LossWatch, first_not_finite, rows_not_fi
 from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes, check_shares, exchanging, reseed, share_of
+from glassformer.training.recorded_step import Recording, StepRecorder
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.validation import Validator
 
@@ -86,6 +87,11 @@ class Trainer:
             self.progress.averaged = 0
         self.penalised = list(decayed(model).values()) if settings.l2 else []
         self.watch = LossWatch(device)
+        self._recorder = self._make_recorder()
+        self._recording: Recording | None = None
+        """The recording that this step is replayed from."""
+        self._ahead: tuple[int, Batch] | None = None
+        """The batch of a step to come, and that step."""
         self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
@@ -172,22 +178,14 @@ class Trainer:
         began = self.clock()
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         self.model.train()
-        batch = self.task.batch(progress.step)
+        batch = self._batch()
         factor = rate_factor(settings, progress.step, self.done, self.total)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
         share = self.processes.world / max(1, batch.count)
         pieces = share_of(batch, settings.accumulation_steps, self.processes)
         if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
             pieces, share = [batch.rows(0, 1)], 0.0
-        for number, piece in enumerate(pieces):
-            first, last = number == 0, number + 1 == len(pieces)
-            with exchanging(self.stepper, last=last):
-                with self.precision.autocast():
-                    loss = self.loss.through(self.stepper, piece.tensors(self.device), self._say) * share
-                self.watch.add(loss, first=first, last=last)
-                if self.penalised and first:
-                    loss = loss + l2_penalty(self.penalised, settings.l2)
-                (loss * progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
+        self._make_gradients(pieces, share)
         mean, asked = self._exchange(asked)
         if not math.isfinite(mean):
             self._fail(f"the loss became {mean} at step {progress.step + 1}")
@@ -195,9 +193,57 @@ class Trainer:
         progress.step += 1
         progress.tokens += batch.tokens
         progress.seconds += self.clock() - began
+        if self.device.type == "cuda":  # which is busy with the update
+            self._ahead = progress.step, self.task.batch(progress.step)
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
+
+    def _batch(self) -> Batch:
+        ahead, self._ahead = self._ahead, None
+        step = self.progress.step
+        return ahead[1] if ahead is not None and ahead[0] == step else self.task.batch(step)
+
+    def _make_gradients(self, pieces: list[Batch], share: float) -> None:
+        """Of the loss of this process's share of the batch, piece by piece."""
+        for number, piece in enumerate(pieces):
+            first, last = number == 0, number + 1 == len(pieces)
+            tensors = piece.tensors(self.device)
+            self._recording = None if self._recorder is None else self._recorder.find(tensors)
+            if self._recording is not None:
+                self.watch.add(self._recording.make_gradients(tensors, share), first=first, last=last)
+                continue
+            with exchanging(self.stepper, last=last):
+                loss = self._share_of_loss(tensors, share)
+                self.watch.add(loss, first=first, last=last)
+                self._backward(loss, first=first)
+
+    def _share_of_loss(self, tensors: tuple[Tensor, ...], share: float | Tensor) -> Tensor:
+        with self.precision.autocast():
+            return self.loss.through(self.stepper, tensors, self._say) * share
+
+    def _backward(self, loss: Tensor, *, first: bool = True) -> None:
+        if self.penalised and first:
+            loss = loss + l2_penalty(self.penalised, self.settings.l2)
+        (loss * self.progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
+
+    def _make_recorder(self) -> StepRecorder | None:
+        """On one CUDA GPU, steps are recorded and replayed, where all of them is done there."""
+        alone = self.processes.world == 1 and self.settings.accumulation_steps == 1
+        if not alone or self.scaled or not self.optimiser.recordable:
+            return None
+
+        def backward(tensors: tuple[Tensor, ...], share: Tensor) -> Tensor:
+            loss = self._share_of_loss(tensors, share)
+            self._backward(loss)
+            return loss.detach()
+
+        def update() -> None:
+            self._clip()
+            self.optimiser.update()
+
+        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
+        return StepRecorder(weights, self.device, backward=backward, update=update, say=self._say)
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
@@ -210,24 +256,37 @@ class Trainer:
 
     def _update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
         """Clip and update; gives the gradient's norm where reading it costs nothing, and now and then each layer's."""
-        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
         norm = None
         if self.scaled:
-            torch._foreach_mul_(gradients, 1 / self.progress.loss_scale)
+            torch._foreach_mul_(self._gradients(), 1 / self.progress.loss_scale)
         if self.layer_stats is not None:
             self.layer_stats.before(self.progress.step + 1)
-        if self.settings.grad_clip is not None or self.scaled:
-            norm = nn.utils.get_total_norm(gradients)
-        if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
-            if norm is not None and self.settings.grad_clip is not None:
-                nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.grad_clip, norm)
-            if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
-                self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
-            self.optimiser.step(factor)
+        if self._recording is not None:
+            self.optimiser.set_rate(factor)
+            self._recording.update.replay()
             self.progress.averaged = self.average.update(self.progress.averaged)
-        self.optimiser.zero()
+        else:
+            norm = self._clip()
+            if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
+                if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
+                    self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
+                self.optimiser.step(factor)
+                self.progress.averaged = self.average.update(self.progress.averaged)
+            self.optimiser.zero()
         layers = None if self.layer_stats is None else self.layer_stats.after()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
+
+    def _gradients(self) -> list[Tensor]:
+        return [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+
+    def _clip(self) -> Tensor | None:
+        """Gradients no longer than allowed; gives their norm, where it is needed."""
+        if self.settings.grad_clip is None and not self.scaled:
+            return None
+        norm = nn.utils.get_total_norm(self._gradients())
+        if self.settings.grad_clip is not None:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.grad_clip, norm)
+        return norm
 
     def _fail(self, what: str) -> NoReturn:
         """Names the first tensor that went wrong, and the examples that led there. A checkpoint of these weights is no

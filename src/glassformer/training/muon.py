@@ -64,7 +64,8 @@ class Muon(torch.optim.Optimizer):
         ahead = torch._foreach_lerp(gradients, averages, momentum)
         updates = orthogonalise(torch.stack([update.flatten(1) for update in ahead]))
         scale = 0.2 * max(updates.shape[-2:]) ** 0.5
+        updates.mul_(lr * scale)
         if weight_decay:
             torch._foreach_mul_(weights, 1 - lr * weight_decay)
         shaped = [update.view_as(weight) for update, weight in zip(updates, weights, strict=True)]
-        torch._foreach_add_(weights, shaped, alpha=-lr * scale)
+        torch._foreach_sub_(weights, shaped)

@@ -31,6 +31,7 @@ class Optimiser:
     def __init__(self, model: nn.Module, settings: TrainingSettings, new: Sequence[str] = ()) -> None:
         """`new`: what a model that was trained before has beside what was taken; it learns at the full rate."""
         self.lr = settings.lr or 0.0
+        self._rate = self.lr
         self.names = {id(weight): name for name, weight in model.named_parameters() if weight.requires_grad}
         self.decay = settings.weight_decay
         self._rates = rates(model, settings.layer_decay, new)
@@ -42,6 +43,7 @@ class Optimiser:
             momentum = settings.momentum if settings.optimizer == "momentum" else 0.0
             groups = self._groups([*decay, *rest])
             self.parts: list[torch.optim.Optimizer] = [torch.optim.SGD(groups, lr=self.lr, momentum=momentum)]
+            self.recordable = False
             # torch's SGD would add the decay to the gradient, which is L2
             self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
@@ -54,12 +56,19 @@ class Optimiser:
         decay = [weight for name, weight in decaying.items() if name not in matrices]
         self.parts = []
         groups = [*self._groups(decay, weight_decay=self.decay), *self._groups(rest, weight_decay=0.0)]
+        self.recordable = all(weight.device.type == "cuda" for weight in [*decay, *rest, *matrices.values()])
         if groups or not matrices:
             betas = (settings.beta1, settings.beta2)
-            self.parts.append(torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True))
+            self.parts.append(
+                torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True, capturable=self.recordable)
+            )
         if matrices:
             groups = self._groups(matrices.values())
             self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
+        if self.recordable:
+            for part in self.parts:
+                for group in part.param_groups:
+                    group["lr"] = torch.tensor(self.lr, device=group["params"][0].device)
 
     def _groups(self, weights: Iterable[nn.Parameter], **more: Any) -> list[dict[str, Any]]:
         """Weights that learn at one rate together; `part`: of the whole rate."""
@@ -68,16 +77,26 @@ class Optimiser:
             by_rate.setdefault(self._rates[self.names[id(weight)]], []).append(weight)
         return [{"params": some, "part": part, **more} for part, some in by_rate.items()]
 
+    def set_rate(self, factor: float) -> None:
+        """The next update is at `factor` times the learning rate."""
+        self._rate = self.lr * factor
+        for part in self.parts:
+            for group in part.param_groups:
+                rate = self._rate * group["part"]
+                group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
+
     def step(self, factor: float) -> None:
         """One update at `factor` times the learning rate."""
-        lr = self.lr * factor
+        self.set_rate(factor)
+        self.update()
+
+    def update(self) -> None:
+        """One update. Where it is `recordable`, rates are tensors, and nothing waits for the device."""
         if self.decay:
             for part, weights in self._by_hand:
                 with torch.no_grad():
-                    torch._foreach_mul_(weights, 1 - lr * part * self.decay)
+                    torch._foreach_mul_(weights, 1 - self._rate * part * self.decay)
         for optimiser in self.parts:
-            for group in optimiser.param_groups:
-                group["lr"] = lr * group["part"]
             optimiser.step()
 
     def zero(self) -> None:

@@ -1,0 +1,58 @@
+"""CUDA graphs: what a GPU is to do, recorded once and replayed, so that a small model is no longer all launches."""
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+from glassformer.config.errors import Say, first_line, silent
+
+
+def record(work: Callable[[], None], device: torch.device, say: Say) -> torch.cuda.CUDAGraph | None:
+    """The graph of work on fixed tensors, which is not done yet; None where there can be none, and one line says so."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        torch.cuda.synchronize(device)
+        with torch.cuda.device(device), torch.cuda.graph(graph):
+            work()
+    except RuntimeError as error:
+        say(f"a step cannot be recorded as a CUDA graph ({first_line(error)[:120]}); going on without, which is slower")
+        return None
+    return graph
+
+
+class Recorder:
+    """Runs a step that reads and writes fixed tensors: on a CUDA GPU as a graph that was recorded, elsewhere as it is.
+
+    One graph for each `key`, which names all that the step asks of the host.
+    """
+
+    def __init__(
+        self, step: Callable[[], None], device: torch.device, *, compile: bool = False, say: Say = silent
+    ) -> None:
+        self._step = torch.compile(step, dynamic=False) if compile else step
+        self._device = device
+        self._records = device.type == "cuda"
+        self._say = say
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
+        """None: run once as it is, which readies what cannot be done in a recording; the next time it is recorded."""
+
+    def run(self, key: Hashable) -> None:
+        graph = self._graphs.get(key)
+        if graph is None and self._records and key in self._graphs:
+            graph = record(self._step, self._device, self._say)
+            self._records = graph is not None
+        self._graphs[key] = graph
+        if graph is None:
+            self._step()
+        else:
+            graph.replay()
+
+
+def extent_of(length: int, room: int, *, smallest: int) -> int:
+    """How many columns of a cache a step looks at that was recorded for it: as few as hold all tokens, of a few numbers
+    of them, each twice the one before.
+    """
+    extent = smallest
+    while extent < length:
+        extent *= 2
+    return min(extent, room)
