@@ -73,16 +73,20 @@ class SamplingPlan(NamedTuple):
     random: bool
     top_k: int
     """The largest k; 0: none."""
+    only_top_k: bool
+    """Every row has a k: no token beyond the largest is in question."""
     top_p: bool
     penalty: bool
 
     @staticmethod
     def of(rows: Iterable[Sampling]) -> "SamplingPlan":
         rows = list(rows)
+        random = [how for how in rows if not how.greedy]
         return SamplingPlan(
-            any(not how.greedy for how in rows),
-            max((how.top_k or 0 for how in rows if not how.greedy), default=0),
-            any(how.top_p is not None for how in rows if not how.greedy),
+            bool(random),
+            max((how.top_k or 0 for how in random), default=0),
+            all(how.top_k is not None for how in random),
+            any(how.top_p is not None for how in random),
             any(how.repetition_penalty != 1.0 for how in rows),
         )
 
@@ -140,9 +144,16 @@ def choose(
     seen: Bool[Tensor, "B V"] | None = None,
 ) -> Int[Tensor, "B"]:
     """One token for each row, by a random number between 0 and 1 for each."""
-    probabilities = distribution(scores, how, plan, seen)
+    scores = scores.float()
+    if seen is not None and plan.penalty:
+        scores = penalise(scores, seen, how.repetition_penalty)
     if not plan.random:
-        return probabilities.argmax(-1)
-    cumulative = probabilities.cumsum(-1)
+        return scores.argmax(-1)
+    ids = None
+    if plan.only_top_k and plan.top_k < scores.shape[-1]:
+        ids = scores.topk(plan.top_k, -1).indices.sort(-1).values
+        scores = scores.gather(-1, ids)
+    cumulative = distribution(scores, how, plan).cumsum(-1)
     # The first place where the running total passes the draw; the total itself may miss 1 by rounding.
-    return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=scores.shape[-1] - 1)
+    place = (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=scores.shape[-1] - 1)
+    return place if ids is None else ids.gather(-1, place.unsqueeze(-1)).squeeze(-1)

@@ -1,6 +1,7 @@
 """The Transformer: blocks of attention and feed-forward. Causality is a flag of the one stack, memory another."""
 
 import math
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,6 +13,7 @@ from glassformer.bricks.norm import Residual
 from glassformer.bricks.positions import Positions, Rotary, Rotation
 from glassformer.bricks.tap import Brick
 from glassformer.encoders.base import Encoder, State, init_map, init_vectors, sources_of
+from glassformer.encoders.fused_step import FusedStep
 
 
 class Block(Brick, nn.Module):
@@ -96,6 +98,8 @@ class TransformerState(State):
         self.share = share
         self.filled = 0
         self.alike = True
+        self.fused: FusedStep | Literal[False] | None = None
+        """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
         keys = past[0].keys
         self.lengths: Int[Tensor, "B"] = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
 
@@ -267,6 +271,11 @@ class TransformerEncoder(Encoder):
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, TransformerState)
+        if state.in_place and x.is_cuda and x.shape[1] == 1 and mask is None:
+            if state.fused is None:
+                state.fused = FusedStep.of(self) or False
+            if state.fused:
+                return state.fused(x, state)
         place = state.admit(x.shape[1], mask, causal=self.causal)
         positions = place.positions
         if mask is not None:  # padding stands where its row's last token does: never beyond the context

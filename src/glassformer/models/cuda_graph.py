@@ -15,7 +15,8 @@ def record(work: Callable[[], None], device: torch.device, say: Say) -> torch.cu
         with torch.cuda.device(device), torch.cuda.graph(graph):
             work()
     except RuntimeError as error:
-        say(f"a step cannot be recorded as a CUDA graph ({first_line(error)[:120]}); going on without, which is slower")
+        cause = error.__context__ or error  # what went wrong; ending the recording then goes wrong too
+        say(f"a step cannot be recorded as a CUDA graph ({first_line(cause)[:120]}); going on without, which is slower")
         return None
     return graph
 

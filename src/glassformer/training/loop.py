@@ -6,6 +6,7 @@ needs saving, and a run that was interrupted, or is spread over other processes,
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -32,6 +33,19 @@ from glassformer.training.processes import Processes, check_shares, exchanging, 
 from glassformer.training.recorded_step import Recording, StepRecorder
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.validation import Validator
+
+
+@dataclass(frozen=True)
+class _Share:
+    """What this process does of a step."""
+
+    step: int
+    batch: Batch
+    """The whole batch."""
+    weight: float
+    """What a piece's summed loss counts."""
+    pieces: list[tuple[Tensor, ...]]
+    """On the device."""
 
 
 class Trainer:
@@ -90,8 +104,8 @@ class Trainer:
         self._recorder = self._make_recorder()
         self._recording: Recording | None = None
         """The recording that this step is replayed from."""
-        self._ahead: tuple[int, Batch] | None = None
-        """The batch of a step to come, and that step."""
+        self._ahead: _Share | None = None
+        """What the next step needs, got ready while a GPU computes this one."""
         self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
@@ -178,49 +192,48 @@ class Trainer:
         began = self.clock()
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         self.model.train()
-        batch = self._batch()
+        ahead, self._ahead = self._ahead, None
+        share = ahead if ahead is not None and ahead.step == progress.step else self._share_of(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)
-        # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
-        share = self.processes.world / max(1, batch.count)
-        pieces = share_of(batch, settings.accumulation_steps, self.processes)
-        if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
-            pieces, share = [batch.rows(0, 1)], 0.0
-        self._make_gradients(pieces, share)
+        self._make_gradients(share)
+        if self.device.type == "cuda":  # which is busy with them
+            self._ahead = self._share_of(progress.step + 1)
         mean, asked = self._exchange(asked)
         if not math.isfinite(mean):
             self._fail(f"the loss became {mean} at step {progress.step + 1}")
         norm, layers = self._update(factor)
         progress.step += 1
-        progress.tokens += batch.tokens
+        progress.tokens += share.batch.tokens
         progress.seconds += self.clock() - began
-        if self.device.type == "cuda":  # which is busy with the update
-            self._ahead = progress.step, self.task.batch(progress.step)
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
 
-    def _batch(self) -> Batch:
-        ahead, self._ahead = self._ahead, None
-        step = self.progress.step
-        return ahead[1] if ahead is not None and ahead[0] == step else self.task.batch(step)
+    def _share_of(self, step: int) -> "_Share":
+        batch = self.task.batch(step)
+        # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
+        weight = self.processes.world / max(1, batch.count)
+        pieces = share_of(batch, self.settings.accumulation_steps, self.processes)
+        if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
+            pieces, weight = [batch.rows(0, 1)], 0.0
+        return _Share(step, batch, weight, [piece.tensors(self.device) for piece in pieces])
 
-    def _make_gradients(self, pieces: list[Batch], share: float) -> None:
+    def _make_gradients(self, share: "_Share") -> None:
         """Of the loss of this process's share of the batch, piece by piece."""
-        for number, piece in enumerate(pieces):
-            first, last = number == 0, number + 1 == len(pieces)
-            tensors = piece.tensors(self.device)
+        for number, tensors in enumerate(share.pieces):
+            first, last = number == 0, number + 1 == len(share.pieces)
             self._recording = None if self._recorder is None else self._recorder.find(tensors)
             if self._recording is not None:
-                self.watch.add(self._recording.make_gradients(tensors, share), first=first, last=last)
+                self.watch.add(self._recording.make_gradients(tensors, share.weight), first=first, last=last)
                 continue
             with exchanging(self.stepper, last=last):
-                loss = self._share_of_loss(tensors, share)
+                loss = self._loss_of(tensors, share.weight)
                 self.watch.add(loss, first=first, last=last)
                 self._backward(loss, first=first)
 
-    def _share_of_loss(self, tensors: tuple[Tensor, ...], share: float | Tensor) -> Tensor:
+    def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.precision.autocast():
-            return self.loss.through(self.stepper, tensors, self._say) * share
+            return self.loss.through(self.stepper, tensors, self._say) * weight
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
         if self.penalised and first:
@@ -233,8 +246,8 @@ class Trainer:
         if not alone or self.scaled or not self.optimiser.recordable:
             return None
 
-        def backward(tensors: tuple[Tensor, ...], share: Tensor) -> Tensor:
-            loss = self._share_of_loss(tensors, share)
+        def backward(tensors: tuple[Tensor, ...], weight: Tensor) -> Tensor:
+            loss = self._loss_of(tensors, weight)
             self._backward(loss)
             return loss.detach()
 

@@ -58,7 +58,7 @@ class StepRecorder:
 
     def find(self, tensors: tuple[Tensor, ...]) -> Recording | None:
         """The recording of a step on a batch like this, made now if it is time for it; None: run it as it is."""
-        shape = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+        shape = tuple((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors)
         if shape not in self._recordings and self._can_record:
             self._times[shape] += 1
             if self._times[shape] > RUNS_BEFORE and len(self._recordings) < MOST_SHAPES:
@@ -70,7 +70,11 @@ class StepRecorder:
         return self._recordings.get(shape)
 
     def _record(self, tensors: tuple[Tensor, ...]) -> Recording | None:
-        fixed = tuple(tensor.clone() for tensor in tensors)
+        # laid out just alike: a compiled step would be compiled again for others
+        fixed = tuple(
+            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=one.device) for one in tensors
+        )
+        torch._foreach_copy_(list(fixed), list(tensors))
         share = torch.zeros((), device=self._device)
         losses: list[Tensor] = []
         for weight in self._weights:

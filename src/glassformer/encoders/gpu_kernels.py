@@ -1,0 +1,264 @@
+"""Triton kernels for one token of each row: a linear map with all that stands around it, and attention to a cache.
+
+One token is too little for a kernel to be worth its launch: so a kernel does what three or four would do otherwise.
+"""
+
+from collections.abc import Sequence
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from glassformer.bricks.attention import KeyValues
+
+NORMS = {None: 0, "layer": 1, "rms": 2}
+ACTIVATIONS = {None: 0, "relu": 1, "relu2": 2, "gelu": 3, "gelu-tanh": 4, "silu": 5, "swiglu": 5}
+
+
+@triton.jit
+def _activate(x, kind: tl.constexpr):
+    if kind == 1:
+        x = tl.maximum(x, 0.0)
+    elif kind == 2:
+        x = tl.maximum(x, 0.0)
+        x = x * x
+    elif kind == 3:
+        x = 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
+    elif kind == 4:
+        inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+        x = x * tl.sigmoid(2 * inner)
+    elif kind == 5:
+        x = x * tl.sigmoid(x)
+    return x
+
+
+@triton.jit
+def _linear(
+    x_at, w0_at, w1_at, w2_at, b0_at, b1_at, b2_at, gain_at, shift_at, residual_at, out_at,
+    n0, n1, total, width, eps,
+    NORM: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr, SHIFT: tl.constexpr, RESIDUAL: tl.constexpr,
+    GATED: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """Rows of up to three matrices side by side, or (gated) of two, one of which multiplies the other."""
+    first = tl.program_id(0) * BLOCK_N
+    row = tl.program_id(1)
+    local = first
+    w_at, b_at = w0_at, b0_at
+    if not GATED:
+        if first >= n0 + n1:
+            w_at, b_at, local = w2_at, b2_at, first - n0 - n1
+        elif first >= n0:
+            w_at, b_at, local = w1_at, b1_at, first - n0
+    n = local + tl.arange(0, BLOCK_N)
+    columns = tl.arange(0, BLOCK_K)
+    x_at += row * width
+    mean, scale = 0.0, 1.0
+    if NORM:
+        sums = tl.zeros([BLOCK_K], tl.float32)
+        squares = tl.zeros([BLOCK_K], tl.float32)
+        for k in range(0, width, BLOCK_K):
+            x = tl.load(x_at + k + columns, mask=k + columns < width, other=0.0).to(tl.float32)
+            sums += x
+            squares += x * x
+        if NORM == 1:
+            mean = tl.sum(sums) / width
+        scale = tl.rsqrt(tl.sum(squares) / width - mean * mean + eps)
+    total_sum = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    gate_sum = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    for k in range(0, width, BLOCK_K):
+        here = k + columns < width
+        x = tl.load(x_at + k + columns, mask=here, other=0.0)
+        if NORM:
+            y = (x.to(tl.float32) - mean) * scale * tl.load(gain_at + k + columns, mask=here, other=0.0).to(tl.float32)
+            if SHIFT:
+                y += tl.load(shift_at + k + columns, mask=here, other=0.0).to(tl.float32)
+            x = y.to(x.dtype)
+        x = tl.where(here, x.to(tl.float32), 0.0)
+        places = n[:, None] * width + (k + columns)[None, :]
+        w = tl.load(w_at + places, mask=here[None, :], other=0.0)
+        total_sum += w.to(tl.float32) * x[None, :]
+        if GATED:
+            g = tl.load(w1_at + places, mask=here[None, :], other=0.0)
+            gate_sum += g.to(tl.float32) * x[None, :]
+    out = tl.sum(total_sum, 1)
+    if BIAS:
+        out += tl.load(b_at + n).to(tl.float32)
+    out = _activate(out, ACTIVATION)
+    if GATED:
+        gate = tl.sum(gate_sum, 1)
+        if BIAS:
+            gate += tl.load(b1_at + n).to(tl.float32)
+        out *= gate
+    at = row * total + first + tl.arange(0, BLOCK_N)
+    if RESIDUAL:
+        out += tl.load(residual_at + at).to(tl.float32)
+    tl.store(out_at + at, out.to(out_at.dtype.element_ty))
+
+
+def linear_rows(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor | None],
+    *,
+    norm: tuple[str, Tensor, Tensor | None, float] | None = None,
+    activation: str | None = None,
+    residual: Tensor | None = None,
+) -> Tensor:
+    """Of few rows x: W norm(x) + b + residual, of several W side by side; with an activation, that of the first, times
+    what the second gives.
+    """
+    rows, width = x.shape
+    gated = activation is not None and len(weights) == 2
+    sizes = [weight.shape[0] for weight in weights]
+    total = sizes[0] if gated else sum(sizes)
+    out = x.new_empty(rows, total)
+    block_n = 4 if total <= 2048 else 8 if total <= 8192 else 16
+    block_k = min(1024 // (2 if gated else 1), max(128, triton.next_power_of_2(width)))
+    block_k = min(block_k, 4096 // block_n)
+    kind, gain, shift, eps = norm or (None, x, None, 0.0)
+    w = [*weights, *[weights[0]] * (3 - len(weights))]
+    b = [bias if bias is not None else x for bias in [*biases, *[None] * (3 - len(biases))]]
+    _linear[(total // block_n, rows)](
+        x, *w, *b, gain, shift if shift is not None else x, residual if residual is not None else x, out,
+        sizes[0], 0 if gated or len(sizes) == 1 else sizes[1], total, width, eps,
+        NORM=NORMS[kind], ACTIVATION=ACTIVATIONS[activation], BIAS=biases[0] is not None, SHIFT=shift is not None,
+        RESIDUAL=residual is not None, GATED=gated, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=4,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _attend(
+    qkv_at, keys_at, values_at, lengths_at, frequencies_at, q_gain_at, k_gain_at, out_at, best_at, sum_at,
+    room, stride_row, heads, kv_heads, scale, eps,
+    ROTARY: tl.constexpr, QK_NORM: tl.constexpr, GROUP: tl.constexpr, HALF: tl.constexpr, SPLITS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+):  # fmt: skip
+    """One row, one head of keys with the heads of queries that share it, one stretch of the past."""
+    E: tl.constexpr = 2 * HALF
+    row, kv = tl.program_id(0) // kv_heads, tl.program_id(0) % kv_heads
+    split = tl.program_id(1)
+    position = tl.load(lengths_at + row)
+    half = tl.arange(0, HALF)
+    group = tl.arange(0, GROUP)
+    own = qkv_at + row * (heads + 2 * kv_heads) * E
+    q_at = own + (kv * GROUP + group)[:, None] * E + half[None, :]
+    q_low, q_high = tl.load(q_at).to(tl.float32), tl.load(q_at + HALF).to(tl.float32)
+    k_at = own + (heads + kv) * E + half
+    k_low, k_high = tl.load(k_at).to(tl.float32), tl.load(k_at + HALF).to(tl.float32)
+    v_at = own + (heads + kv_heads + kv) * E + half
+    v_low, v_high = tl.load(v_at).to(tl.float32), tl.load(v_at + HALF).to(tl.float32)
+    if QK_NORM:
+        size = tl.rsqrt((tl.sum(q_low * q_low, 1) + tl.sum(q_high * q_high, 1)) / E + eps)[:, None]
+        q_low = q_low * size * tl.load(q_gain_at + half).to(tl.float32)[None, :]
+        q_high = q_high * size * tl.load(q_gain_at + HALF + half).to(tl.float32)[None, :]
+        size_k = tl.rsqrt((tl.sum(k_low * k_low) + tl.sum(k_high * k_high)) / E + eps)
+        k_low = k_low * size_k * tl.load(k_gain_at + half).to(tl.float32)
+        k_high = k_high * size_k * tl.load(k_gain_at + HALF + half).to(tl.float32)
+    if ROTARY:
+        angle = position.to(tl.float32) * tl.load(frequencies_at + half)
+        cos, sin = tl.cos(angle), tl.sin(angle)
+        q_low, q_high = q_low * cos[None, :] - q_high * sin[None, :], q_high * cos[None, :] + q_low * sin[None, :]
+        k_low, k_high = k_low * cos - k_high * sin, k_high * cos + k_low * sin
+    q_low, q_high = q_low * scale, q_high * scale
+    base = row * stride_row + kv * room * E
+    chunk = tl.cdiv(tl.cdiv(position, SPLITS), BLOCK_S) * BLOCK_S
+    begin = split * chunk
+    end = tl.minimum(position, begin + chunk)
+    best = tl.full([GROUP], -1e30, tl.float32)
+    total = tl.zeros([GROUP], tl.float32)
+    low, high = tl.zeros([GROUP, HALF], tl.float32), tl.zeros([GROUP, HALF], tl.float32)
+    for s in range(begin, end, BLOCK_S):
+        at = s + tl.arange(0, BLOCK_S)
+        there = (at < end)[:, None]
+        places = base + at[:, None] * E + half[None, :]
+        key_low = tl.load(keys_at + places, mask=there, other=0.0).to(tl.float32)
+        key_high = tl.load(keys_at + places + HALF, mask=there, other=0.0).to(tl.float32)
+        if GROUP == 1:
+            scores = (tl.sum(key_low * q_low, 1) + tl.sum(key_high * q_high, 1))[None, :]
+        else:
+            scores = tl.sum(key_low[None, :, :] * q_low[:, None, :], 2)
+            scores += tl.sum(key_high[None, :, :] * q_high[:, None, :], 2)
+        scores = tl.where((at < end)[None, :], scores, -1e30)
+        higher = tl.maximum(best, tl.max(scores, 1))
+        weights = tl.where((at < end)[None, :], tl.exp(scores - higher[:, None]), 0.0)
+        shrink = tl.exp(best - higher)
+        total = total * shrink + tl.sum(weights, 1)
+        value_low = tl.load(values_at + places, mask=there, other=0.0).to(tl.float32)
+        value_high = tl.load(values_at + places + HALF, mask=there, other=0.0).to(tl.float32)
+        low = low * shrink[:, None] + tl.sum(weights[:, :, None] * value_low[None, :, :], 1)
+        high = high * shrink[:, None] + tl.sum(weights[:, :, None] * value_high[None, :, :], 1)
+        best = higher
+    if split == 0:  # the new token itself
+        new = base + position * E + half
+        kind = keys_at.dtype.element_ty
+        k_low, k_high = k_low.to(kind).to(tl.float32), k_high.to(kind).to(tl.float32)
+        tl.store(keys_at + new, k_low.to(kind))
+        tl.store(keys_at + new + HALF, k_high.to(kind))
+        tl.store(values_at + new, v_low.to(kind))
+        tl.store(values_at + new + HALF, v_high.to(kind))
+        score = tl.sum(q_low * k_low[None, :], 1) + tl.sum(q_high * k_high[None, :], 1)
+        higher = tl.maximum(best, score)
+        shrink, weight = tl.exp(best - higher), tl.exp(score - higher)
+        total = total * shrink + weight
+        low = low * shrink[:, None] + weight[:, None] * v_low[None, :]
+        high = high * shrink[:, None] + weight[:, None] * v_high[None, :]
+        best = higher
+    head = row * heads + kv * GROUP + group
+    if SPLITS == 1:
+        at_out = out_at + head[:, None] * E + half[None, :]
+        tl.store(at_out, (low / total[:, None]).to(out_at.dtype.element_ty))
+        tl.store(at_out + HALF, (high / total[:, None]).to(out_at.dtype.element_ty))
+    else:
+        at_part = out_at + (head * SPLITS + split)[:, None] * E + half[None, :]
+        tl.store(at_part, low)
+        tl.store(at_part + HALF, high)
+        tl.store(best_at + head * SPLITS + split, best)
+        tl.store(sum_at + head * SPLITS + split, total)
+
+
+@triton.jit
+def _combine(part_at, best_at, sum_at, out_at, E: tl.constexpr, SPLITS: tl.constexpr):
+    """The stretches of the past, put together."""
+    head = tl.program_id(0)
+    splits, e = tl.arange(0, SPLITS), tl.arange(0, E)
+    best = tl.load(best_at + head * SPLITS + splits)
+    weights = tl.exp(best - tl.max(best, 0))
+    total = tl.sum(weights * tl.load(sum_at + head * SPLITS + splits), 0)
+    parts = tl.load(part_at + (head * SPLITS + splits)[:, None] * E + e[None, :])
+    out = tl.sum(weights[:, None] * parts, 0) / total
+    tl.store(out_at + head * E + e, out.to(out_at.dtype.element_ty))
+
+
+def attend_to_cache(
+    qkv: Tensor,
+    past: KeyValues,
+    lengths: Tensor,
+    *,
+    heads: int,
+    scale: float,
+    frequencies: Tensor | None = None,
+    gains: tuple[Tensor, Tensor, float] | None = None,
+) -> Tensor:
+    """Each row's new token is put after its past, of `lengths` tokens, and looks at all of it.
+
+    `frequencies`: of rotary positions. `gains`: of the norms of queries and keys, and their ε.
+    """
+    rows, kv_heads, room, width = past.keys.shape
+    splits = 1
+    while splits < 16 and rows * kv_heads * splits < 96:
+        splits *= 2
+    out = qkv.new_empty(rows, heads * width)
+    parts = qkv.new_empty(rows * heads * splits, width, dtype=torch.float32) if splits > 1 else out
+    best = qkv.new_empty(2, rows * heads * splits, dtype=torch.float32)
+    q_gain, k_gain, eps = gains or (qkv, qkv, 0.0)
+    _attend[(rows * kv_heads, splits)](
+        qkv, past.keys, past.values, lengths, qkv if frequencies is None else frequencies, q_gain, k_gain, parts,
+        best[0], best[1], room, past.keys.stride(0), heads, kv_heads, scale, eps,
+        ROTARY=frequencies is not None, QK_NORM=gains is not None, GROUP=heads // kv_heads, HALF=width // 2,
+        SPLITS=splits, BLOCK_S=32, num_warps=4,
+    )  # fmt: skip
+    if splits > 1:
+        _combine[(rows * heads,)](parts, best[0], best[1], out, E=width, SPLITS=splits, num_warps=2)
+    return out
