@@ -72,6 +72,7 @@ def classify(folder, data, texts, rounds):
         "predict, a list": lambda: ours.predict(texts),
         "predict --file": predict_file,
         "evaluate": lambda: gf.evaluate(ours, str(table)),
+        "pipeline, texts sorted": lambda: pipe(sorted(texts, key=len), **options),
         "transformers' pipeline": lambda: pipe(texts, **options),
     }
     show(alternating(contestants, rounds), len(texts))
