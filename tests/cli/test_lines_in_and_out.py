@@ -91,11 +91,11 @@ def test_vectors_stopped_on_the_way(
 ) -> None:
     (tmp_path / name).write_text("before")
 
-    def stopped(*args: object) -> None:
+    def stopped(*args: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "save", stopped)
+        patch.setattr(np.lib.format, "open_memmap", stopped)
         patch.setattr("glassformer.cli.embed._row", stopped)
         code, _, err = command("embed", runs / "two", "a text", "--out", name)
     assert (code, err) == (1, "glassformer: stopped\n")

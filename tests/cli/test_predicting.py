@@ -1,14 +1,18 @@
 """Labels, numbers and vectors out: `predict` and `embed` on texts, lines and whole tables."""
 
 import io
+import itertools
 import json
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import glassformer as gf
+from glassformer.cli.terminal.rows import RowProgress
 from glassformer.families.labelling import LoadedPredictor
 from helpers.running import Command
 from helpers.tables import read_csv, write_table
@@ -247,3 +251,48 @@ def test_predict_tells_what_it_reads_and_what_has_no_text(command: Command, file
     assert code == 0
     assert "in.csv: no column 'text', which the run learned from, so 'comment' is read (--text names another)" in err
     assert "in.csv: 1 row without text, and so without an answer" in err
+
+
+# --- many rows ---
+
+
+def test_embed_a_file_in_chunks(command: Command, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{GOOD} {'very ' * (place % 7)}{place}" for place in range(40)]
+    write_table(tmp_path / "in.csv", [(text,) for text in texts], ("text",))
+    alone = np.stack([gf.load(runs / "two", "cpu").embed(text).vector for text in texts])
+    monkeypatch.setattr("glassformer.data.io.chunks.ROWS_AT_ONCE", 7)
+    code, _, err = command("embed", runs / "two", "--file", "in.csv", "--out", "out.npy")
+    assert (code, err) == (0, f"out.npy: 40 × {alone.shape[1]} numbers\n")
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), alone, atol=1e-5)
+    code, out, _ = command("embed", runs / "two", "--file", "in.csv")
+    assert [line["text"] for line in lines(out)] == texts
+
+
+def test_how_many_rows_a_second(command: Command, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_table(tmp_path / "in.csv", [(GOOD, "good")] * 30, ("text", "label"))
+    for verb in (["predict", "--file"], ["evaluate"], ["embed", "--file"]):
+        assert "/s" not in command(verb[0], runs / "two", *verb[1:], "in.csv")[2]  # too quick to be worth a line
+    ticks = itertools.count()
+    monkeypatch.setattr("glassformer.cli.terminal.rows.time", SimpleNamespace(monotonic=lambda: 2.0 * next(ticks)))
+    for verb in (["predict", "--file"], ["evaluate"], ["embed", "--file"]):
+        err = command(verb[0], runs / "two", *verb[1:], "in.csv")[2]
+        noun = "text" if verb[0] == "embed" else "row"
+        assert re.search(rf"^30 {noun}s in \d+\.0 s: \d+ {noun}s/s$", err, re.MULTILINE), err
+
+
+def test_a_bar_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with RowProgress() as progress:
+        progress(0, 10)
+        assert progress.bar is None
+    monkeypatch.setattr("glassformer.cli.terminal.rows.is_live", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with RowProgress(printed=True) as progress:
+        progress(0, 10)
+        assert progress.bar is None  # results are printed there
+    with RowProgress() as progress:
+        progress(0, 10)
+        progress(4, 10)
+        assert progress.bar is not None
+        assert progress.bar.tasks[0].completed == 4
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"

@@ -135,7 +135,7 @@ def test_the_loss_of_an_evaluation_is_teacher_forcing() -> None:
 def says(task: Translating, outputs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives these translations, whatever the model."""
 
-    def translations(model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
+    def translations(*args: object) -> list[list[Hypothesis]]:
         return [[Hypothesis(LETTERS.encode(text), -float(place), True)] for place, text in enumerate(outputs)]
 
     monkeypatch.setattr(task, "translations", translations)

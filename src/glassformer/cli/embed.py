@@ -1,5 +1,7 @@
 """glassformer embed"""
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,11 @@ from glassformer.data.wording import counted
 from glassformer.text.escaping import json_line
 
 if TYPE_CHECKING:
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.requests import Embedded
+
+CHUNKS_TOGETHER = 2
+"""Chunks of a file that are embedded at once: while the model computes one, the tokens of the next are made."""
 
 PARSER = Parser(
     "embed",
@@ -40,10 +46,9 @@ def run(argv: list[str]) -> None:
         raise Misuse("give TEXT or --file, not both")
     check_out(options.out, (".npy", ".jsonl"))
 
-    import numpy as np
-
+    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.data.io.chunks import prefetch
     from glassformer.families.load import load
-    from glassformer.runs.files import aside
     from glassformer.verbs.predict_file import read_texts
 
     loaded = load(options.run, options.device, say=say)
@@ -51,26 +56,57 @@ def run(argv: list[str]) -> None:
         refuse_files(options.texts)
     if options.file is None:
         texts = held_texts(options.texts)
+        count, chunks = len(texts), iter([texts])
     else:
-        _, texts = read_texts(loaded, options.file, text=options.text, encoding=options.encoding, say=say)
-    if not texts:
+        file, column = read_texts(loaded, options.file, text=options.text, encoding=options.encoding, say=say)
+        count, chunks = file.count, (table.columns[column] for table in prefetch(file.tables()))
+    if not count:
         raise Misuse("there is no text to embed")
     array = options.out is not None and options.out.endswith(".npy")
-    if array and options.tokens and len(texts) > 1:
-        raise Misuse(f"{len(texts)} texts of different lengths make no array: with --tokens, use .jsonl")
-    embedded = loaded.embed(texts, tokens=options.tokens)
-    if array:
-        vectors = embedded[0].vectors
-        if vectors is None:
-            vectors = np.stack([text.vector for text in embedded])
-        with aside(Path(options.out)) as part, open(part, "wb") as file:
-            np.save(file, vectors)
-        say(f"{options.out}: {' × '.join(map(str, vectors.shape))} numbers")
-        return
-    with writer_to(options.out) as to:
-        to.writelines(json_line(_row(text), to.encoding) + "\n" for text in embedded)
-    if options.out is not None:
-        say(f"{options.out}: {counted(len(embedded), 'text')}")
+    if array and options.tokens and count > 1:
+        raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
+    with RowProgress("text", printed=options.out is None) as progress:
+        embedded = _embedded(loaded, chunks, count, progress, tokens=options.tokens)
+        if array:
+            _write_array(options.out, embedded, count)
+        else:
+            with writer_to(options.out) as to:
+                to.writelines(json_line(_row(text), to.encoding) + "\n" for text in embedded)
+    if options.out is not None and not array:
+        say(f"{options.out}: {counted(count, 'text')}")
+
+
+def _embedded(
+    loaded: Any, chunks: Iterator[list[str]], count: int, progress: "RowProgress", *, tokens: bool
+) -> "Iterator[Embedded]":
+    """The vectors of each text; those of some at a time are held."""
+    done = 0
+    progress(done, count)
+    while texts := list(chain.from_iterable(islice(chunks, CHUNKS_TOGETHER))):
+        yield from loaded.embed(texts, tokens=tokens)
+        done += len(texts)
+        progress(done, count)
+
+
+def _write_array(out: str, embedded: "Iterator[Embedded]", count: int) -> None:
+    """A vector a row, or the vectors of the one text's tokens; on disk as they come."""
+    import numpy as np
+
+    from glassformer.runs.files import aside
+
+    first = next(embedded)
+    with aside(Path(out)) as part:
+        if first.vectors is not None:
+            shape = first.vectors.shape
+            with open(part, "wb") as file:
+                np.save(file, first.vectors)
+        else:
+            shape = (count, *first.vector.shape)
+            vectors = np.lib.format.open_memmap(part, mode="w+", dtype=first.vector.dtype, shape=shape)
+            for row, text in enumerate(chain([first], embedded)):
+                vectors[row] = text.vector
+            vectors.flush()
+    say(f"{out}: {' × '.join(map(str, shape))} numbers")
 
 
 def _row(embedded: "Embedded") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
 
 if TYPE_CHECKING:
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.requests import EvaluateOptions
     from glassformer.tasks.base import Evaluation
 
@@ -74,9 +75,11 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--out {options.out} holds where the run is wrong, which --errors finds: add --errors")
     check_out(options.out, ENDINGS if with_errors else (".png", ".svg", ".pdf"))
 
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.evaluate import evaluate_run
     from glassformer.families.requests import EvaluateOptions
 
+    progress = RowProgress()
     request = EvaluateOptions(
         data=options.file if options.data is None else options.data,
         part=options.part,
@@ -85,11 +88,13 @@ def run(argv: list[str]) -> None:
         length_penalty=options.length_penalty,
         lowercase=options.lowercase,
         reading={key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()},
+        progress=progress,
     )
     if with_errors:
-        _show_errors(options, request)
+        _show_errors(options, request, progress)
         return
-    evaluation = evaluate_run(options.run, request, options.device, say).evaluation
+    with progress:
+        evaluation = evaluate_run(options.run, request, options.device, say).evaluation
     if options.out is not None:
         _draw(evaluation.details, options.out)
     if options.json:
@@ -99,14 +104,15 @@ def run(argv: list[str]) -> None:
         say_next(options.run)
 
 
-def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> None:
+def _show_errors(options: argparse.Namespace, request: "EvaluateOptions", progress: "RowProgress") -> None:
     """The metrics as ever, and where the run is wrong."""
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.evaluate import evaluate_errors
 
-    evaluation, view = evaluate_errors(
-        options.run, request, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say
-    )
+    with progress:
+        evaluation, view = evaluate_errors(
+            options.run, request, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say
+        )
     if options.out is not None:
         view.save(options.out)
     if options.json:

@@ -48,6 +48,7 @@ def run(argv: list[str]) -> None:
     if options.out is not None and options.json:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
     from glassformer.verbs.predict_file import predict_file
@@ -58,16 +59,18 @@ def run(argv: list[str]) -> None:
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:
-        count = predict_file(
-            loaded,
-            options.file,
-            options.out or sys.stdout,
-            text=options.text,
-            encoding=options.encoding,
-            kind="jsonl" if options.json else None,
-            probabilities=options.probabilities,
-            say=say,
-        )
+        with RowProgress(printed=options.out is None) as progress:
+            count = predict_file(
+                loaded,
+                options.file,
+                options.out or sys.stdout,
+                text=options.text,
+                encoding=options.encoding,
+                kind="jsonl" if options.json else None,
+                probabilities=options.probabilities,
+                say=say,
+                progress=progress,
+            )
         say(counted(count, "row") + (f" written to {options.out}" if options.out else ""))
         return
     if options.file is not None and loaded.family.verb != "predict":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.cli.options import DEVICE, FILE_ENCODING, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import blocks_of, check_out, refuse_files, writer_to
+from glassformer.cli.terminal.inputs import blocks, blocks_of, check_out, lines_of, refuse_files, writer_to
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
@@ -15,6 +15,9 @@ from glassformer.text.escaping import TEXT, json_line
 
 if TYPE_CHECKING:
     from glassformer.families.translation import Translation
+
+TOGETHER = 1024
+"""Lines of a file that are translated at once: of so many, some are of like length, and little is padded."""
 
 PARSER = Parser(
     "translate",
@@ -47,17 +50,22 @@ def run(argv: list[str]) -> None:
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
 
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.decoding.translate import Search
     from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     refuse_files(options.texts)
-    blocks = blocks_of(options.texts, options.file, options.encoding)
+    # a file is read now: one that is not there is told before a model is loaded
+    file = [] if options.file is None else lines_of(options.file, options.encoding)
+    some_texts = blocks_of(options.texts) if options.file is None else blocks(file, TOGETHER)
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
-    with writer_to(options.out) as to:
+    with RowProgress("line", printed=options.out is None) as progress, writer_to(options.out) as to:
         screen = Screen(to, TEXT)
-        for block in blocks:
+        if file:
+            progress(line, len(file))
+        for block in some_texts:
             translations = loaded.translate(
                 block, beam=options.beam, length_penalty=options.length_penalty, nbest=options.nbest, say=say
             )
@@ -65,6 +73,8 @@ def run(argv: list[str]) -> None:
                 screen.write(f"{text}\n")
             to.flush()
             line += len(translations)
+            if file:
+                progress(line, len(file))
     if options.out is not None:
         say(f"{counted(line, 'line')} written to {options.out}")
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import Progress, SettingError, unheard
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.models.modules import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
@@ -62,9 +62,12 @@ def translate(
     opening: Sequence[int],
     end: int,
     never: Sequence[int] = (),
+    progress: Progress = unheard,
 ) -> list[list[Hypothesis]]:
     """For each source, given as its tokens, the best translations. `opening`: what every target begins with."""
     out: list[list[Hypothesis]] = [[] for _ in sources]
+    done = 0
+    progress(done, len(sources))
     for rows in _batches([len(source) for source in sources], how.beam):
         ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
         results = beam_search(
@@ -81,6 +84,8 @@ def translate(
         )
         for row, hypotheses in zip(rows, results, strict=True):
             out[row] = hypotheses
+        done += len(rows)
+        progress(done, len(sources))
     return out
 
 

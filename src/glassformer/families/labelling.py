@@ -13,7 +13,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn, with_article
+from glassformer.config.errors import (
+    Misuse,
+    Progress,
+    Say,
+    SettingError,
+    progress_after,
+    refuse_unknown,
+    silent,
+    unheard,
+    warn,
+    with_article,
+)
 from glassformer.config.presets import (
     CLASS,
     CLASSIFICATION,
@@ -32,6 +43,7 @@ from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
+from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import (
@@ -48,11 +60,12 @@ from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.memory import labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
+    InputNotes,
     Prediction,
     as_learned,
-    inputs_of,
     needed,
     part_of,
+    pieces_of,
     predict_inputs,
     say_cut,
     say_read,
@@ -73,7 +86,7 @@ from glassformer.models.modules import BagPredictor
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.labelling import Labelling, head_learns_alone, on_frozen_features
+from glassformer.tasks.labelling import Batching, Labelling, head_learns_alone, on_frozen_features
 from glassformer.tasks.prediction import Classification, Multilabel, Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
@@ -101,12 +114,30 @@ class LoadedPredictor(Loaded):
         """
         reader = reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say or silent)
-        inputs = inputs_of(self.features, self.config, part, say or silent, say or warn)
-        found = predict_inputs(self.model, self.answers, inputs)
+        found = self.predict_part(part, say or silent, say or warn)
         return found[0] if reader.is_one(texts) else found
 
-    def predict_part(self, part: Labelled, say: Say = silent) -> list[Prediction]:
-        return predict_inputs(self.model, self.answers, inputs_of(self.features, self.config, part, say, say))
+    def predict_part(self, part: Labelled, say: Say = silent, remark: Say = silent) -> list[Prediction]:
+        """What the model says of each example. `say` is told what is cut, `remark` what is odd about values."""
+        notes = InputNotes()
+        if len(part) <= ROWS_AT_ONCE:  # a thread would only cost
+            found = predict_inputs(self.model, self.answers, notes.read(self.features, part))
+        else:
+            found = [one for some in self.predict_parts(pieces_of(part), notes) for one in some]
+        notes.tell(self.config, say, remark)
+        return found
+
+    def predict_parts(
+        self, parts: Iterable[Labelled], notes: InputNotes, progress: Progress = unheard, total: int = 0
+    ) -> Iterator[list[Prediction]]:
+        """What the model says of the examples of each part. While it computes one, another thread makes the next ready.
+
+        `progress` is told of the examples that are done, of so many in `total`.
+        """
+        done = 0
+        for inputs in prefetch(notes.read(self.features, part) for part in parts):
+            yield predict_inputs(self.model, self.answers, inputs, progress_after(done, progress, total))
+            done += len(inputs)
 
 
 class LabellingFamily(ExampleFamily):
@@ -235,7 +266,8 @@ class LabellingFamily(ExampleFamily):
         for remark in (*part.remarks, *examples.remarks):
             say(remark)
         task = self.task_on(loaded.config, {part.name: examples}, loaded.answers)
-        return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name))
+        how = Batching.fast(examples, loaded.model, options.progress)
+        return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name, how=how))
 
     def held_out_examples(
         self, loaded: LoadedPredictor, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int

@@ -1,8 +1,9 @@
 """What a trained model says of an example: labels, numbers or a vector; and what it reads of one."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
+from glassformer.config.errors import DataError, Misuse, Progress, Say, SettingError, silent, unheard
 from glassformer.config.presets import IMAGE, TEXT, label_kind_of
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
@@ -23,6 +24,7 @@ from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import TableFeatures
 from glassformer.data.features.texts import Examples, encode_examples
+from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table
@@ -31,7 +33,7 @@ from glassformer.data.wording import listed
 from glassformer.families.requests import Embedded, Example, check_text
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.tasks.answers import Answers, Labels, Scale
-from glassformer.tasks.labelling import compute_rows, device_of, score
+from glassformer.tasks.labelling import Batching, compute_rows, device_of, score
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -68,9 +70,12 @@ class Prediction:
         }
 
 
-def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[Prediction]:
+def predict_inputs(
+    model: nn.Module, answers: Answers, inputs: Inputs, progress: Progress = unheard
+) -> list[Prediction]:
     """What a model says of each example."""
-    scores, noun = score(model, inputs, answers.outputs), inputs.noun
+    scores = score(model, inputs, answers.outputs, Batching.fast(inputs, model, progress))
+    noun = inputs.noun
     if isinstance(answers, Scale):
         values = answers.values(scores).tolist()
         return [Prediction(text, value=value, noun=noun) for text, value in zip(inputs.texts, values, strict=True)]
@@ -88,11 +93,46 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
 
 def inputs_of(features: Features, config: Config, part: Labelled, say: Say, remark: Say) -> Inputs:
     """A part without labels as the model reads it. `say` is told what is cut, `remark` what is odd about values."""
-    inputs = features.inputs(part, np.zeros(len(part), np.int64))
-    say_cut({"given": inputs}, config.model.context, say)
-    for line in inputs.remarks:
-        remark(line)
+    notes = InputNotes()
+    inputs = notes.read(features, part)
+    notes.tell(config, say, remark)
     return inputs
+
+
+@dataclass
+class InputNotes:
+    """What is to be said of inputs that are read part by part: told once, when all are read."""
+
+    cut: int = 0
+    texts: int = 0
+    remarks: dict[str, list[str]] = field(default_factory=dict)
+    """What is odd about values; those lines together that differ in their numbers alone."""
+
+    def read(self, features: Features, part: Labelled) -> Inputs:
+        """A part without labels as a model reads it."""
+        inputs = features.inputs(part, np.zeros(len(part), np.int64))
+        if (texts := texts_in(inputs)) is not None:
+            self.cut, self.texts = self.cut + texts.cut, self.texts + len(texts)
+        for line in inputs.remarks:
+            self.remark(line)
+        return inputs
+
+    def remark(self, line: str) -> None:
+        self.remarks.setdefault(re.sub(r"\d[\d,]*", "", line), []).append(line)
+
+    def tell(self, config: Config, say: Say, remark: Say) -> None:
+        """`say` is told what is cut, `remark` what is odd about values."""
+        if self.cut:
+            context = f"{config.model.context:,} tokens"
+            say(f"{self.cut:,} of {self.texts:,} texts are longer than {context} and cut there")
+        for first, *more in self.remarks.values():
+            remark(f"{first}, and more like it" if more else first)
+
+
+def pieces_of(part: Labelled) -> Iterator[Labelled]:
+    """A part in pieces of a few rows."""
+    for first in range(0, len(part), ROWS_AT_ONCE):
+        yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
 
 def part_of(features: Features, config: Config, examples: Sequence[Example] | Table, say: Say) -> Labelled:
@@ -235,24 +275,35 @@ def embed(
     """
     if not isinstance(model, TokenModel | Seq2Seq | Predictor | BagPredictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
-    device = device_of(model)
     translated = isinstance(model, Seq2Seq)
-    examples = encode_examples(
-        texts,
-        np.zeros(len(texts)),
-        tokenizer,
-        context=config.model.context,
-        framed=config.framed or translated,
-        translated=translated,
-    )
+
+    def encode(some: Sequence[str]) -> Examples:
+        return encode_examples(
+            some,
+            np.zeros(len(some)),
+            tokenizer,
+            context=config.model.context,
+            framed=config.framed or translated,
+            translated=translated,
+        )
+
+    encoded = map(encode, (texts[first : first + ROWS_AT_ONCE] for first in range(0, len(texts), ROWS_AT_ONCE)))
+    ready = prefetch(encoded) if len(texts) > ROWS_AT_ONCE else encoded
+    return [one for examples in ready for one in _embedded(model, tokenizer, examples, tokens=tokens)]
+
+
+def _embedded(
+    model: TokenModel | Seq2Seq | Predictor | BagPredictor, tokenizer: Tokenizer, examples: Examples, *, tokens: bool
+) -> list[Embedded]:
+    """The vectors of some texts, in their order."""
+    device, texts = device_of(model), examples.texts
     marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
     by_row: dict[int, Embedded] = {}
-    for rows, (ids, mask) in examples.batches():
+    for rows, (ids, mask) in examples.batches(Batching.fast(examples, model).tokens):
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & ~torch.isin(ids, marks)
         states, whole = _vectors(model, ids, mask, inside)
-        for place, row in enumerate(rows.tolist()):
-            vector = whole[place].float().cpu().numpy()
+        for place, (row, vector) in enumerate(zip(rows.tolist(), whole.float().cpu().numpy(), strict=True)):
             if not tokens:
                 by_row[row] = Embedded(texts[row], vector)
                 continue
@@ -269,7 +320,7 @@ def embed_examples(
     if not isinstance(model, Predictor):
         raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)
-    vectors = compute_rows(inputs, model.features, device_of(model)).numpy()
+    vectors = compute_rows(inputs, model.features, device_of(model), Batching.fast(inputs, model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
 
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.errors import Misuse, Say, with_article
+from glassformer.config.errors import Misuse, Progress, Say, unheard, with_article
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
@@ -92,6 +92,8 @@ class EvaluateOptions:
     lowercase: bool = False
     reading: Mapping[str, Any] = field(default_factory=dict)
     """Data settings that differ from the run's."""
+    progress: Progress = unheard
+    """Told how many examples or pairs are done."""
 
     @property
     def other_data(self) -> bool:

@@ -261,7 +261,9 @@ class TranslationFamily(Family):
         examples = self.examples_of(config, part, loaded.tokenizer, loaded.target_tokenizer)
         _say_too_long({part.name: examples}, config.model.context, say)
         task = self.task_on(config, {part.name: examples}, loaded.target_tokenizer)
-        evaluation = task.evaluate(loaded.model, part.name, how=how, lowercase=options.lowercase)
+        evaluation = task.evaluate(
+            loaded.model, part.name, how=how, lowercase=options.lowercase, progress=options.progress
+        )
         return EvaluatedPart(loaded, part, examples, evaluation)
 
     def encode_example(

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, SettingError, with_article
+from glassformer.config.errors import DataError, Progress, SettingError, unheard, with_article
 from glassformer.data.features.inputs import Inputs, Tensors
-from glassformer.data.order import LengthOrder
+from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
 from glassformer.models.modules import Predictor
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
@@ -58,6 +58,23 @@ class LabelledBatch(Batch):
         return *(tensor.to(device) for tensor in self.inputs), self.answers.to(device)
 
 
+@dataclass(frozen=True)
+class Batching:
+    """How a model goes through many examples: as in training, where rounding stays the same, or as fast as can be."""
+
+    tokens: int = TOKENS_AT_ONCE
+    """Tokens of a batch at most, padding among them."""
+    progress: Progress = unheard
+
+    @classmethod
+    def fast(cls, examples: Inputs, model: nn.Module, progress: Progress = unheard) -> "Batching":
+        on_cpu = device_of(model).type == "cpu"
+        return cls(CPU_TOKENS_AT_ONCE if on_cpu and examples.has_words else TOKENS_AT_ONCE, progress)
+
+
+AS_IN_TRAINING = Batching()
+
+
 class Labelling(Task):
     """A score, or several, for each example."""
 
@@ -98,11 +115,13 @@ class Labelling(Task):
         """The loss of each example, as the model learns from it."""
 
     @torch.no_grad()
-    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+    def evaluate(
+        self, model: nn.Module, part: str, *, most: int | None = None, how: Batching | None = None
+    ) -> Evaluation:
         examples = self.parts[part]
         if not len(examples):
             raise DataError(f"the {part} part holds no {self.noun}")
-        return self.judge(examples, score(self._reader(model), examples, self.outputs))
+        return self.judge(examples, score(self._reader(model), examples, self.outputs, how or AS_IN_TRAINING))
 
     def record_count(self, part: str) -> int:
         return len(self.parts[part])
@@ -127,20 +146,31 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
 
 
 @torch.no_grad()
-def score(model: nn.Module, examples: Inputs, outputs: int) -> Float[Tensor, "N outputs"]:
+def score(
+    model: nn.Module, examples: Inputs, outputs: int, how: Batching = AS_IN_TRAINING
+) -> Float[Tensor, "N outputs"]:
     """The scores of every example, in their order."""
     if not len(examples):
         return torch.empty(0, outputs)
-    return compute_rows(examples, lambda *inputs: scores_of(model, inputs, outputs, examples.noun), device_of(model))
+
+    def compute(*inputs: Tensor) -> Tensor:
+        return scores_of(model, inputs, outputs, examples.noun)
+
+    return compute_rows(examples, compute, device_of(model), how)
 
 
-def compute_rows(examples: Inputs, compute: Callable[..., Tensor], device: torch.device) -> Tensor:
+def compute_rows(
+    examples: Inputs, compute: Callable[..., Tensor], device: torch.device, how: Batching = AS_IN_TRAINING
+) -> Tensor:
     """What is computed of every example, in their order."""
-    out = torch.empty(0, 0)
-    for rows, tensors in examples.batches():
+    out, done = torch.empty(0, 0), 0
+    how.progress(done, len(examples))
+    for rows, tensors in examples.batches(how.tokens):
         some = compute(*(tensor.to(device) for tensor in tensors)).float().cpu()
         out = out if len(out) else some.new_empty(len(examples), *some.shape[1:])
         out[torch.from_numpy(rows)] = some
+        done += len(rows)
+        how.progress(done, len(examples))
     return out
 
 

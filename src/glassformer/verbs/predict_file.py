@@ -2,23 +2,27 @@
 
 import csv
 import json
+from collections.abc import Iterable, Iterator
 from functools import singledispatch
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse, Progress, Say, silent, unheard
 from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import SAMPLE, text_column
+from glassformer.data.columns.inference import text_column
 from glassformer.data.columns.labels import filled_rows
+from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import check_encoding, held_lines, numbered_lines
+from glassformer.data.io.reading import numbered_lines
 from glassformer.data.io.rows import DELIMITERS, delimiter_of, is_table, kind_of
 from glassformer.data.io.table import Table, read_table
+from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
-from glassformer.families.predict import Prediction, needed, rows_of
+from glassformer.families.predict import InputNotes, Prediction, needed, part_of, rows_of
 from glassformer.runs.files import aside
 from glassformer.text.escaping import json_line, spreadsheet_cell
 
@@ -33,73 +37,111 @@ def predict_file(
     kind: str | None = None,
     probabilities: bool = False,
     say: Say = silent,
+    progress: Progress = unheard,
 ) -> int:
     """Every column of the file stays; `predicted` and `probability` (of numbers and of several labels, which stand in
     one cell, `predicted` alone) come after them.
 
     A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
     the name of `out` ends with, else the file's own. A .csv is written with the delimiter of the .csv that
-    was read, else with commas. Gives the number of rows.
+    was read, else with commas. Rows are read, judged and written some at a time, so that the file may be of any size.
+    Gives the number of rows.
     """
     kind = kind or _kind_to_write(file, out)
     if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
         raise Misuse(f"--out {out} is the file that is read: write to another")
-    encoding = encoding or loaded.config.data.encoding
-    if loaded.config.data.kind in (TABLE, MIXED):
-        table, predictions = _of_rows(loaded, file, encoding, text, say)
-    else:
-        table, texts = read_texts(loaded, file, text=text, encoding=encoding, say=say)
-        filled = [row for row, content in enumerate(texts) if content.strip()]
-        predictions = dict(zip(filled, loaded.predict([texts[row] for row in filled], say=say), strict=True))
-    if blank := len(table) - len(predictions):
-        say(f"{file}: {counted(blank, 'row')} without text, and so without an answer")
-    new = _free_names(loaded, table, probabilities)
+    judge = _Judge(loaded, file, text, encoding or loaded.config.data.encoding, say)
+    rows = judge.file
+    new = _free_names(loaded, rows.sample, probabilities)
     between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
-    added = [_added(predictions[row], new, between) if row in predictions else {} for row in range(len(table))]
-    path = Path(file).expanduser()
-    rows = _rows(path, table, encoding if kind == "jsonl" else None)
-    delimiter = delimiter_of(path, encoding) if kind_of(path) == kind in DELIMITERS else DELIMITERS.get(kind)
-    _write(out, delimiter, [*table.columns, *new.values()], rows, added)
-    return len(table)
+    judged = judge.rows(new, between, as_json=kind == "jsonl", progress=progress)
+    same_kind = kind_of(rows.path) == kind in DELIMITERS
+    delimiter = delimiter_of(rows.path, rows.encoding) if same_kind else DELIMITERS.get(kind)
+    first = list(islice(judged, 1))  # what cannot be judged is told before anything is written
+    _write(out, delimiter, [*rows.sample, *new.values()], chain(first, judged))
+    judge.tell(say)
+    return rows.count
 
 
-def _of_rows(
-    loaded: LoadedPredictor, file: str, encoding: str, text: str | None, say: Say
-) -> tuple[Table, dict[int, Prediction]]:
-    """A table, and what is said of each of its rows, but for those without text where texts are read."""
-    config = loaded.config
-    if text is not None and text != config.data.text:
-        raise Misuse(f"--text {text}: this run reads the columns by the names that it learned them by")
-    table = read_table(file, DataSettings(encoding=encoding))
-    rows = filled_rows(table, needed(loaded.features, config, table).text)
-    part = rows_of(loaded.features, config, table, rows)
-    return table, dict(zip(rows, loaded.predict_part(part, say), strict=True))
+class _Judge:
+    """A model and a file: what it says of each row."""
+
+    def __init__(self, loaded: LoadedPredictor, file: str, text: str | None, encoding: str, say: Say) -> None:
+        self.loaded = loaded
+        self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
+        self.notes = InputNotes()
+        self.blank = 0
+        if self.reads_columns:
+            self.file = self._columns(file, text, encoding)
+        else:
+            self.file, self.column = read_texts(loaded, file, text=text, encoding=encoding, say=say)
+
+    def _columns(self, file: str, text: str | None, encoding: str) -> RowFile:
+        config, path = self.loaded.config, find(file)
+        if text is not None and text != config.data.text:
+            raise Misuse(f"--text {text}: this run reads the columns by the names that it learned them by")
+        if path is None or not is_table(path):  # a data set by its name, or nothing that can be read
+            return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
+        return RowFile.scan(file, path, encoding)
+
+    def rows(
+        self, new: dict[str, str], between: str | None, *, as_json: bool, progress: Progress
+    ) -> Iterator[dict[str, Any]]:
+        """Each row with what is said of it. `as_json`: from JSON to JSON, numbers stay numbers."""
+        tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
+
+        def parts() -> Iterator[Labelled]:
+            for table in self.file.tables():
+                rows, part = self._part(table)
+                tables.append(table)
+                filled.append(rows)
+                yield part
+
+        written = _json_objects(self.file) if as_json and kind_of(self.file.path) == "jsonl" else None
+        total = self.file.count
+        progress(0, total)
+        for predictions in self.loaded.predict_parts(parts(), self.notes, progress, total):
+            table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
+            self.blank += len(table) - len(by_row)
+            cells = islice(written, len(table)) if written is not None else _rows(table)
+            for row, own in enumerate(cells):
+                yield {**own, **(_added(by_row[row], new, between) if row in by_row else {})}
+        progress(total, total)
+
+    def _part(self, table: Table) -> tuple[list[int], Labelled]:
+        """The rows that something can be said of, and what the model reads of them."""
+        features, config = self.loaded.features, self.loaded.config
+        if self.reads_columns:
+            rows = filled_rows(table, needed(features, config, table).text)
+            return rows, rows_of(features, config, table, rows)
+        texts = table.columns[self.column]
+        rows = filled_rows(table, self.column)
+        return rows, part_of(features, config, [texts[row] for row in rows], self.notes.remark)
+
+    def tell(self, say: Say) -> None:
+        """What was cut, odd or blank, once all rows are read."""
+        self.notes.tell(self.loaded.config, say, say)
+        if self.blank:
+            say(f"{self.file.name}: {counted(self.blank, 'row')} without text, and so without an answer")
 
 
 def read_texts(
     loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None, say: Say = silent
-) -> tuple[Table, list[str]]:
-    """A file as a table, and its texts: each line of a file that is no table; of a table the column that was named, the
-    one that the run learned from, or the one that looks like text.
+) -> tuple[RowFile, str]:
+    """A file's rows, and the column of its texts: each line of a file that is no table; of a table the column that was
+    named, the one that the run learned from, or the one that looks like text.
     """
-    encoding = encoding or loaded.config.data.encoding
-    check_encoding(encoding)
     path = find(file)
     if path is None or path.is_dir():
         raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
-    if is_table(path):
-        table = read_table(file, DataSettings(encoding=encoding))
-    else:
-        lines = held_lines(path, encoding)
-        table = Table(file, {"text": lines}, list(range(1, len(lines) + 1)))
+    rows = RowFile.scan(file, path, encoding or loaded.config.data.encoding)
     learned = loaded.config.data.text
-    if text is None and learned in table.columns:
-        return table, table.columns[learned]
-    sample = {name: values[:SAMPLE] for name, values in table.columns.items()}
-    name = text_column(table.name, sample, text)
+    if text is None and learned in rows.sample:
+        return rows, learned
+    name = text_column(file, rows.sample, text)
     if text is None and learned is not None and is_table(path):
         say(f"{file}: no column '{learned}', which the run learned from, so '{name}' is read (--text names another)")
-    return table, table.columns[name]
+    return rows, name
 
 
 def _kind_to_write(file: str, out: str | TextIO) -> str:
@@ -111,20 +153,23 @@ def _kind_to_write(file: str, out: str | TextIO) -> str:
     return kind if writable else "csv"
 
 
-def _rows(path: Path, table: Table, encoding: str | None) -> list[dict[str, Any]]:
-    """The rows as they came: from JSON to JSON (then with the `encoding`), numbers stay numbers."""
-    if encoding is not None and kind_of(path) == "jsonl":
-        return [json.loads(line) for _, line in numbered_lines(path, encoding) if line.strip()]
-    return [dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True)]
+def _rows(table: Table) -> Iterator[dict[str, Any]]:
+    return (dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True))
 
 
-def _free_names(loaded: LoadedPredictor, table: Table, probabilities: bool) -> dict[str, str]:
+def _json_objects(file: RowFile) -> Iterator[dict[str, Any]]:
+    """The rows as they came."""
+    return (json.loads(line) for _, line in numbered_lines(file.path, file.encoding) if line.strip())
+
+
+def _free_names(loaded: LoadedPredictor, columns: Iterable[str], probabilities: bool) -> dict[str, str]:
     """What comes after a row's own columns, and the name that is still free for it."""
+    columns = set(columns)
     labels = [f"p_{label}" for label in getattr(loaded.answers, "names", ()) if probabilities]
     free: dict[str, str] = {}
     for name in ("predicted", *certainty_columns(loaded.family), *labels):
         free_name = name
-        while free_name in table.columns or free_name in free.values():
+        while free_name in columns or free_name in free.values():
             free_name += "_by_model"
         free[name] = free_name
     return free
@@ -151,17 +196,14 @@ def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> 
     return {free: cells[name] for name, free in new.items()}
 
 
-def _write(
-    out: str | TextIO, delimiter: str | None, names: list[str], rows: list[dict[str, Any]], added: list[dict[str, Any]]
-) -> None:
+def _write(out: str | TextIO, delimiter: str | None, names: list[str], rows: Iterable[dict[str, Any]]) -> None:
     """`delimiter`: what stands between fields; None: a JSON object a line."""
     if isinstance(out, str):  # aside: it may be the very file that was read
         with aside(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as to:
-            return _write(to, delimiter, names, rows, added)
-    whole = ({**row, **more} for row, more in zip(rows, added, strict=True))
+            return _write(to, delimiter, names, rows)
     if delimiter is None:
-        return out.writelines(json_line(row, out.encoding) + "\n" for row in whole)
+        return out.writelines(json_line(row, out.encoding) + "\n" for row in rows)
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(map(spreadsheet_cell, names))
-    writer.writerows([spreadsheet_cell(row.get(name, "")) for name in names] for row in whole)
+    writer.writerows([spreadsheet_cell(row.get(name, "")) for name in names] for row in rows)
     return None

@@ -67,18 +67,16 @@ TOGETHER = 256
 """Lines that are handed on at once, where so many are there."""
 
 
-def blocks_of(arguments: list[str], file: str | None = None, encoding: str = "utf-8") -> Iterator[list[str]]:
-    """The arguments, the lines of a file, or those of stdin, some at a time.
+def blocks_of(arguments: list[str]) -> Iterator[list[str]]:
+    """The arguments, or the lines of stdin, some at a time.
 
     Of stdin, all lines that have come so far, up to a few hundred: who writes one and waits gets its answer.
     """
-    if file is not None:
-        return _blocks(lines_of(file, encoding))  # read now: a file that is not there is told before a model is loaded
-    return _blocks(arguments) if arguments and arguments != ["-"] else _blocks_of_stdin()
+    return blocks(arguments, TOGETHER) if arguments and arguments != ["-"] else _blocks_of_stdin()
 
 
-def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    return (lines[first : first + TOGETHER] for first in range(0, len(lines), TOGETHER))
+def blocks(lines: list[str], together: int) -> Iterator[list[str]]:
+    return (lines[first : first + together] for first in range(0, len(lines), together))
 
 
 def _blocks_of_stdin() -> Iterator[list[str]]:
@@ -86,7 +84,7 @@ def _blocks_of_stdin() -> Iterator[list[str]]:
         print("a text a line; Ctrl-D ends", file=sys.stderr)
     try:
         for lines in _lines_of_stdin():
-            yield from _blocks(lines)
+            yield from blocks(lines, TOGETHER)
     except UnicodeDecodeError:
         raise Misuse("what comes from stdin is not UTF-8") from None
 

@@ -54,11 +54,14 @@ class Inputs(ABC):
         """The tensors of a step of training, where examples are changed a little: a function of seed and step alone."""
         return tensors
 
-    def batches(self) -> Iterator[tuple[NDArray[np.int64], Tensors]]:
-        """All examples once, those of like length together: which they are, and what a model is called with."""
+    def batches(self, tokens: int = TOKENS_AT_ONCE) -> Iterator[tuple[NDArray[np.int64], Tensors]]:
+        """All examples once, those of like length together: which they are, and what a model is called with.
+
+        `tokens`: how many a batch may hold, padding among them.
+        """
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
-        for first, last in pairwise(token_borders(TOKENS_AT_ONCE, lengths[order])):
+        for first, last in pairwise(token_borders(tokens, lengths[order])):
             rows = order[first:last]
             yield rows, self.take(rows)
 

@@ -200,19 +200,20 @@ def _names(header: list[str], where: str) -> list[str]:
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:
     """Rows by the rules of CSV: a quoted field may hold delimiters, newlines, and quotes that are doubled."""
     held: list[Line] = []  # the lines of the row being read
+    most = limits().field_bytes
 
     def with_ends() -> Iterator[str]:
         length = 0
         for line in lines:
             length = len(line[1]) + (length + 1 if held else 0)
-            if length > limits().field_bytes:  # a quote that is never closed would swallow the rest of a large file
+            if length > most:  # a quote that is never closed would swallow the rest of a large file
                 what = "a quote opens here and is not closed for" if held else "a line of"
                 where = _opened(held, delimiter) if held else line[0]
                 refuse_beyond("field_bytes", length, f"{path}, line {where:,}: {what} {{}}")
             held.append(line)
             yield line[1] + "\n"
 
-    csv.field_size_limit(limits().field_bytes)
+    csv.field_size_limit(most)
     rows = csv.reader(with_ends(), delimiter=delimiter, strict=True)
     names = 0
     while True:

@@ -40,6 +40,11 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def rows(self, first: int, last: int) -> "Table":
+        """Some rows that follow each other."""
+        columns = {name: values[first:last] for name, values in self.columns.items()}
+        return replace(self, columns=columns, lines=self.lines[first:last])
+
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
@@ -82,10 +87,11 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
     rows = islice(read_rows(path, settings.encoding), most)
-    return replace(_collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
+    return replace(collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
 
 
-def _collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
+def collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
+    """Rows of a file as a table."""
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
     held = HeldMemory(path, path.stat().st_size)
