@@ -15,7 +15,9 @@ from glassformer.models.modules import Seq2Seq
 from glassformer.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
-"""Living translations, and source tokens for each of them, that one batch may hold."""
+"""Living translations, and source tokens for each of them, that one batch may hold on a CPU."""
+GPU_SCORES_AT_ONCE, GPU_TOKENS_AT_ONCE = 2**26, 2**19
+"""Scores of living translations, and such tokens, on a GPU: it takes as long for one row as for a thousand."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ def translate(
     out: list[list[Hypothesis]] = [[] for _ in sources]
     done = 0
     progress(done, len(sources))
-    for rows in _batches([len(source) for source in sources], how.beam):
+    most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
+    if model.head.weight.is_cuda:
+        most_rows, most_tokens = max(1, GPU_SCORES_AT_ONCE // model.head.out_features), GPU_TOKENS_AT_ONCE
+    for rows in _batches([len(source) for source in sources], how.beam, most_rows, most_tokens):
         ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
         results = beam_search(
             model,
@@ -89,13 +94,13 @@ def translate(
     return out
 
 
-def _batches(lengths: list[int], beam: int) -> list[list[int]]:
+def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[list[int]]:
     """The longest first: if memory is short, that shows at once."""
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         last = batches[-1] if batches else []
         rows = (len(last) + 1) * beam
-        if not last or rows > ROWS_AT_ONCE or rows * lengths[last[0]] > TOKENS_AT_ONCE:
+        if not last or rows > most_rows or rows * lengths[last[0]] > most_tokens:
             batches.append([row])
         else:
             last.append(row)
