@@ -56,7 +56,9 @@ class Optimiser:
         groups = [*self._groups(decay, weight_decay=self.decay), *self._groups(rest, weight_decay=0.0)]
         if groups or not matrices:
             betas = (settings.beta1, settings.beta2)
-            self.parts.append(torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True))
+            on_gpu = any(weight.is_cuda for weight in model.parameters())
+            adamw = torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True, capturable=on_gpu)
+            self.parts.append(adamw)
         if matrices:
             groups = self._groups(matrices.values())
             self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
@@ -68,8 +70,10 @@ class Optimiser:
             by_rate.setdefault(self._rates[self.names[id(weight)]], []).append(weight)
         return [{"params": some, "part": part, **more} for part, some in by_rate.items()]
 
-    def step(self, factor: float) -> None:
-        """One update at `factor` times the learning rate."""
+    def step(self, factor: float | Tensor) -> None:
+        """One update at `factor` times the learning rate: a number, or a single one on the weights' device, which a
+        CUDA graph reads anew each time it is replayed.
+        """
         lr = self.lr * factor
         if self.decay:
             for part, weights in self._by_hand:
