@@ -15,6 +15,7 @@ import torch
 
 import glassformer as gf
 from fixtures.written_before import make
+from glassformer.training import muon
 
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")
 
@@ -57,6 +58,22 @@ def to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     for draw in ("draw_curves", "draw_confusion", "leave_report"):
         monkeypatch.setattr(f"glassformer.reporting.papers.{draw}", lambda *args, **more: None)
+
+
+@pytest.fixture(autouse=True)
+def muon_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its iteration was another, so that numbers would differ however well a run goes on."""
+
+    def orthogonalise(matrices: torch.Tensor) -> torch.Tensor:
+        wide = matrices.shape[-2] <= matrices.shape[-1]
+        x = matrices if wide else matrices.mT
+        x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+        for _ in range(5):
+            square = x @ x.mT
+            x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+        return x if wide else x.mT
+
+    monkeypatch.setattr(muon, "orthogonalise", orthogonalise)
 
 
 def said_then(name: str) -> Any:

@@ -19,7 +19,7 @@ def test_singular_values_go_near_one_and_their_vectors_stay(shape: tuple[int, in
     same(turned, torch.diag(values))
     usual = before > 0.02 * before.norm()  # smaller ones need more rounds
     assert usual.sum() >= 0.8 * len(usual)
-    assert ((values > 0.6) & (values < 1.3))[usual].all(), values
+    assert ((values > 0.79) & (values < 1.21))[usual].all(), values
     assert (values > 0).all()
 
 
@@ -41,6 +41,14 @@ def test_a_batch_is_each_alone(shape: tuple[int, int]) -> None:
 def test_a_tall_matrix_is_a_wide_one_turned() -> None:
     matrix = numbers(1, 9, 4)
     same(orthogonalise(matrix.mT), orthogonalise(matrix).mT)
+
+
+@pytest.mark.parametrize("rest", [1.0, 0.1, 0.003])
+def test_one_direction_that_dominates_is_not_overshot(rest: float) -> None:
+    u, v = (torch.linalg.qr(numbers(9, 9, seed=seed))[0] for seed in (1, 2))
+    matrix = u @ torch.diag(torch.tensor([1.0, *[rest] * 8], dtype=u.dtype)) @ v
+    values = torch.linalg.svdvals(orthogonalise(matrix[None]))
+    assert ((values > 0.7) & (values < 1.21)).all(), values
 
 
 def test_update_written_out() -> None:

@@ -100,6 +100,24 @@ def test_muon_is_for_matrices_and_adamw_for_the_rest() -> None:
     assert sorted(held) == sorted(map(id, model.parameters()))  # each by exactly one
 
 
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_the_rate_can_be_a_tensor(optimizer: str) -> None:
+    """One that is filled anew before each step, as a CUDA graph needs it."""
+    model = randomise(build_language_model(resolve({}, tiny()).model, vocab=13))
+    twin = copy.deepcopy(model)
+    settings = TrainingSettings(optimizer=optimizer, lr=0.03, weight_decay=0.2)
+    one, other = Optimiser(model, settings), Optimiser(twin, settings)
+    for group in (group for part in other.parts for group in part.param_groups):
+        group["lr"] = torch.zeros(())
+    for step, value in enumerate((1.0, 0.5, 0.25)):
+        give(model, gradients_at(step, model))
+        give(twin, gradients_at(step, twin))
+        one.step(value)
+        other.step(value)
+    for name, weight in model.named_parameters():
+        same(weight, twin.get_parameter(name), 1e-6)
+
+
 # --- decay ---
 
 

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks import cpu_kernels
 from glassformer.bricks.tap import Brick, record_output
 
 
@@ -37,6 +38,8 @@ class RMSNorm(Brick, nn.RMSNorm):
     record = record_output
 
     def forward(self, x: Float[Tensor, "*rest d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*rest d"]:
+        if cpu_kernels.applies_to(x) and x.dtype == self.weight.dtype:
+            return cpu_kernels.CPURMSNorm.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
         # under autocast x is of lower precision than the gain; torch's fused norm wants them alike
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import cpu_kernels
 from glassformer.bricks.tap import Brick, Recorded, record_output
 from glassformer.config.sections import Scaling
 
@@ -151,6 +152,8 @@ class Rotary(Positions):
 def rotate(x: Float[Tensor, "B h T e"], rotation: Rotation) -> Float[Tensor, "B h T e"]:
     """Each pair (a, b) becomes (a cos − b sin, b cos + a sin)."""
     cos, sin = rotation
+    if cpu_kernels.applies_to(x):
+        return cpu_kernels.CPURotation.apply(x, cos, sin)  # type: ignore[no-untyped-call]
     if cos.dim() == 3:  # every row of the batch stands at positions of its own
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     a, b = x.chunk(2, -1)

@@ -96,6 +96,13 @@ def test_no_texts_make_no_batch() -> None:
     assert list(examples.batches()) == []
 
 
+def test_few_examples_are_not_padded_to_the_longest_of_all() -> None:
+    lengths = [*range(5, 25)] * 20
+    padded = [ids.numel() for _, (ids, _) in examples_of_lengths(lengths).batches()]
+    assert max(padded) <= inputs_module.FEWEST_AT_ONCE
+    assert sum(padded) < 1.2 * sum(lengths)
+
+
 @checking(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 100))
 def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once: int) -> None:

@@ -15,6 +15,9 @@ from glassformer.models.inputs import Shape
 
 Tensors = tuple[Tensor, ...]
 
+FEWEST_AT_ONCE, BATCHES = 2**11, 16
+"""Tokens in a batch of which nothing is learned where there are few examples; and batches, before these grow."""
+
 
 class Inputs(ABC):
     """Some examples. A model is called with the tensors that `take` gives, one after the other."""
@@ -61,7 +64,9 @@ class Inputs(ABC):
         """
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
-        for first, last in pairwise(token_borders(tokens, lengths[order])):
+        # few examples in several batches all the same: else short ones are padded to the longest of all
+        most = min(tokens, max(FEWEST_AT_ONCE, int(lengths.sum()) // BATCHES))
+        for first, last in pairwise(token_borders(most, lengths[order])):
             rows = order[first:last]
             yield rows, self.take(rows)
 
