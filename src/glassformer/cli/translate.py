@@ -47,12 +47,13 @@ def run(argv: list[str]) -> None:
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
 
+    refuse_files(options.texts)
+    blocks = blocks_of(options.texts, options.file, options.encoding)
+
     from glassformer.decoding.translate import Search
     from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
-    refuse_files(options.texts)
-    blocks = blocks_of(options.texts, options.file, options.encoding)
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
     with writer_to(options.out) as to:
