@@ -28,7 +28,6 @@ MISTAKES = {
     ],
     "settings of data": ["data show opinions --model.width wide", "data check opinions --data.test_fraction 7"],
     "a run that is not there": [f"{verb} nowhere" for verb in READING],
-    "no run yet": [f"{verb} last" for verb in READING],
     "an option that is none": [f"{verb} x --nonsense" for verb in (*TRAINING, *READING, "scaling", "import", "export")],
 }
 

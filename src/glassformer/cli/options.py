@@ -158,7 +158,7 @@ def _refuse_early(options: argparse.Namespace) -> None:
     if "model.encoder" in settings:
         encoder_info(settings["model.encoder"])
     check_ranges(settings)
-    if named.get("run") is not None:
+    if named.get("run") not in (None, "last"):  # where there is none yet, what else is wrong is told first
         find_run(named["run"])
     if named.get("data") is not None:
         from glassformer.data.io.place import find  # numpy, and the data sets that come along
