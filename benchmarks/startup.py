@@ -57,8 +57,6 @@ def main():
             name: partial(call, [*GLASSFORMER, *words], folder, refused="five" in words)
             for name, words in VERBS.items()
         }
-        for run in verbs.values():
-            run()
         seconds = alternating(
             {"import torch": partial(call, [sys.executable, "-c", "import torch"], folder), **verbs}, options.rounds
         )
