@@ -1,6 +1,8 @@
 """How weights start: the table at the head of `models/weights.py`, row by row."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from glassformer.encoders.registry import BUILDERS
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, build_masked_model
 from glassformer.models.modules import LanguageModel
+from glassformer.models.weights import UndrawnWeights
 from helpers.support import numbers, same
 
 VOCAB, WIDTH, LAYERS = 211, 64, 2
@@ -136,3 +139,34 @@ def test_word_vectors_of_the_others(name: str) -> None:
     model = model_of(name)
     assert spread(model.embed.table.weight) == pytest.approx(WIDTH**-0.5, rel=0.1)
     assert spread(model.head.weight) == pytest.approx(WIDTH**-0.5, rel=0.1)
+
+
+WITHOUT_NUMBERS = """
+import sys
+from glassformer.config.resolve import resolve
+from glassformer.encoders.registry import BUILDERS
+from glassformer.models.build import build_language_model
+from glassformer.models.weights import shapes_alone
+for name in BUILDERS:
+    with shapes_alone():
+        model = build_language_model(resolve({}, {"model.encoder": name}).model, vocab=13)
+    assert all(weight.is_meta for weight in model.state_dict().values()), name
+    assert not {"torch._dynamo", "sympy"} & set(sys.modules), name
+"""
+
+
+def test_a_model_without_numbers_needs_no_compiler() -> None:
+    """To import it takes as long as torch itself, and every verb that loads a run would wait for it."""
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMBERS], check=True)
+
+
+def test_weights_that_are_replaced_next_are_not_drawn() -> None:
+    settings = resolve({}, {"model.encoder": "transformer"}).model
+    state = torch.get_rng_state()
+    with UndrawnWeights():
+        model = build_language_model(settings, vocab=VOCAB)
+    assert torch.equal(torch.get_rng_state(), state)
+    drawn = build_language_model(settings, vocab=VOCAB)
+    model.load_state_dict(drawn.state_dict())
+    for (name, mine), (_, theirs) in zip(model.named_buffers(), drawn.named_buffers(), strict=True):
+        assert torch.equal(mine, theirs), name

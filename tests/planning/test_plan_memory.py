@@ -13,7 +13,13 @@ from glassformer.models.build import parameter_count
 from glassformer.planning import training_step
 from glassformer.planning.memory_meter import TensorMeter
 from glassformer.planning.setup import PlannedTraining, from_data
-from glassformer.planning.training_step import StepDevice, StepMemory, measure_step_memory, step_memory
+from glassformer.planning.training_step import (
+    StepDevice,
+    StepMemory,
+    layered_step_memory,
+    measure_step_memory,
+    step_memory,
+)
 from helpers.profiled import most_of_training
 from helpers.running import CAUSAL
 
@@ -135,6 +141,25 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
     whole = said(planned)
     assert whole.batch == few.batch
     assert few.peak == pytest.approx(whole.peak, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model__context": 64, "batch_size": 16},  # activations are most of it: a pass is fullest between the two
+        {"model__context": 16, "batch_size": 4, "training__accumulation_steps": 2},  # gradients are: it is at the end
+        {"model__style": "gpt2", "optimizer": "adamw", "training__average": 10},
+    ],
+    ids=str,
+)
+def test_a_few_layers_stand_for_many(settings: dict[str, Any]) -> None:
+    planned = planned_of(WRITING, model__width=32, model__layers=7, **settings)
+    training = planned.config.training
+    pieces = training.accumulation_steps
+    step = (planned.task, planned.rows(planned.batch // pieces), training)
+    for where in (HERE, StepDevice(torch.device("cuda"), "bf16", stand_in=True)):
+        whole = step_memory(partial(planned.build, planned.config), *step, where, pieces=pieces)
+        assert layered_step_memory(planned.build_blocks, 7, *step, where, pieces=pieces) == whole
 
 
 # --- counting ---

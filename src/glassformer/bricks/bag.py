@@ -108,11 +108,15 @@ class BagOfWords(nn.Module):
         if self.weighting == "counts":
             return
         rows = self.table.num_embeddings
-        texts, having = 0, torch.zeros(rows, dtype=torch.long)
+        texts, counts = 0, np.zeros(rows, np.int64)
         for tokens, mask in batches:
-            ordered, rank = self._sorted(*self.features(tokens, mask))
+            ids, real = self.features(tokens, mask)
+            ordered = in_order(ids.masked_fill(~real, rows)).cpu().numpy()
+            new = ordered < rows
+            new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
             texts += len(tokens)
-            having += torch.bincount(ordered[(rank == 0) & (ordered < rows)].cpu(), minlength=rows)
+            counts += np.bincount(ordered[new], minlength=rows)
+        having = torch.from_numpy(counts)
         idf = torch.log((1 + texts) / (1 + having.double())) + 1
         self.idf.copy_(idf.masked_fill(having == 0, 0.0))
 

@@ -131,10 +131,12 @@ class Rotary(Positions):
 
     def __init__(self, *, head_width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
         super().__init__()
-        # in this order: another rounds to other angles than the rest of the world has, far into a long text
-        frequencies = 1 / base ** (torch.arange(0, head_width, 2) / head_width)
-        if scaling is not None:
-            frequencies = slowed(frequencies, scaling)
+        frequencies = torch.empty((head_width + 1) // 2)
+        if not frequencies.is_meta:  # where torch would load its compiler to count
+            # in this order: another rounds to other angles than the rest of the world has, far into a long text
+            frequencies = 1 / base ** (torch.arange(0, head_width, 2) / head_width)
+            if scaling is not None:
+                frequencies = slowed(frequencies, scaling)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:

@@ -12,13 +12,22 @@ from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.screen import be_quiet, is_quiet
-from glassformer.config.encoders import ENCODERS
+from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.presets import OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
-from glassformer.config.resolve import ALIASES, RENAMED_SETTINGS, SECTIONS, full_key, names_in
+from glassformer.config.resolve import (
+    ALIASES,
+    RENAMED_SETTINGS,
+    SECTIONS,
+    check_ranges,
+    flatten,
+    full_key,
+    names_in,
+)
 from glassformer.config.setting import Rule, kind_of, parse, value_text
+from glassformer.runs.folders import find_run
 
 TRUE = "true"
 """What a flag that stands alone means."""
@@ -131,6 +140,7 @@ class Parser(argparse.ArgumentParser):
             os.environ["GLASSFORMER_NO_VERIFY"] = "1"
         for word in options.limit or ():
             raise_limit(word)
+        _refuse_early(options)
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:
@@ -140,6 +150,20 @@ class Parser(argparse.ArgumentParser):
             f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
             for word, after in itertools.zip_longest(argv, argv[1:])
         ]
+
+
+def _refuse_early(options: argparse.Namespace) -> None:
+    """Settings that no data could make right, a run or data that is not there: what can be told without torch."""
+    settings, named = flatten(settings_of(options)), vars(options)
+    if "model.encoder" in settings:
+        encoder_info(settings["model.encoder"])
+    check_ranges(settings)
+    if named.get("run") not in (None, "last"):  # where there is none yet, what else is wrong is told first
+        find_run(named["run"])
+    if named.get("data") is not None:
+        from glassformer.data.io.place import find  # numpy, and the data sets that come along
+
+        find(named["data"])
 
 
 def raise_limit(word: str) -> None:

@@ -50,15 +50,16 @@ def run(argv: list[str]) -> None:
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
 
+    refuse_files(options.texts)
+    # a file is read now: one that is not there is told before a model is loaded
+    file = [] if options.file is None else lines_of(options.file, options.encoding)
+    some_texts = blocks_of(options.texts) if options.file is None else blocks(file, TOGETHER)
+
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.decoding.translate import Search
     from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
-    refuse_files(options.texts)
-    # a file is read now: one that is not there is told before a model is loaded
-    file = [] if options.file is None else lines_of(options.file, options.encoding)
-    some_texts = blocks_of(options.texts) if options.file is None else blocks(file, TOGETHER)
     loaded = load_for("translate", options.run, options.device, say)
     line = 0
     with RowProgress("line", printed=options.out is None) as progress, writer_to(options.out) as to:

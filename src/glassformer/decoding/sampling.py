@@ -149,11 +149,24 @@ def choose(
         scores = penalise(scores, seen, how.repetition_penalty)
     if not plan.random:
         return scores.argmax(-1)
-    ids = None
-    if plan.only_top_k and plan.top_k < scores.shape[-1]:
-        ids = scores.topk(plan.top_k, -1).indices.sort(-1).values
-        scores = scores.gather(-1, ids)
-    cumulative = distribution(scores, how, plan).cumsum(-1)
-    # The first place where the running total passes the draw; the total itself may miss 1 by rounding.
-    place = (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=scores.shape[-1] - 1)
-    return place if ids is None else ids.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    if not plan.only_top_k or plan.top_k >= scores.shape[-1]:
+        return _drawn(distribution(scores, how, plan), draw)
+    # no other tokens are in question; of few numbers all of this is soon done
+    highest, ids = scores.topk(plan.top_k, -1)
+    ranks = torch.arange(plan.top_k, device=scores.device)
+    kept = ranks < torch.where(how.temperature == 0, 1, how.top_k)
+    highest = ((highest - highest[:, :1]) / torch.where(how.temperature == 0, 1.0, how.temperature)).masked_fill(
+        ~kept, -torch.inf
+    )
+    probabilities = highest.softmax(-1)
+    if plan.top_p:
+        before = probabilities.cumsum(-1) - probabilities
+        probabilities = highest.masked_fill(before >= how.top_p, -torch.inf).softmax(-1)
+    ids, order = ids.sort(-1)
+    return ids.gather(-1, _drawn(probabilities.gather(-1, order), draw).unsqueeze(-1)).squeeze(-1)
+
+
+def _drawn(probabilities: Float[Tensor, "B n"], draw: Float[Tensor, "B 1"]) -> Int[Tensor, "B"]:
+    """The first place where the running total passes the draw; the total itself may miss 1 by rounding."""
+    cumulative = probabilities.cumsum(-1)
+    return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=probabilities.shape[-1] - 1)

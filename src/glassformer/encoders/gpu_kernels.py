@@ -53,40 +53,47 @@ def _linear(
     n = local + tl.arange(0, BLOCK_N)
     columns = tl.arange(0, BLOCK_K)
     x_at += row * width
-    mean, scale = 0.0, 1.0
-    if NORM:
-        sums = tl.zeros([BLOCK_K], tl.float32)
-        squares = tl.zeros([BLOCK_K], tl.float32)
-        for k in range(0, width, BLOCK_K):
-            x = tl.load(x_at + k + columns, mask=k + columns < width, other=0.0).to(tl.float32)
-            sums += x
-            squares += x * x
-        if NORM == 1:
-            mean = tl.sum(sums) / width
-        scale = tl.rsqrt(tl.sum(squares) / width - mean * mean + eps)
-    total_sum = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
-    gate_sum = tl.zeros([BLOCK_N, BLOCK_K], tl.float32)
+    # W norm(x) = s (W (γ ⊙ x) − μ Wγ) + Wβ: nothing waits until the mean and the spread are known
+    out = tl.zeros([BLOCK_N], tl.float32)
+    by_gain = tl.zeros([BLOCK_N], tl.float32)
+    by_shift = tl.zeros([BLOCK_N], tl.float32)
+    gate = tl.zeros([BLOCK_N], tl.float32)
+    gate_by_gain = tl.zeros([BLOCK_N], tl.float32)
+    gate_by_shift = tl.zeros([BLOCK_N], tl.float32)
+    sums, squares = 0.0, 0.0
     for k in range(0, width, BLOCK_K):
         here = k + columns < width
-        x = tl.load(x_at + k + columns, mask=here, other=0.0)
-        if NORM:
-            y = (x.to(tl.float32) - mean) * scale * tl.load(gain_at + k + columns, mask=here, other=0.0).to(tl.float32)
-            if SHIFT:
-                y += tl.load(shift_at + k + columns, mask=here, other=0.0).to(tl.float32)
-            x = y.to(x.dtype)
-        x = tl.where(here, x.to(tl.float32), 0.0)
         places = n[:, None] * width + (k + columns)[None, :]
-        w = tl.load(w_at + places, mask=here[None, :], other=0.0)
-        total_sum += w.to(tl.float32) * x[None, :]
+        w = tl.load(w_at + places, mask=here[None, :], other=0.0).to(tl.float32)
+        x = tl.load(x_at + k + columns, mask=here, other=0.0).to(tl.float32)
         if GATED:
-            g = tl.load(w1_at + places, mask=here[None, :], other=0.0)
-            gate_sum += g.to(tl.float32) * x[None, :]
-    out = tl.sum(total_sum, 1)
+            g = tl.load(w1_at + places, mask=here[None, :], other=0.0).to(tl.float32)
+        if NORM:
+            gain = tl.load(gain_at + k + columns, mask=here, other=0.0).to(tl.float32)
+            squares += tl.sum(x * x)
+            if NORM == 1:
+                sums += tl.sum(x)
+                by_gain += tl.sum(w * gain[None, :], 1)
+                if GATED:
+                    gate_by_gain += tl.sum(g * gain[None, :], 1)
+                if SHIFT:
+                    shift = tl.load(shift_at + k + columns, mask=here, other=0.0).to(tl.float32)
+                    by_shift += tl.sum(w * shift[None, :], 1)
+                    if GATED:
+                        gate_by_shift += tl.sum(g * shift[None, :], 1)
+            x = x * gain
+        out += tl.sum(w * x[None, :], 1)
+        if GATED:
+            gate += tl.sum(g * x[None, :], 1)
+    if NORM:
+        mean = sums / width
+        scale = tl.rsqrt(squares / width - mean * mean + eps)
+        out = scale * (out - mean * by_gain) + by_shift
+        gate = scale * (gate - mean * gate_by_gain) + gate_by_shift
     if BIAS:
         out += tl.load(b_at + n).to(tl.float32)
     out = _activate(out, ACTIVATION)
     if GATED:
-        gate = tl.sum(gate_sum, 1)
         if BIAS:
             gate += tl.load(b1_at + n).to(tl.float32)
         out *= gate
@@ -113,9 +120,8 @@ def linear_rows(
     sizes = [weight.shape[0] for weight in weights]
     total = sizes[0] if gated else sum(sizes)
     out = x.new_empty(rows, total)
-    block_n = 4 if total <= 2048 else 8 if total <= 8192 else 16
-    block_k = min(1024 // (2 if gated else 1), max(128, triton.next_power_of_2(width)))
-    block_k = min(block_k, 4096 // block_n)
+    block_k = min(4096, triton.next_power_of_2(width))
+    block_n = min(16, max(1, 4096 // block_k // (2 if gated else 1)))
     kind, gain, shift, eps = norm or (None, x, None, 0.0)
     w = [*weights, *[weights[0]] * (3 - len(weights))]
     b = [bias if bias is not None else x for bias in [*biases, *[None] * (3 - len(biases))]]
@@ -123,7 +129,8 @@ def linear_rows(
         x, *w, *b, gain, shift if shift is not None else x, residual if residual is not None else x, out,
         sizes[0], 0 if gated or len(sizes) == 1 else sizes[1], total, width, eps,
         NORM=NORMS[kind], ACTIVATION=ACTIVATIONS[activation], BIAS=biases[0] is not None, SHIFT=shift is not None,
-        RESIDUAL=residual is not None, GATED=gated, BLOCK_N=block_n, BLOCK_K=block_k, num_warps=4,
+        RESIDUAL=residual is not None, GATED=gated, BLOCK_N=block_n, BLOCK_K=block_k,
+        num_warps=4,
     )  # fmt: skip
     return out
 
@@ -175,6 +182,8 @@ def _attend(
         places = base + at[:, None] * E + half[None, :]
         key_low = tl.load(keys_at + places, mask=there, other=0.0).to(tl.float32)
         key_high = tl.load(keys_at + places + HALF, mask=there, other=0.0).to(tl.float32)
+        value_low = tl.load(values_at + places, mask=there, other=0.0).to(tl.float32)
+        value_high = tl.load(values_at + places + HALF, mask=there, other=0.0).to(tl.float32)
         if GROUP == 1:
             scores = (tl.sum(key_low * q_low, 1) + tl.sum(key_high * q_high, 1))[None, :]
         else:
@@ -185,8 +194,6 @@ def _attend(
         weights = tl.where((at < end)[None, :], tl.exp(scores - higher[:, None]), 0.0)
         shrink = tl.exp(best - higher)
         total = total * shrink + tl.sum(weights, 1)
-        value_low = tl.load(values_at + places, mask=there, other=0.0).to(tl.float32)
-        value_high = tl.load(values_at + places + HALF, mask=there, other=0.0).to(tl.float32)
         low = low * shrink[:, None] + tl.sum(weights[:, :, None] * value_low[None, :, :], 1)
         high = high * shrink[:, None] + tl.sum(weights[:, :, None] * value_high[None, :, :], 1)
         best = higher
@@ -247,7 +254,7 @@ def attend_to_cache(
     """
     rows, kv_heads, room, width = past.keys.shape
     splits = 1
-    while splits < 16 and rows * kv_heads * splits < 96:
+    while splits < 16 and rows * kv_heads * splits < 1024:
         splits *= 2
     out = qkv.new_empty(rows, heads * width)
     parts = qkv.new_empty(rows * heads * splits, width, dtype=torch.float32) if splits > 1 else out
@@ -257,7 +264,7 @@ def attend_to_cache(
         qkv, past.keys, past.values, lengths, qkv if frequencies is None else frequencies, q_gain, k_gain, parts,
         best[0], best[1], room, past.keys.stride(0), heads, kv_heads, scale, eps,
         ROTARY=frequencies is not None, QK_NORM=gains is not None, GROUP=heads // kv_heads, HALF=width // 2,
-        SPLITS=splits, BLOCK_S=32, num_warps=4,
+        SPLITS=splits, BLOCK_S=32 if splits > 1 else 64, num_warps=4,
     )  # fmt: skip
     if splits > 1:
         _combine[(rows * heads,)](parts, best[0], best[1], out, E=width, SPLITS=splits, num_warps=2)

@@ -31,7 +31,7 @@ from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
-from glassformer.models.weights import refuse_misfit, with_current_names
+from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone, with_current_names
 from glassformer.runs.run import CARD, DONE, Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
@@ -169,9 +169,12 @@ def load(
     config = run.config()
     family = FAMILIES[config.task]
     processor = family.read_processor(run, config)
-    if config.model.encoder != OWN:
+    if config.model.encoder == OWN:
+        built = build_model(config, processor, model)
+    else:
         _refuse_other_sizes(run, config, processor)
-    built = build_model(config, processor, model)
+        with UndrawnWeights():
+            built = build_model(config, processor)
     run.load_weights(built, verify=verify, say=say)
     built.to(choose_device(device)).eval()
     return replace(family.loaded(built, processor, run, config), load_again=_load_again)
@@ -184,7 +187,7 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
     if layers > max(MANY_LAYERS, len(shapes)):
         raise RunError(f"{file} does not fit the model: it holds {len(shapes):,} weights, and no {layers:,} layers")
     try:
-        with torch.device("meta"):
+        with shapes_alone():
             built = build_model(config, processor)
     except Misuse as error:
         raise RunError(f"{run.path / CARD} is damaged: {error}") from None

@@ -24,10 +24,13 @@ convolutions of an image normal, √(2 / fan-in).
 """
 
 import math
-from collections.abc import Collection, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.feed_forward import MultilayerPerceptron
@@ -87,6 +90,31 @@ def refuse_misfit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], sourc
         has, wants = shapes[name], tuple(wanted[name].shape)
         if has != wants:
             raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
+
+
+DRAWS = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
+"""What draws at random, of the functions that torch tells its modes of."""
+
+
+class UndrawnWeights(TorchFunctionMode):
+    """Weights of models built in here are not drawn at random: those of a file replace them next."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in DRAWS:
+            weight = kwargs["tensor"] if "tensor" in kwargs else args[0]
+            if isinstance(weight, nn.Parameter) or weight.is_meta:
+                return weight
+        return function(*args, **kwargs)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """Models built in here have shapes and no numbers; to draw what is not there, torch would load its compiler."""
+    with torch.device("meta"), UndrawnWeights():
+        yield
 
 
 # --- how they start ---

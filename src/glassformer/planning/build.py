@@ -21,12 +21,14 @@ from glassformer.planning.setup import CPU, PlannedTraining
 from glassformer.planning.sharding import Cluster, layerwise_memory
 from glassformer.planning.training_step import (
     CANNOT,
+    LAYERS,
     Piece,
     StepDevice,
     StepMemory,
     as_fake,
     fake_tensors,
     has_recurrent_layers,
+    layered_step_memory,
     measure_step_memory,
     resized,
     step_memory,
@@ -112,14 +114,17 @@ class _StepMemories:
         """What a batch needs in so many pieces, each with so many rows of the largest batch."""
         planned = self.planned
         build, training = partial(planned.build, planned.config), planned.config.training
-        piece = planned.rows(rows)
+        step, layers = (planned.task, planned.rows(rows), training), planned.blocks or 0
         if not self.really:
             try:
-                return step_memory(build, planned.task, piece, training, self.where, pieces=pieces)
+                two_stacks = planned.family.has_decoder or training.l2  # the penalty goes through the layers once more
+                if layers > LAYERS + 1 and not two_stacks:
+                    return layered_step_memory(planned.build_blocks, layers, *step, self.where, pieces=pieces)
+                return step_memory(build, *step, self.where, pieces=pieces)
             except CANNOT:
                 self.really = True
         where = StepDevice(CPU, self.where.precision)
-        return measure_step_memory(build, planned.task, piece, training, where, pieces=pieces)
+        return measure_step_memory(build, *step, where, pieces=pieces)
 
 
 def _pieces(planned: PlannedTraining) -> list[int]:

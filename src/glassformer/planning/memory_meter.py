@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,27 +11,43 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
+class Phase(NamedTuple):
+    """A part of a step, and the bytes that were held at each moment of it."""
+
+    name: str
+    moments: list[int]
+
+
 class Meter:
-    """Bytes that are held, and the most of them in each phase."""
+    """Bytes that are held, phase by phase."""
 
     def __init__(self) -> None:
-        self.peaks: dict[str, int] = {}
-        self.phase = "start"
         self._bytes = 0
+        self.phases = [Phase("start", [0])]
 
     @property
     def now(self) -> int:
         return self._bytes
 
-    def begin(self, phase: str) -> None:
-        now = self.now
-        self.phase = phase
-        self.peaks[phase] = max(now, self.peaks.get(phase, 0))
+    @property
+    def peaks(self) -> dict[str, int]:
+        """The most that was held in phases of one name."""
+        return peaks_of(self.phases)
+
+    def begin(self, name: str) -> None:
+        self.phases.append(Phase(name, [self.now]))
 
     def _change(self, more: int) -> None:
         """So many bytes more; below 0, fewer."""
         self._bytes += more
-        self.peaks[self.phase] = max(self._bytes, self.peaks.get(self.phase, 0))
+        self.phases[-1].moments.append(self._bytes)
+
+
+def peaks_of(phases: Iterable[Phase]) -> dict[str, int]:
+    peaks: dict[str, int] = {}
+    for name, moments in phases:
+        peaks[name] = max(peaks.get(name, 0), *moments)
+    return peaks
 
 
 class TensorMeter(TorchDispatchMode, Meter):  # type: ignore[no-untyped-call]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, SettingError, is_overflow
@@ -12,6 +11,7 @@ from glassformer.config.limits import limits
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, size
 from glassformer.models.build import learned_count, parameter_count
+from glassformer.models.weights import shapes_alone
 from glassformer.planning.available_memory import AvailableMemory
 
 MANY = 24
@@ -76,7 +76,7 @@ def model_size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSiz
 
 def _size(config: Config, build: Callable[[Config], nn.Module]) -> ModelSize:
     try:
-        with torch.device("meta"):
+        with shapes_alone():
             model = build(config)
     except GlassformerError:
         raise

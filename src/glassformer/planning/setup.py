@@ -82,6 +82,10 @@ class PlannedTraining:
         """The same model with so many blocks."""
         return replace(self.config, model=replace(self.config.model, layers=count, decoder_layers=count))
 
+    def build_blocks(self, count: int) -> nn.Module:
+        """That model."""
+        return self.build(self.with_blocks(count))
+
     def rows(self, count: int) -> Piece:
         """So many examples of that batch."""
         return [tensor[:count] for tensor in self.piece]

@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from glassformer.bricks.losses import l2_penalty
 from glassformer.config.sections import TrainingSettings
 from glassformer.planning.kernels import Kernels
-from glassformer.planning.memory_meter import AllocationMeter, TensorMeter
+from glassformer.planning.memory_meter import AllocationMeter, Phase, TensorMeter, peaks_of
 from glassformer.tasks.base import Task
 from glassformer.training.average import Average
 from glassformer.training.device import PRECISIONS, Precision
@@ -29,6 +30,9 @@ Piece = Sequence[Tensor]
 
 FEW = 8
 """Examples that real steps are tried on first, and then twice as many."""
+
+LAYERS = 2
+"""Layers of the smaller of two models that stand for one of many: enough for a beginning, a middle and an end."""
 
 CANNOT = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
 """What torch says where shapes depend on numbers that are not there."""
@@ -103,6 +107,48 @@ def step_memory(
     build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
 ) -> StepMemory:
     """What a step needs whose batch is computed in so many pieces like this one."""
+    return _fake_step(build, task, piece, settings, where, pieces)[0]
+
+
+def layered_step_memory(
+    build: Callable[[int], nn.Module],
+    layers: int,
+    task: Task,
+    piece: Piece,
+    settings: TrainingSettings,
+    where: StepDevice,
+    *,
+    pieces: int = 1,
+) -> StepMemory:
+    """The same of a stack of layers that are alike, from two models of a few. `build`: makes one with so many layers.
+
+    What a pass holds grows or shrinks evenly from layer to layer, so its fullest moment is near its beginning or near
+    its end, and what is held at each of those moments grows evenly with the number of layers. An update takes all of
+    them at once.
+    """
+    (few, phases), (more, longer) = (
+        _fake_step(partial(build, count), task, piece, settings, where, pieces) for count in (LAYERS, LAYERS + 1)
+    )
+    steps = layers - LAYERS
+    whole = beyond(few, more, steps)
+    passes = [
+        Phase(one.name, _grown(one.moments, other.moments, steps))
+        for one, other in zip(phases, longer, strict=True)
+        if one.name != UPDATE
+    ]
+    return replace(whole, peaks={**peaks_of(passes), UPDATE: whole.peaks[UPDATE]})
+
+
+def _grown(few: list[int], more: list[int], steps: int) -> list[int]:
+    """What is held at moments counted from the beginning of a phase, and at ones counted from its end."""
+    half = len(few) // 2
+    pairs = [*zip(few[:half], more[:half], strict=True), *zip(few[half:], more[half - len(few) :], strict=True)]
+    return [one + steps * (other - one) for one, other in pairs]
+
+
+def _fake_step(
+    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, pieces: int
+) -> tuple[StepMemory, list[Phase]]:
     with fake_tensors(where):
         return _metered_step(build(), task, as_fake(piece, where), settings, where, pieces, TensorMeter)
 
@@ -120,7 +166,7 @@ def measure_step_memory(
         model = build()
         spread = [torch.linspace(0, count - 1, size).round().long() for size in sizes]
         needs = [
-            _metered_step(model, task, [tensor[rows] for tensor in piece], settings, where, pieces, AllocationMeter)
+            _metered_step(model, task, [tensor[rows] for tensor in piece], settings, where, pieces, AllocationMeter)[0]
             for rows in spread
         ]
     return beyond(needs[0], needs[-1], count / FEW - 1)
@@ -145,7 +191,7 @@ def _metered_step(
     where: StepDevice,
     pieces: int,
     meter: type[TensorMeter | AllocationMeter],
-) -> StepMemory:
+) -> tuple[StepMemory, list[Phase]]:
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     with meter() as held:
         held.add([*model.parameters(), *model.buffers()])
@@ -160,7 +206,7 @@ def _metered_step(
         remembered = held.now - weights - averages
         held.add(piece)
         before = held.now
-        held.peaks.clear()
+        held.phases.clear()
         for _ in range(min(2, pieces)):  # from the second on, all find gradients already there
             held.begin(FORWARD)
             gradients_before = held.now - before
@@ -175,8 +221,8 @@ def _metered_step(
         gradients = held.now - before
         held.begin(UPDATE)
         _update(trained, settings, optimiser, average)
-        peaks = {phase: held.peaks[phase] for phase in (FORWARD, BACKWARD, UPDATE)}
-    return StepMemory(weights, gradients, remembered, averages, kept, before - weights - averages - remembered, peaks)
+    batch = before - weights - averages - remembered
+    return StepMemory(weights, gradients, remembered, averages, kept, batch, held.peaks), held.phases
 
 
 def _update(trained: list[nn.Parameter], settings: TrainingSettings, optimiser: Optimiser, average: Average) -> None:

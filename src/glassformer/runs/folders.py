@@ -13,7 +13,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from glassformer.config.errors import RunError, first_line
+from glassformer.config.errors import NotARun, RunError, first_line
 from glassformer.config.parts import PART, part_of, remove
 
 LOCK = ".lock"
@@ -118,3 +118,35 @@ def complete(folder: Path, last: str) -> None:
 def is_unfinished(folder: Path) -> bool:
     """Whether what is new here still has to be moved up."""
     return (folder / INSTEAD).is_dir() or (folder / NEW).is_dir()  # in this order: one becomes the other
+
+
+# --- folders of runs, found without torch ---
+
+RUNS = Path("runs")
+CARD = "glassformer.json"
+"""A run's folder has it."""
+
+
+def find_run(where: "str | os.PathLike[str]") -> Path:
+    """A run's folder; `last` is the newest under runs/. What is none is refused."""
+    if not os.fspath(where).strip():
+        raise NotARun("a run is named by its folder, and this name is empty")
+    path = Path(where)
+    if where == "last" and not path.exists():
+        return last_run()
+    if not path.exists():
+        raise NotARun(f"no run at {path}")
+    if not (path / CARD).is_file():
+        if path.suffix == ".gguf" or (path / "config.json").is_file() or any(path.glob("*.gguf")):
+            raise NotARun(f"{path} is a model of others and no run yet: `glassformer import` makes one of it")
+        what = "a file" if path.is_file() else "a folder"
+        raise NotARun(f"{path} is {what}, but not a run: there is no {CARD} in it")
+    return path
+
+
+def last_run() -> Path:
+    """The folder of the run that was written last."""
+    cards = [] if not RUNS.is_dir() else [path / CARD for path in RUNS.iterdir() if (path / CARD).is_file()]
+    if not cards:
+        raise NotARun(f"no run under {RUNS}/ yet: `glassformer train DATA` makes one")
+    return max(cards, key=lambda card: card.stat().st_mtime).parent

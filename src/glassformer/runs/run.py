@@ -31,7 +31,9 @@ from glassformer.runs.files import (
     write_tensors,
     write_text,
 )
-from glassformer.runs.folders import complete, contents, writing
+from glassformer.runs.folders import CARD as CARD
+from glassformer.runs.folders import RUNS as RUNS
+from glassformer.runs.folders import complete, contents, find_run, last_run, writing
 from glassformer.runs.lock import locked
 from glassformer.runs.log import read_log
 from glassformer.text.roles import Roles
@@ -39,7 +41,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 2
 """2: weights have the names that `models.weights.current_name` gives them; runs of format 1 are read as well."""
-CARD, CHAT_TEMPLATE = "glassformer.json", "chat_template.jinja"
+CHAT_TEMPLATE = "chat_template.jinja"
 ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
 NEEDED: dict[str, dict[str, type]] = {
@@ -61,7 +63,6 @@ ENDED_FIELDS = ("task", "parameters", "steps", "seconds", "words", "best")
 """Fields that the card of a run that has ended has beside its scores; one that lacks any is written again."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
-RUNS = Path("runs")
 SETTLED = (*DONE, "imported")
 """The states in which a run's card names the weights that are there."""
 WEIGHTS, MEANING = "weights", "meaning"
@@ -115,18 +116,7 @@ class Run:
         """
         if not isinstance(where, str | os.PathLike):
             raise NotARun(f"a run is named by its folder, not by {with_article(where)}")
-        if not os.fspath(where).strip():
-            raise NotARun("a run is named by its folder, and this name is empty")
-        if where == "last" and not Path(where).exists():
-            return Run.last()
-        path = Path(where)
-        if not path.exists():
-            raise NotARun(f"no run at {path}")
-        if not (path / CARD).is_file():
-            if path.suffix == ".gguf" or (path / "config.json").is_file() or any(path.glob("*.gguf")):
-                raise NotARun(f"{path} is a model of others and no run yet: `glassformer import` makes one of it")
-            what = "a file" if path.is_file() else "a folder"
-            raise NotARun(f"{path} is {what}, but not a run: there is no {CARD} in it")
+        path = find_run(where)
         run = Run(path)
         card = run.card()
         version = card.get("format")
@@ -145,10 +135,7 @@ class Run:
 
     @staticmethod
     def last() -> "Run":
-        cards = [] if not RUNS.is_dir() else [path / CARD for path in RUNS.iterdir() if (path / CARD).is_file()]
-        if not cards:
-            raise NotARun(f"no run under {RUNS}/ yet: `glassformer train DATA` makes one")
-        return Run.open(max(cards, key=lambda card: card.stat().st_mtime).parent)
+        return Run.open(last_run())
 
     @staticmethod
     def next_name(data: str, model: str) -> Path:

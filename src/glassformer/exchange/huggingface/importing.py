@@ -28,7 +28,7 @@ from glassformer.models.build import (
     build_seq2seq,
     build_vectors,
 )
-from glassformer.models.weights import take_weights
+from glassformer.models.weights import shapes_alone, take_weights
 from glassformer.tasks.answers import Answers, read_answers
 
 
@@ -98,7 +98,7 @@ def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None
         )
     try:
         config = resolve({**settings, **external.settings}, {}, strict=False)
-        with torch.device("meta"):
+        with shapes_alone():
             return config, take_weights(build(config, external, answers))
     except Misuse as error:
         raise DataError(f"{external.name} cannot be built here: {error}") from None

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import TEXT
@@ -23,6 +21,7 @@ from glassformer.families.recognition import infer_config
 from glassformer.finetuning.settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest
 from glassformer.models.build import parameter_count
+from glassformer.models.weights import shapes_alone
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.candidates import rung
 from glassformer.trials.settings import check_split
@@ -198,7 +197,7 @@ def _step(config: Config) -> int:
 def _count(config: Config, prepared: Prepared) -> int:
     """The parameters of a model that has shapes and no numbers."""
     try:
-        with torch.device("meta"):
+        with shapes_alone():
             model = build_model(config, prepared)
     except SettingError as error:
         raise SettingError(f"--parameters: {error}") from None

@@ -1,0 +1,39 @@
+"""What can be refused without torch is refused before torch is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = """
+import sys
+from glassformer.cli.main import main
+for line in sys.argv[1:]:
+    code = main(line.split())
+    print(line, code, "torch" in sys.modules, sep="\\t", flush=True)
+"""
+TRAINING = ("train", "compare", "tune", "plan")
+READING = ("predict", "evaluate", "generate", "translate", "look", "embed", "check", "doctor")
+MISTAKES = {
+    "a value of another kind": [f"{verb} opinions --epochs five" for verb in TRAINING],
+    "a size that is none": [f"{verb} opinions --size enormous" for verb in TRAINING],
+    "a value out of range": [f"{verb} opinions --dropout 2" for verb in TRAINING],
+    "a setting that is none": [f"{verb} opinions --model.wdith 3" for verb in TRAINING],
+    "a model that is none": ["train opinions --model nonsense", "plan opinions --model nonsense"],
+    "data that is not there": [
+        *(f"{verb} nowhere.csv" for verb in TRAINING),
+        *(f"data {action} nowhere.csv" for action in ("describe", "check", "show")),
+        *(f"tokenizer {action} nowhere.txt" for action in ("train", "compare")),
+    ],
+    "settings of data": ["data show opinions --model.width wide", "data check opinions --data.test_fraction 7"],
+    "a run that is not there": [f"{verb} nowhere" for verb in READING],
+    "an option that is none": [f"{verb} x --nonsense" for verb in (*TRAINING, *READING, "scaling", "import", "export")],
+}
+
+
+@pytest.mark.parametrize("lines", MISTAKES.values(), ids=MISTAKES)
+def test_without_torch(lines: list[str], tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", RUN, *lines], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert [line.split("\t") for line in done.stdout.splitlines()] == [[line, "2", "False"] for line in lines]
+    assert len(done.stderr.splitlines()) == len(lines)
