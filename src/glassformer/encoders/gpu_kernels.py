@@ -103,6 +103,13 @@ def _linear(
     tl.store(out_at + at, out.to(out_at.dtype.element_ty))
 
 
+def _blocks(width: int, *, gated: bool) -> tuple[int, int, int]:
+    """What one program does of a matrix: rows, columns at a time, and by how many warps."""
+    block_k = min(4096, triton.next_power_of_2(width))
+    block_n = 4 if block_k <= 2048 else 2
+    return block_n // (2 if gated else 1), block_k, 2 if block_k <= 1024 else 4
+
+
 def linear_rows(
     x: Tensor,
     weights: Sequence[Tensor],
@@ -120,8 +127,7 @@ def linear_rows(
     sizes = [weight.shape[0] for weight in weights]
     total = sizes[0] if gated else sum(sizes)
     out = x.new_empty(rows, total)
-    block_k = min(4096, triton.next_power_of_2(width))
-    block_n = min(16, max(1, 4096 // block_k // (2 if gated else 1)))
+    block_n, block_k, warps = _blocks(width, gated=gated)
     kind, gain, shift, eps = norm or (None, x, None, 0.0)
     w = [*weights, *[weights[0]] * (3 - len(weights))]
     b = [bias if bias is not None else x for bias in [*biases, *[None] * (3 - len(biases))]]
@@ -130,7 +136,7 @@ def linear_rows(
         sizes[0], 0 if gated or len(sizes) == 1 else sizes[1], total, width, eps,
         NORM=NORMS[kind], ACTIVATION=ACTIVATIONS[activation], BIAS=biases[0] is not None, SHIFT=shift is not None,
         RESIDUAL=residual is not None, GATED=gated, BLOCK_N=block_n, BLOCK_K=block_k,
-        num_warps=4,
+        num_warps=warps,
     )  # fmt: skip
     return out
 

@@ -191,7 +191,8 @@ class Trainer:
         settings, progress = self.settings, self.progress
         began = self.clock()
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         ahead, self._ahead = self._ahead, None
         share = ahead if ahead is not None and ahead.step == progress.step else self._share_of(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)

@@ -1,0 +1,85 @@
+"""On a CUDA GPU: a Transformer's step by its own kernels, beside the one that it stands for."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.config.resolve import resolve
+from glassformer.decoding.running import Request, RunningBatch
+from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.encoders.fused_step import FusedStep
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.models.build import build_language_model
+from glassformer.models.modules import LanguageModel
+from helpers.support import randomise
+
+on_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available() or find_spec("triton") is None, reason="there is no CUDA GPU with Triton here"
+)
+STYLES: list[dict[str, Any]] = [{}, {"style": "gpt2"}, {"model.kv_heads": 2}, {"model.activation": "relu2"}]
+
+
+def model_of(**flags: Any) -> LanguageModel:
+    settings = {"model.layers": 2, "model.width": 64, "model.heads": 4, "model.context": 64, **flags}
+    model = randomise(build_language_model(resolve({}, settings).model, vocab=50)).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(0.5)
+    return model
+
+
+@on_gpu
+@pytest.mark.parametrize("flags", STYLES, ids=str)
+@pytest.mark.parametrize("rows", [1, 4, 5])
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+def test_it_gives_what_the_blocks_give(flags: dict[str, Any], rows: int, dtype: torch.dtype, within: float) -> None:
+    model = model_of(**flags).cuda().to(dtype)
+    assert isinstance(model.encoder, TransformerEncoder)
+    fused = FusedStep.of(model.encoder)
+    assert fused is not None
+    ids = torch.randint(50, (rows, 40), device="cuda")
+    mask = torch.arange(37, device="cuda") < torch.tensor([37, 1, 20, 5, 9], device="cuda")[:rows, None]
+    with torch.inference_mode():
+        state, twin = model.init_state(rows, 64), model.init_state(rows, 64)
+        for one in (state, twin):
+            model.extend(ids[:, :37], one, mask)
+            one.fix(64)
+        state.fused = False  # type: ignore[attr-defined]
+        for place in range(37, 40):
+            x = model.embed(ids[:, place : place + 1])
+            wanted, got = model.encoder.extend(x, state).float(), fused(x, twin).float()  # type: ignore[arg-type]
+            assert (got - wanted).abs().max() < within * wanted.abs().max()
+
+
+@on_gpu
+@pytest.mark.parametrize("flags", [{"model": "lstm"}, {"model": "cnn"}, *STYLES], ids=str)
+def test_a_gpu_writes_what_a_cpu_writes(flags: dict[str, Any]) -> None:
+    """In float32, with seeds drawn alike, through graphs that are replayed, past the context, too."""
+    model = model_of(**flags)
+    requests = {
+        0: Request([1, 7, 9], GREEDY, 90),
+        1: Request([4], Sampling(0.9, 12), 70, seed=3),
+        2: Request(list(range(20)), Sampling(1.1, top_p=0.9, repetition_penalty=1.2), 40, seed=4),
+    }
+
+    def written() -> dict[int, list[int]]:
+        batch, texts = RunningBatch(model, 3, room=64), {row: list[int]() for row in requests}
+        batch.join(requests)
+        while tokens := batch.step():
+            for row, token in tokens.items():
+                texts[row].append(token)
+        return texts
+
+    by_cpu = written()
+    model.cuda()
+    assert written() == by_cpu
+
+
+def test_parts_for_which_there_are_no_kernels() -> None:
+    """They take the ordinary way."""
+    for flags in ({"model.norm_order": "post"}, {"model.scores": "plain"}, {"model.activation": "tanh"}):
+        encoder = model_of(**flags).encoder
+        assert isinstance(encoder, TransformerEncoder)
+        assert FusedStep.of(encoder) is None
