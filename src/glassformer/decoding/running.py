@@ -202,9 +202,10 @@ class RunningBatch:
         scores = self.model.head(features)
         if len(self._never):
             scores = scores.index_fill(-1, self._never, -torch.inf)
-        draw = self._draws.gather(1, self._drawn)
+        draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws
         tokens = choose(scores, self._how, self._plan, draw, self._seen)
-        self._drawn.add_(1).remainder_(DRAWS)
+        if self._plan.random:
+            self._drawn.add_(1).remainder_(DRAWS)
         if self._plan.penalty:
             self._seen.scatter_(1, tokens.unsqueeze(1), True)
         self._token.copy_(tokens)

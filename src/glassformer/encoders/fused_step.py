@@ -1,5 +1,9 @@
-"""One token of each row through a Transformer on a CUDA GPU, with few kernels a block."""
+"""One token of each row through a Transformer, with few operations a block: on a CUDA GPU by kernels of our own, on a
+CPU by torch's, with what they share laid out ahead.
+"""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +19,8 @@ from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 if TYPE_CHECKING:
     from glassformer.encoders.transformer import Block, TransformerEncoder, TransformerState
 
+SMALL = 2**24
+"""Weights of a model whose step on a CPU is more calls than arithmetic."""
 FEW_ROWS = 4
 """Rows for which a product with a matrix is a matter of reading it; more are left to the library's products."""
 NAMES = {function: name for name, function in ACTIVATIONS.items()}
@@ -66,7 +72,7 @@ class FusedBlock(NamedTuple):
             return None
         width = attend.head_width
         sizes = (attend.heads * width, attend.kv_heads * width, feed.input.out_features, feed.output.out_features)
-        fits = attend.causal and width in (16, 32, 64, 128) and all(size % 16 == 0 for size in sizes)
+        fits = attend.causal and width in (16, 32, 64, 128) and all(size % 4 == 0 for size in sizes)
         if (
             not fits
             or attend.heads // attend.kv_heads not in (1, 2, 4, 8)
@@ -81,22 +87,27 @@ def _usual_norm(around: Residual | None) -> Norm | None:
     return None if around is None or not around.pre or not around.residual else Norm.of(around.norm)
 
 
+def fused_step(encoder: "TransformerEncoder", device: torch.device) -> "FusedStep | CpuStep | None":
+    """The step of an encoder that nobody looks into; None where a part has no such step, or it would not be faster."""
+    blocks = [FusedBlock.of(block) for block in encoder.own_blocks()]
+    norm, known = Norm.of(encoder.norm), [block for block in blocks if block is not None]
+    if norm is None or encoder.training or len(known) < len(blocks):
+        return None
+    if any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules()):
+        return None
+    if device.type == "cuda":
+        return None if find_spec("triton") is None else FusedStep(encoder, known, norm)
+    small = sum(weight.numel() for weight in encoder.parameters()) <= SMALL
+    return CpuStep(encoder, known, norm) if device.type == "cpu" and small else None
+
+
 @dataclass(frozen=True)
 class FusedStep:
-    """The step of an encoder."""
+    """On a CUDA GPU, of rows with lengths of their own."""
 
     encoder: "TransformerEncoder"
     blocks: list[FusedBlock]
     norm: Norm
-
-    @staticmethod
-    def of(encoder: "TransformerEncoder") -> "FusedStep | None":
-        """None where a part has no kernel, or there is no Triton to make them."""
-        blocks = [FusedBlock.of(block) for block in encoder.own_blocks()]
-        norm, known = Norm.of(encoder.norm), [block for block in blocks if block is not None]
-        if norm is None or encoder.training or len(known) < len(blocks) or find_spec("triton") is None:
-            return None
-        return FusedStep(encoder, known, norm)
 
     def __call__(self, x: Tensor, state: "TransformerState") -> Tensor:
         """Features of one new token of each row; the state is held in place."""
@@ -146,3 +157,95 @@ def _linear(
     elif others:
         out = torch.cat([out, *others], -1)
     return out if residual is None else residual + out
+
+
+class CpuStep:
+    """On a CPU, of rows that are alike: maps of the same vector are one product, and nothing is made twice."""
+
+    def __init__(self, encoder: "TransformerEncoder", blocks: list[FusedBlock], norm: Norm) -> None:
+        self.encoder, self.blocks, self.norm = encoder, blocks, _on_cpu(norm)
+        self.norms = [(_on_cpu(block.norm), _on_cpu(block.feed_norm)) for block in blocks]
+        self.projections = [_joined(block.projections) for block in blocks]
+        self.inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
+        self.gains = [_gains(block) for block in blocks]
+
+    def __call__(self, x: Tensor, state: "TransformerState") -> Tensor:
+        """Features of one new token of each row."""
+        encoder, place = self.encoder, state.admit(1, None, causal=True)
+        x = encoder.embed_norm(encoder.positions(x, place.positions)).squeeze(1)
+        end, turn = place.extent, None
+        if encoder.rotary is not None:
+            cos, sin = encoder.rotary(place.positions)
+            turn = torch.cat([cos, cos], -1).to(x.dtype), torch.cat([-sin, sin], -1).to(x.dtype)
+        for block, past, norms, projection, gain, inputs in zip(
+            self.blocks, state.past, self.norms, self.projections, self.gains, self.inputs, strict=True
+        ):
+            attend, width = block.attend, block.attend.head_width
+            heads, kv_heads = attend.heads, attend.kv_heads
+            seen = F.linear(norms[0](x), *projection).view(len(x), -1, width)
+            queries_keys, values = seen[:, : heads + kv_heads], seen[:, heads + kv_heads :]
+            if gain is not None:
+                queries_keys = gain(queries_keys)
+            if turn is not None:
+                queries_keys = torch.addcmul(queries_keys * turn[0], queries_keys.roll(width // 2, -1), turn[1])
+            past.keys[:, :, end - 1] = queries_keys[:, heads:]
+            past.values[:, :, end - 1] = values
+            mixed = F.scaled_dot_product_attention(
+                queries_keys[:, :heads].unsqueeze(2),
+                past.keys[:, :, :end],
+                past.values[:, :, :end],
+                scale=attend.scale,
+                enable_gqa=kv_heads != heads,
+            )
+            x = _added(x, mixed.view(len(x), -1), block.output)
+            hidden = F.linear(norms[1](x), *inputs)
+            if block.feed.gate is None:
+                hidden = block.feed.activation(hidden)
+            else:
+                hidden, gate = hidden.chunk(2, -1)
+                hidden = block.feed.activation(hidden) * gate
+            x = _added(x, hidden, block.down)
+        return self.norm(x).unsqueeze(1)
+
+
+def _joined(maps: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+    """Several maps of one vector as one."""
+    weights: list[Tensor] = [map.weight for map in maps]
+    biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
+    return torch.cat(weights), torch.cat(biases) if biases else None
+
+
+class CpuRMSNorm(NamedTuple):
+    """RMS norm as γ √d x / √(‖x‖² + d ε): four operations on a CPU, where torch's own takes eight."""
+
+    gain: Tensor
+    """γ √d."""
+    floor: Tensor
+    """√(d ε)."""
+
+    @staticmethod
+    def of(gain: Tensor, eps: float) -> "CpuRMSNorm":
+        root = math.sqrt(gain.shape[-1])
+        return CpuRMSNorm(gain * root, gain.new_full((), root * math.sqrt(eps)))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        return x / torch.hypot(length, self.floor) * self.gain
+
+
+def _on_cpu(norm: Norm) -> Norm | CpuRMSNorm:
+    return norm if norm.kind == "layer" else CpuRMSNorm.of(norm.gain, norm.eps)
+
+
+def _gains(block: FusedBlock) -> CpuRMSNorm | None:
+    """The norms of queries and keys as one, with a row for each head of either."""
+    if block.gains is None:
+        return None
+    query, key, eps = block.gains
+    attend = block.attend
+    return CpuRMSNorm.of(torch.cat([query.expand(attend.heads, -1), key.expand(attend.kv_heads, -1)]), eps)
+
+
+def _added(x: Tensor, part: Tensor, map: nn.Linear) -> Tensor:
+    """x + W part + b."""
+    return torch.addmm(x if map.bias is None else x + map.bias, part, map.weight.T)

@@ -13,7 +13,7 @@ from glassformer.bricks.norm import Residual
 from glassformer.bricks.positions import Positions, Rotary, Rotation
 from glassformer.bricks.tap import Brick
 from glassformer.encoders.base import Encoder, State, init_map, init_vectors, sources_of
-from glassformer.encoders.fused_step import FusedStep
+from glassformer.encoders.fused_step import CpuStep, FusedStep, fused_step
 
 
 class Block(Brick, nn.Module):
@@ -98,7 +98,7 @@ class TransformerState(State):
         self.share = share
         self.filled = 0
         self.alike = True
-        self.fused: FusedStep | Literal[False] | None = None
+        self.fused: FusedStep | CpuStep | Literal[False] | None = None
         """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
         keys = past[0].keys
         self.lengths: Int[Tensor, "B"] = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
@@ -179,7 +179,7 @@ class TransformerState(State):
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
         chosen = TransformerState(past, cross, memory_mask, share)
         chosen.filled, chosen.alike = self.filled, self.alike
-        chosen.lengths = self.lengths.index_select(0, rows)
+        chosen.lengths, chosen.fused = self.lengths.index_select(0, rows), self.fused
         return chosen
 
     def _filled_part(
@@ -271,9 +271,10 @@ class TransformerEncoder(Encoder):
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T d"]:
         assert isinstance(state, TransformerState)
-        if state.in_place and x.is_cuda and x.shape[1] == 1 and mask is None:
+        one_each = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
+        if one_each and (state.in_place if x.is_cuda else state.alike):
             if state.fused is None:
-                state.fused = FusedStep.of(self) or False
+                state.fused = fused_step(self, x.device) or False
             if state.fused:
                 return state.fused(x, state)
         place = state.admit(x.shape[1], mask, causal=self.causal)
