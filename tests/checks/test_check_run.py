@@ -295,7 +295,7 @@ def test_a_state_that_takes_padding_for_tokens(trained: Trained, monkeypatch: Br
 
 
 @pytest.mark.parametrize(
-    ("kind", "chooser"), [("writer", "glassformer.decoding.generate.choose"), ("lstm-translator", None)]
+    ("kind", "chooser"), [("writer", "glassformer.decoding.running.choose"), ("lstm-translator", None)]
 )
 def test_greedy_that_does_not_take_the_best(
     kind: str, chooser: str | None, trained: Trained, monkeypatch: Breaks
@@ -424,7 +424,7 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     [
         (
             "lstm-translator",
-            "glassformer.cli.terminal.inputs.lines_of",
+            "glassformer.cli.translate.lines_of",
             lambda file, encoding: Path(file).read_text().splitlines()[::-1],
         ),
         ("writer", "glassformer.cli.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),

@@ -9,7 +9,6 @@ import torch
 from glassformer.config.resolve import resolve
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import GREEDY, Sampling
-from glassformer.encoders.fused_step import fused_step
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel
@@ -37,7 +36,7 @@ def model_of(**flags: Any) -> LanguageModel:
 def test_it_gives_what_the_blocks_give(flags: dict[str, Any], rows: int, dtype: torch.dtype, within: float) -> None:
     model = model_of(**flags).cuda().to(dtype)
     assert isinstance(model.encoder, TransformerEncoder)
-    fused = fused_step(model.encoder, torch.device("cuda"))
+    fused = model.encoder._fused_step(torch.device("cuda"))
     assert fused is not None
     ids = torch.randint(50, (rows, 40), device="cuda")
     mask = torch.arange(37, device="cuda") < torch.tensor([37, 1, 20, 5, 9], device="cuda")[:rows, None]
@@ -82,4 +81,4 @@ def test_parts_for_which_there_are_no_kernels() -> None:
     for flags in ({"model.norm_order": "post"}, {"model.scores": "plain"}, {"model.activation": "tanh"}):
         encoder = model_of(**flags).encoder
         assert isinstance(encoder, TransformerEncoder)
-        assert fused_step(encoder, torch.device("cpu")) is None
+        assert encoder._fused_step(torch.device("cpu")) is None

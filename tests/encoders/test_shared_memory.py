@@ -7,7 +7,7 @@ from torch import Tensor
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.base import Encoder, State
 from glassformer.encoders.recurrent import RecurrentDecoderState
-from glassformer.encoders.transformer import TransformerState
+from glassformer.encoders.blocks import TransformerState
 from helpers.cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
 from helpers.support import differs, numbers, same
 

@@ -56,7 +56,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def run(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("runs") / "masked"
-    gf.train(corpus, out=path, steps=150, keep_checkpoints=True, **{**WORDS, "data.documents_apart": True})
+    gf.train(corpus, out=path, steps=250, keep_checkpoints=True, **{**WORDS, "data.documents_apart": True})
     return path
 
 

@@ -57,7 +57,7 @@ def test_the_command_embeds(ours: LoadedEmbedder, tmp_path: Path, capsys: pytest
         (["generate", "RUN", "x"], "not to write: glassformer embed RUN TEXT"),
         (["translate", "RUN", "x"], "not to translate: glassformer embed RUN TEXT"),
         (["evaluate", "RUN"], "no right one to compare it with: glassformer embed RUN TEXT"),
-        (["evaluate", "RUN", "x.csv"], "no right one to compare it with: glassformer embed RUN TEXT"),
+        (["evaluate", "RUN", "iris"], "no right one to compare it with: glassformer embed RUN TEXT"),
         (["look", "RUN", "x", "--view", "logit-lens"], "has no logit-lens to look at; it has attention"),
     ],
 )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention
-from glassformer.encoders.transformer import Block
+from glassformer.encoders.blocks import Block
 
 Module = TypeVar("Module", bound=nn.Module)
 Options = Mapping[str, Sequence[Any]]

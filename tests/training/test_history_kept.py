@@ -181,14 +181,14 @@ def test_weights_that_failed_are_forgotten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "kept", "data"), [
-    ("--keep-checkpoints DATA", "true", "DATA"),
-    ("DATA --keep-checkpoints", "true", "DATA"),
-    ("--steps 3 --keep-checkpoints --seed 1 DATA", "true", "DATA"),
-    ("--keep-checkpoints false DATA", "false", "DATA"),
-    ("DATA --keep-checkpoints OFF", "OFF", "DATA"),
-    ("--keep-checkpoints=no DATA", "no", "DATA"),
-    ("--training.keep_checkpoints DATA", "true", "DATA"),
-    ("--training.keep_checkpoints true DATA", "true", "DATA"),
+    ("--keep-checkpoints iris", "true", "iris"),
+    ("iris --keep-checkpoints", "true", "iris"),
+    ("--steps 3 --keep-checkpoints --seed 1 iris", "true", "iris"),
+    ("--keep-checkpoints false iris", "false", "iris"),
+    ("iris --keep-checkpoints OFF", "OFF", "iris"),
+    ("--keep-checkpoints=no iris", "no", "iris"),
+    ("--training.keep_checkpoints iris", "true", "iris"),
+    ("--training.keep_checkpoints true iris", "true", "iris"),
 ])  # fmt: skip
 def test_the_flag_may_stand_alone_anywhere(words: str, kept: str, data: str) -> None:
     options = PARSER.read(words.split())
@@ -197,8 +197,8 @@ def test_the_flag_may_stand_alone_anywhere(words: str, kept: str, data: str) -> 
 
 def test_other_truths_still_want_a_value() -> None:
     with pytest.raises(Misuse, match="expected one argument"):
-        PARSER.read(["DATA", "--model.bias"])
-    assert not hasattr(PARSER.read(["DATA"]), "training.keep_checkpoints")
+        PARSER.read(["iris", "--model.bias"])
+    assert not hasattr(PARSER.read(["iris"]), "training.keep_checkpoints")
 
 
 def test_the_two_settings() -> None:

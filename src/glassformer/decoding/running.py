@@ -90,12 +90,11 @@ class RunningBatch:
         *,
         never: Sequence[int] = (),
         fixed: bool | None = None,
-        compile: bool = False,
         say: Say = silent,
     ) -> None:
         """`room`: tokens that a row may hold at once, at most those that the model was made for. `never`: ids that are
         not to be chosen. `fixed`: all is always held in place, with a length for each row, as a GPU needs it to replay
-        a step (unset: on a CUDA GPU alone). `compile`: the step is compiled first, for a batch that runs long.
+        a step (unset: on a CUDA GPU alone).
         """
         self.model = model
         self.device = model.head.weight.device
@@ -114,7 +113,7 @@ class RunningBatch:
         self.state: State = model.init_state(rows, self.room)
         self._fixed = self.device.type == "cuda" if fixed is None else fixed
         self._fixable = self.state.fix(self.room)
-        self._recorder = Recorder(self._advance, self.device, compile=compile, say=say)
+        self._recorder = Recorder(self._advance, self.device, say)
         if self._fixed and not self._fixable:
             say("this encoder's state cannot be held in place: its steps are not replayed, which takes longer")
 
@@ -202,7 +201,7 @@ class RunningBatch:
         scores = self.model.head(features)
         if len(self._never):
             scores = scores.index_fill(-1, self._never, -torch.inf)
-        draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws
+        draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws[:, :1]
         tokens = choose(scores, self._how, self._plan, draw, self._seen)
         if self._plan.random:
             self._drawn.add_(1).remainder_(DRAWS)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
-
-if TYPE_CHECKING:
-    from glassformer.encoders.transformer import Block, TransformerEncoder, TransformerState
+from glassformer.bricks.positions import Rotary
+from glassformer.encoders.blocks import Block, TransformerState
 
 SMALL = 2**24
 """Weights of a model whose step on a CPU is more calls than arithmetic."""
@@ -63,7 +62,7 @@ class FusedBlock(NamedTuple):
         return None if query is None or key is None else (query.weight, key.weight, query.eps or 0.0)
 
     @staticmethod
-    def of(block: "Block") -> "FusedBlock | None":
+    def of(block: Block) -> "FusedBlock | None":
         attend, feed, output = block.attend, block.feed, block.attend.output
         norm, feed_norm = _usual_norm(block.around_attend), _usual_norm(block.around_feed)
         if norm is None or feed_norm is None or feed is None or feed.output is None or output is None:
@@ -87,35 +86,42 @@ def _usual_norm(around: Residual | None) -> Norm | None:
     return None if around is None or not around.pre or not around.residual else Norm.of(around.norm)
 
 
-def fused_step(encoder: "TransformerEncoder", device: torch.device) -> "FusedStep | CpuStep | None":
-    """The step of an encoder that nobody looks into; None where a part has no such step, or it would not be faster."""
-    blocks = [FusedBlock.of(block) for block in encoder.own_blocks()]
-    norm, known = Norm.of(encoder.norm), [block for block in blocks if block is not None]
-    if norm is None or encoder.training or len(known) < len(blocks):
-        return None
-    if any(module._forward_hooks or module._forward_pre_hooks for module in encoder.modules()):
+class Around(NamedTuple):
+    """What stands before and after the blocks."""
+
+    positions: nn.Module
+    rotary: Rotary | None
+    embed_norm: nn.Module
+    norm: nn.Module
+
+
+def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) -> "FusedStep | CpuStep | None":
+    """None where a part has no such step, or it would not be faster."""
+    known = [fused for fused in map(FusedBlock.of, blocks) if fused is not None]
+    norm = Norm.of(around.norm)
+    if norm is None or len(known) < len(blocks):
         return None
     if device.type == "cuda":
-        return None if find_spec("triton") is None else FusedStep(encoder, known, norm)
-    small = sum(weight.numel() for weight in encoder.parameters()) <= SMALL
-    return CpuStep(encoder, known, norm) if device.type == "cpu" and small else None
+        return None if find_spec("triton") is None else FusedStep(around, known, norm)
+    small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
+    return CpuStep(around, known, norm) if device.type == "cpu" and small else None
 
 
 @dataclass(frozen=True)
 class FusedStep:
     """On a CUDA GPU, of rows with lengths of their own."""
 
-    encoder: "TransformerEncoder"
+    around: Around
     blocks: list[FusedBlock]
     norm: Norm
 
-    def __call__(self, x: Tensor, state: "TransformerState") -> Tensor:
+    def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
         """Features of one new token of each row; the state is held in place."""
         from glassformer.encoders.gpu_kernels import attend_to_cache
 
-        encoder = self.encoder
-        x = encoder.embed_norm(encoder.positions(x, state.lengths.unsqueeze(1))).squeeze(1)
-        frequencies = None if encoder.rotary is None else encoder.rotary.frequencies
+        around = self.around
+        x = around.embed_norm(around.positions(x, state.lengths.unsqueeze(1))).squeeze(1)
+        frequencies = None if around.rotary is None else around.rotary.frequencies
         for block, past in zip(self.blocks, state.past, strict=True):
             attend, feed = block.attend, block.feed
             mixed = attend_to_cache(
@@ -162,20 +168,20 @@ def _linear(
 class CpuStep:
     """On a CPU, of rows that are alike: maps of the same vector are one product, and nothing is made twice."""
 
-    def __init__(self, encoder: "TransformerEncoder", blocks: list[FusedBlock], norm: Norm) -> None:
-        self.encoder, self.blocks, self.norm = encoder, blocks, _on_cpu(norm)
+    def __init__(self, around: Around, blocks: list[FusedBlock], norm: Norm) -> None:
+        self.around, self.blocks, self.norm = around, blocks, _on_cpu(norm)
         self.norms = [(_on_cpu(block.norm), _on_cpu(block.feed_norm)) for block in blocks]
         self.projections = [_joined(block.projections) for block in blocks]
         self.inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
         self.gains = [_gains(block) for block in blocks]
 
-    def __call__(self, x: Tensor, state: "TransformerState") -> Tensor:
+    def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
         """Features of one new token of each row."""
-        encoder, place = self.encoder, state.admit(1, None, causal=True)
-        x = encoder.embed_norm(encoder.positions(x, place.positions)).squeeze(1)
+        around, place = self.around, state.admit(1, None, causal=True)
+        x = around.embed_norm(around.positions(x, place.positions)).squeeze(1)
         end, turn = place.extent, None
-        if encoder.rotary is not None:
-            cos, sin = encoder.rotary(place.positions)
+        if around.rotary is not None:
+            cos, sin = around.rotary(place.positions)
             turn = torch.cat([cos, cos], -1).to(x.dtype), torch.cat([-sin, sin], -1).to(x.dtype)
         for block, past, norms, projection, gain, inputs in zip(
             self.blocks, state.past, self.norms, self.projections, self.gains, self.inputs, strict=True

@@ -18,9 +18,10 @@ from glassformer.config.errors import SettingError
 from glassformer.config.plugins import note_plugin
 from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
+from glassformer.encoders.blocks import Block
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
-from glassformer.encoders.transformer import Block, TransformerEncoder
+from glassformer.encoders.transformer import TransformerEncoder
 
 
 @dataclass(frozen=True)

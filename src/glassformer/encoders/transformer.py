@@ -1,197 +1,16 @@
 """The Transformer: blocks of attention and feed-forward. Causality is a flag of the one stack, memory another."""
 
 import math
-from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention, KeyValues, Memory, Place
-from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.norm import Residual
+from glassformer.bricks.attention import KeyValues, Memory
 from glassformer.bricks.positions import Positions, Rotary, Rotation
-from glassformer.bricks.tap import Brick
-from glassformer.encoders.base import Encoder, State, init_map, init_vectors, sources_of
-from glassformer.encoders.fused_step import CpuStep, FusedStep, fused_step
-
-
-class Block(Brick, nn.Module):
-    """Attention among the tokens, attention to a memory if there is one, and feed-forward; a residual around each."""
-
-    def __init__(
-        self,
-        *,
-        attend: Attention,
-        around_attend: Residual,
-        feed: FeedForward | None = None,
-        around_feed: Residual | None = None,
-        cross_attention: Attention | None = None,
-        around_cross_attention: Residual | None = None,
-    ) -> None:
-        super().__init__()
-        self.attend, self.around_attend = attend, around_attend
-        self.cross_attention, self.around_cross_attention = cross_attention, around_cross_attention
-        self.feed, self.around_feed = feed, around_feed
-
-    def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        rotation: Rotation | None = None,
-        seen: Bool[Tensor, "B T T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
-        """`seen`: where each token looks at others than the mask says."""
-        x = self.around_attend(x, lambda x: self.attend(x, mask if seen is None else seen, rotation=rotation), mask)
-        if self.cross_attention is not None and self.around_cross_attention is not None:
-            cross = self.cross_attention
-            x = self.around_cross_attention(x, lambda x: cross(x, memory=memory), mask)
-        return self._feed(x, mask)
-
-    def extend(
-        self,
-        x: Float[Tensor, "B T d"],
-        state: "TransformerState",
-        layer: int,
-        place: Place,
-        mask: Bool[Tensor, "B T"] | None,
-        rotation: Rotation | None,
-    ) -> Float[Tensor, "B T d"]:
-        past = state.past[layer]
-        x = self.around_attend(x, lambda x: self.attend.extend(x, past, place, rotation), mask)
-        if self.cross_attention is not None and self.around_cross_attention is not None:
-            cross, (keys, values) = self.cross_attention, state.cross[layer]
-
-            def attend(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-                queries = cross.project_queries(state.by_source(x))
-                return cross.attend(queries, keys, values, state.memory_mask).view_as(x)
-
-            x = self.around_cross_attention(x, attend, mask)
-        return self._feed(x, mask)
-
-    def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:
-        if self.feed is not None and self.around_feed is not None:
-            x = self.around_feed(x, self.feed, mask)
-        return x
-
-
-class TransformerState(State):
-    """Keys and values of the past, layer by layer, and of the memory (`cross`): the KV cache.
-
-    A row's tokens stand in its first columns. `lengths` says how many there are, which is the position of its next one.
-    No row has more than `filled`; where all have just as many, which the host then knows, they are `alike`. The memory
-    is kept once for each source; so many rows as `share` says, one after the other, look at it.
-    """
-
-    def __init__(
-        self,
-        past: list[KeyValues],
-        cross: list[KeyValues],
-        memory_mask: Bool[Tensor, "N S"] | None,
-        share: int = 1,
-    ) -> None:
-        self.past = past
-        self.cross = cross
-        self.memory_mask = memory_mask
-        self.share = share
-        self.filled = 0
-        self.alike = True
-        self.fused: FusedStep | CpuStep | Literal[False] | None = None
-        """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
-        keys = past[0].keys
-        self.lengths: Int[Tensor, "B"] = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
-
-    @property
-    def max_tokens(self) -> int:
-        return self.past[0].keys.shape[2]
-
-    def admit(self, new: int, mask: Bool[Tensor, "B T"] | None, *, causal: bool) -> Place:
-        """Make ready for new tokens of every row; gives where they stand."""
-        if not self.in_place:
-            if self.filled + new > self.max_tokens:
-                raise ValueError(f"room for {self.max_tokens} tokens, but {self.filled + new} came")
-            self.filled += new
-        steps = torch.arange(new, device=self.lengths.device)
-        index = self.filled - new + steps if self.alike else self.lengths.unsqueeze(1) + steps
-        seen = None
-        columns = torch.arange(self.filled, device=steps.device)
-        if causal and not self.alike:
-            seen = columns <= index.unsqueeze(-1)
-        self.lengths += new if mask is None else mask.sum(1)
-        if self.in_place:  # rows in which nobody writes stop at their last column
-            self.lengths.clamp_(max=self.max_tokens - 1)
-        self.alike = self.alike and mask is None
-        if not causal and not self.alike:
-            seen = columns < self.lengths.unsqueeze(1)
-        return Place(index, self.filled, seen)
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        assert isinstance(other, TransformerState)
-        for layer, new in zip(self.past, other.past, strict=True):
-            for part, new_part in zip(layer, new, strict=True):
-                part[rows, :, : other.filled] = new_part[:, :, : other.filled]
-        self.lengths[rows] = other.lengths
-        self.filled, self.alike = max(self.filled, other.filled), False
-
-    def fix(self, extent: int) -> bool:
-        if not self.in_place:  # from now on rows are looked at past their ends: there must be numbers
-            for layer in self.past:
-                for part in layer:
-                    part[:, :, self.filled :] = 0.0
-        self.in_place, self.alike, self.filled = True, False, extent
-        return True
-
-    def by_source(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
-        """The rows of one source as one row: a memory does not mind which of its readers asks first."""
-        return x.reshape(x.shape[0] // self.share, -1, x.shape[-1])
-
-    def select(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        sources = sources_of(rows, self.share)
-        mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sources)
-        cross = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.cross]
-        return self._with(rows, cross, mask, self.share)
-
-    def expand_beams(self, times: int) -> "TransformerState":
-        keys = self.past[0].keys
-        rows = torch.arange(keys.shape[0], device=keys.device).repeat_interleave(times)
-        return self._with(rows, self.cross, self.memory_mask, self.share * times)
-
-    def reorder(self, rows: Int[Tensor, "B"]) -> "TransformerState":
-        if not self.in_place:
-            return self._with(rows, self.cross, self.memory_mask, self.share)
-        for layer in self.past:
-            for part in layer:
-                filled = part[:, :, : self.filled]
-                filled.copy_(filled.index_select(0, rows))
-        self.lengths.copy_(self.lengths[rows])
-        return self
-
-    def _with(
-        self,
-        rows: Int[Tensor, "B"],
-        cross: list[KeyValues],
-        memory_mask: Bool[Tensor, "N S"] | None,
-        share: int,
-    ) -> "TransformerState":
-        """A state of these rows' past beside a memory."""
-        past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
-        chosen = TransformerState(past, cross, memory_mask, share)
-        chosen.filled, chosen.alike = self.filled, self.alike
-        chosen.lengths, chosen.fused = self.lengths.index_select(0, rows), self.fused
-        return chosen
-
-    def _filled_part(
-        self, part: Float[Tensor, "B k max_tokens e"], rows: Int[Tensor, "C"]
-    ) -> Float[Tensor, "C k max_tokens e"]:
-        """What follows the tokens so far is never read before it is written, where all rows are alike: it need not be
-        copied. Others look past a short row's end, where there must be numbers.
-        """
-        new = (part.new_empty if self.alike else part.new_zeros)(len(rows), *part.shape[1:])
-        # straight into its place, which takes half the time; nothing is learned through rows that were chosen
-        torch.index_select(part.detach()[:, :, : self.filled], 0, rows, out=new[:, :, : self.filled])
-        return new
+from glassformer.encoders.base import Encoder, State, init_map, init_vectors
+from glassformer.encoders.blocks import Block, TransformerState
+from glassformer.encoders.fused_step import Around, CpuStep, FusedStep, fused_step
 
 
 def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
@@ -274,7 +93,7 @@ class TransformerEncoder(Encoder):
         one_each = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
         if one_each and (state.in_place if x.is_cuda else state.alike):
             if state.fused is None:
-                state.fused = fused_step(self, x.device) or False
+                state.fused = self._fused_step(x.device) or False
             if state.fused:
                 return state.fused(x, state)
         place = state.admit(x.shape[1], mask, causal=self.causal)
@@ -285,6 +104,13 @@ class TransformerEncoder(Encoder):
         for layer, block in enumerate(self.own_blocks()):
             x = block.extend(x, state, layer, place, mask, rotation)
         return self.norm(x, mask)
+
+    def _fused_step(self, device: torch.device) -> FusedStep | CpuStep | None:
+        """A step of fewer operations, for one whom nobody looks into."""
+        hooks = any(module._forward_hooks or module._forward_pre_hooks for module in self.modules())
+        if self.training or hooks:
+            return None
+        return fused_step(self.own_blocks(), Around(self.positions, self.rotary, self.embed_norm, self.norm), device)
 
     def _place(
         self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]

@@ -27,11 +27,8 @@ class Recorder:
     One graph for each `key`, which names all that the step asks of the host.
     """
 
-    def __init__(
-        self, step: Callable[[], None], device: torch.device, *, compile: bool = False, say: Say = silent
-    ) -> None:
-        self._step = torch.compile(step, dynamic=False) if compile else step
-        self._device = device
+    def __init__(self, step: Callable[[], None], device: torch.device, say: Say = silent) -> None:
+        self._step, self._device = step, device
         self._records = device.type == "cuda"
         self._say = say
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}

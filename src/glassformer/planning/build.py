@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
 from glassformer.data.wording import counted
-from glassformer.encoders.transformer import Block
+from glassformer.encoders.blocks import Block
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.planning.available_memory import SHARE, available_memory, fit
 from glassformer.planning.compute import parameters_by_part, probe, tied, time_plan, training_compute

@@ -107,9 +107,7 @@ def test_few_examples_are_not_padded_to_the_longest_of_all() -> None:
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 100))
 def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once: int) -> None:
     examples = examples_of_lengths(lengths)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs_module, "TOKENS_AT_ONCE", at_once)
-        batches = list(examples.batches())
+    batches = list(examples.batches(at_once))
     seen: list[int] = []
     longest = 0
     for rows, (ids, mask) in batches:

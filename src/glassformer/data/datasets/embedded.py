@@ -61,7 +61,7 @@ HEADS_ALONE = {
     "model.context": 18,
     "model.layers": 1,
     "model.heads": 2,
-    "model.width": 16,
+    "model.width": 24,
     "model.pool": "last",
     "model.word_dropout": 0.0,
     "model.feed_forward": False,
