@@ -11,8 +11,8 @@ from torch import Tensor
 
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.encoders.base import State
-from glassformer.encoders.recurrent import RecurrentDecoderState
 from glassformer.encoders.blocks import TransformerState
+from glassformer.encoders.recurrent import RecurrentDecoderState
 from glassformer.models.modules import Seq2Seq
 from helpers.support import randomise, ready, same, tokens
 from helpers.translators import SOURCE_VOCAB, TARGET_VOCAB, Flags, label, translator

@@ -6,8 +6,8 @@ from torch import Tensor
 
 from glassformer.bricks.attention import Memory
 from glassformer.encoders.base import Encoder, State
-from glassformer.encoders.recurrent import RecurrentDecoderState
 from glassformer.encoders.blocks import TransformerState
+from glassformer.encoders.recurrent import RecurrentDecoderState
 from helpers.cases import CAUSAL, PAIRS, WITH_MEMORY, Flags, build, label
 from helpers.support import differs, numbers, same
 

@@ -11,9 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
 from glassformer.encoders.base import State
+from glassformer.encoders.blocks import TransformerState
 from glassformer.encoders.convolutional import RecentInputs
 from glassformer.encoders.recurrent import RecurrentState
-from glassformer.encoders.blocks import TransformerState
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
 from helpers.support import randomise
