@@ -152,21 +152,24 @@ class RunningBatch:
 
     @torch.inference_mode()
     def step(self) -> dict[int, int]:
-        """The next token of each row in which one is written. After its last the row is free; so is one after END."""
-        while not self._flights or (self.device.type == "cuda" and len(self._flights) < AHEAD):
-            if not self._launch():
+        """The next token of each row in which one is written; nothing where there is none. After its last token a row
+        is free, and after one that ends it.
+        """
+        written: dict[int, int] = {}
+        while not written:
+            while not self._flights or (self.device.type == "cuda" and len(self._flights) < AHEAD):
+                if not self._launch():
+                    break
+            if not self._flights:
                 break
-        if not self._flights:
-            return {}
-        flight = self._flights.popleft()
-        written = {}
-        for number, (row, token) in enumerate(zip(flight.rows, flight.land(), strict=True)):
-            if row is None or row.over:
-                continue
-            row.tokens.append(token)
-            written[number] = token
-            if token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
-                self.leave(number)
+            flight = self._flights.popleft()
+            for number, (row, token) in enumerate(zip(flight.rows, flight.land(), strict=True)):
+                if row is None or row.over:  # or was sent away after the step was asked for
+                    continue
+                row.tokens.append(token)
+                written[number] = token
+                if token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
+                    self.leave(number)
         return written
 
     def _launch(self) -> bool:

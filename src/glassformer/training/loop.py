@@ -242,9 +242,9 @@ class Trainer:
         (loss * self.progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
 
     def _make_recorder(self) -> StepRecorder | None:
-        """On one CUDA GPU, steps are recorded and replayed, where all of them is done there."""
+        """On one CUDA GPU, steps are recorded and replayed, where batches are of few shapes and all is done there."""
         alone = self.processes.world == 1 and self.settings.accumulation_steps == 1
-        if not alone or self.scaled or not self.optimiser.recordable:
+        if not alone or self.scaled or not self.optimiser.recordable or not self.task.steady:
             return None
 
         def backward(tensors: tuple[Tensor, ...], weight: Tensor) -> Tensor:

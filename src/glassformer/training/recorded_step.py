@@ -10,8 +10,10 @@ from torch import Tensor
 from glassformer.config.errors import Say
 from glassformer.models.cuda_graph import record
 
-RUNS_BEFORE, MOST_SHAPES = 2, 16
-"""Steps of a shape that are run as they are before it is recorded; shapes that are recorded at most."""
+RUNS_BEFORE, MOST_SHAPES = 2, 4
+"""Steps of a shape that are run as they are before it is recorded; shapes that are recorded at most, as each holds what
+its step needs of memory.
+"""
 
 
 @dataclass(frozen=True)
