@@ -3,8 +3,10 @@ CPU by torch's, with what they share laid out ahead.
 """
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
+from glassformer.config.errors import first_line
 from glassformer.encoders.blocks import Block, TransformerState
 
 SMALL = 2**24
@@ -102,9 +105,24 @@ def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) ->
     if norm is None or len(known) < len(blocks):
         return None
     if device.type == "cuda":
-        return None if find_spec("triton") is None else FusedStep(around, known, norm)
+        return FusedStep(around, known, norm) if kernels_work() else None
     small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
     return CpuStep(around, known, norm) if device.type == "cpu" and small else None
+
+
+@cache
+def kernels_work() -> bool:
+    """Whether Triton is here and makes kernels: it needs a C compiler, and a GPU that it knows."""
+    if find_spec("triton") is None:
+        return False
+    from glassformer.encoders.gpu_kernels import linear_rows
+
+    try:
+        linear_rows(torch.ones(1, 16, device="cuda"), [torch.ones(16, 16, device="cuda")], [None])
+    except Exception as error:
+        warnings.warn(f"Triton makes no kernels here ({first_line(error)[:120]}): writing takes longer", stacklevel=2)
+        return False
+    return True
 
 
 @dataclass(frozen=True)
