@@ -9,6 +9,7 @@ import torch
 from glassformer.config.resolve import resolve
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.encoders.fused_step import CpuStep
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel
@@ -74,6 +75,32 @@ def test_a_gpu_writes_what_a_cpu_writes(flags: dict[str, Any]) -> None:
     by_cpu = written()
     model.cuda()
     assert written() == by_cpu
+
+
+@pytest.mark.parametrize(
+    "flags", [*STYLES, {"style": "llama"}, {"model.positions": "sine", "model.bias": True}], ids=str
+)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_cpu_takes_the_same_step_by_fewer_operations(flags: dict[str, Any], rows: int) -> None:
+    model = model_of(**flags).double()
+    ids = torch.randint(50, (rows, 12), generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        state, twin = model.init_state(rows, 64), model.init_state(rows, 64)
+        twin.fused = False  # type: ignore[attr-defined]
+        for first, last in ((0, 5), (5, 6), (6, 7), (7, 11), (11, 12)):
+            got, wanted = (model.extend(ids[:, first:last], one) for one in (state, twin))
+            assert (got - wanted).abs().max() < 1e-12 * wanted.abs().max()
+    assert isinstance(state.fused, CpuStep)  # type: ignore[attr-defined]
+
+
+def test_whoever_looks_inside_sees_the_ordinary_step() -> None:
+    model = model_of()
+    seen: list[torch.Tensor] = []
+    hook = model.get_submodule("encoder.blocks.0.attend").register_forward_hook(lambda *call: seen.append(call[-1]))
+    assert isinstance(model.encoder, TransformerEncoder)
+    assert model.encoder._fused_step(torch.device("cpu")) is None
+    hook.remove()
+    assert model.encoder._fused_step(torch.device("cpu")) is not None
 
 
 def test_parts_for_which_there_are_no_kernels() -> None:
