@@ -38,7 +38,7 @@ def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> No
     size = 6
     spec = f"copy:shortest={size},longest={size}"
     how = {"tokenizer.kind": "char", "model.heads": 1, "model.width": 32, "model.context": 32}
-    loaded = trained(spec, tmp_path, **how, steps=200, lr=0.01)
+    loaded = trained(spec, tmp_path, **how, steps=300, lr=0.01)
     looked = [as_seen(loaded, text) for (text,) in open_dataset(f"{spec},rows=60,seed=9").rows()]
     for weights, ids in looked:
         second = range(size + 2, len(ids) - 1)  # after START, the letters and >; after the last, nothing is copied
