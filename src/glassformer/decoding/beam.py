@@ -186,7 +186,8 @@ class _Search:
         self.greedy_lives = torch.ones(count, dtype=torch.bool, device=device)
         self.open = torch.ones(count, dtype=torch.bool, device=device)
         """Which sources in the batch are not done."""
-        self.steps = torch.zeros((), dtype=torch.long, device=device)
+        self.steps = torch.zeros(1, dtype=torch.long, device=device)
+        """How many there were. One number in a row: an index without any axis would be asked of the device."""
         self.tokens = torch.zeros(max(most), count, beam, dtype=torch.long, device=device)
         self.parents = torch.zeros_like(self.tokens)
         # finished texts of each source, in the order in which they finished; the last place is for those that did not
@@ -256,21 +257,21 @@ class _Search:
     def found(self) -> list[list[Hypothesis]]:
         """The best finished texts of each source, from their ends back to their beginnings."""
         best = self.ranks[:, : self.beam].sort(dim=1, descending=True, stable=True).indices[:, : self.best]
-        counts = self.finished.clamp(max=self.best).tolist()
-        table = torch.stack([self.last_step.gather(1, best), self.last_place.gather(1, best)], -1).tolist()
-        scores = self.totals.gather(1, best).tolist()
-        tokens, parents = self.tokens.tolist(), self.parents.tolist()
+        last_step, place = (part.gather(1, best).cpu() for part in (self.last_step, self.last_place))
+        tokens, parents = self.tokens.cpu(), self.parents.cpu()
+        ids = torch.zeros(*best.shape, len(tokens), dtype=torch.long)
+        for step in range(len(tokens) - 1, -1, -1):
+            ids[..., step] = tokens[step].gather(1, place)
+            place = torch.where(step <= last_step, parents[step].gather(1, place), place)
+        scores, lengths = self.totals.gather(1, best).tolist(), (last_step + 1).tolist()
+        counts, written = self.finished.clamp(max=self.best).tolist(), ids.tolist()
         ends = set(self.ends.tolist())
         out: list[list[Hypothesis]] = []
         for source, count in enumerate(counts):
             texts = []
-            for (step, place), score in zip(table[source][:count], scores[source], strict=False):
-                ids = []
-                for at in range(step, -1, -1):
-                    ids.append(tokens[at][source][place])
-                    place = parents[at][source][place]
-                ended = ids[0] in ends
-                texts.append(Hypothesis(ids[ended:][::-1], score, ended))
+            for text, length, score in zip(written[source], lengths[source], scores[source], strict=True):
+                ended = text[length - 1] in ends
+                texts.append(Hypothesis(text[: length - ended], score, ended))
             # a model whose scores are not numbers writes nothing
-            out.append(texts or [Hypothesis([], -torch.inf, False)])
+            out.append(texts[:count] or [Hypothesis([], -torch.inf, False)])
         return out

@@ -57,6 +57,8 @@ class FusedBlock(NamedTuple):
     feed: FeedForward
     down: nn.Linear
     feed_norm: Norm
+    cross: Attention | None
+    cross_norm: Norm
 
     @property
     def gains(self) -> tuple[Tensor, Tensor, float] | None:
@@ -70,7 +72,10 @@ class FusedBlock(NamedTuple):
         norm, feed_norm = _usual_norm(block.around_attend), _usual_norm(block.around_feed)
         if norm is None or feed_norm is None or feed is None or feed.output is None or output is None:
             return None
-        if attend.query is None or attend.key is None or attend.value is None or block.cross_attention is not None:
+        if attend.query is None or attend.key is None or attend.value is None:
+            return None
+        cross_norm = norm if block.cross_attention is None else _usual_norm(block.around_cross_attention)
+        if cross_norm is None:
             return None
         width = attend.head_width
         sizes = (attend.heads * width, attend.kv_heads * width, feed.input.out_features, feed.output.out_features)
@@ -81,7 +86,16 @@ class FusedBlock(NamedTuple):
             or NAMES[feed.activation] not in HAVE_KERNELS
         ):
             return None
-        return FusedBlock(attend, (attend.query, attend.key, attend.value), output, norm, feed, feed.output, feed_norm)
+        projections = attend.query, attend.key, attend.value
+        cross = block.cross_attention
+        return FusedBlock(attend, projections, output, norm, feed, feed.output, feed_norm, cross, cross_norm)
+
+    def look_at_memory(self, x: Tensor, norm: "Norm | CpuRMSNorm", state: TransformerState, layer: int) -> Tensor:
+        """With what it finds added; x as it is, where there is none."""
+        if self.cross is None:
+            return x
+        queries = self.cross.project_queries(state.by_source(norm(x).unsqueeze(1)))
+        return x + self.cross.attend(queries, *state.cross[layer], state.memory_mask).view_as(x)
 
 
 def _usual_norm(around: Residual | None) -> Norm | None:
@@ -140,7 +154,7 @@ class FusedStep:
         around = self.around
         x = around.embed_norm(around.positions(x, state.lengths.unsqueeze(1))).squeeze(1)
         frequencies = None if around.rotary is None else around.rotary.frequencies
-        for block, past in zip(self.blocks, state.past, strict=True):
+        for layer, (block, past) in enumerate(zip(self.blocks, state.past, strict=True)):
             attend, feed = block.attend, block.feed
             mixed = attend_to_cache(
                 _linear(x, *block.projections, norm=block.norm),
@@ -152,6 +166,7 @@ class FusedStep:
                 gains=block.gains,
             )
             x = _linear(mixed, block.output, residual=x)
+            x = block.look_at_memory(x, block.cross_norm, state, layer)
             maps = [feed.input] if feed.gate is None else [feed.input, feed.gate]
             hidden = _linear(x, *maps, norm=block.feed_norm, activation=NAMES[feed.activation])
             x = _linear(hidden, block.down, residual=x)
@@ -188,7 +203,7 @@ class CpuStep:
 
     def __init__(self, around: Around, blocks: list[FusedBlock], norm: Norm) -> None:
         self.around, self.blocks, self.norm = around, blocks, _on_cpu(norm)
-        self.norms = [(_on_cpu(block.norm), _on_cpu(block.feed_norm)) for block in blocks]
+        self.norms = [(_on_cpu(block.norm), _on_cpu(block.cross_norm), _on_cpu(block.feed_norm)) for block in blocks]
         self.projections = [_joined(block.projections) for block in blocks]
         self.inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
         self.gains = [_gains(block) for block in blocks]
@@ -201,8 +216,8 @@ class CpuStep:
         if around.rotary is not None:
             cos, sin = around.rotary(place.positions)
             turn = torch.cat([cos, cos], -1).to(x.dtype), torch.cat([-sin, sin], -1).to(x.dtype)
-        for block, past, norms, projection, gain, inputs in zip(
-            self.blocks, state.past, self.norms, self.projections, self.gains, self.inputs, strict=True
+        for layer, (block, past, norms, projection, gain, inputs) in enumerate(
+            zip(self.blocks, state.past, self.norms, self.projections, self.gains, self.inputs, strict=True)
         ):
             attend, width = block.attend, block.attend.head_width
             heads, kv_heads = attend.heads, attend.kv_heads
@@ -222,7 +237,8 @@ class CpuStep:
                 enable_gqa=kv_heads != heads,
             )
             x = _added(x, mixed.view(len(x), -1), block.output)
-            hidden = F.linear(norms[1](x), *inputs)
+            x = block.look_at_memory(x, norms[1], state, layer)
+            hidden = F.linear(norms[2](x), *inputs)
             if block.feed.gate is None:
                 hidden = block.feed.activation(hidden)
             else:

@@ -1,18 +1,24 @@
 """CUDA graphs: what a GPU is to do, recorded once and replayed, so that a small model is no longer all launches."""
 
+import warnings
 from collections.abc import Callable, Hashable
 
 import torch
 
-from glassformer.config.errors import Say, first_line, silent
+from glassformer.config.errors import Say, first_line
 
 
-def record(work: Callable[[], None], device: torch.device, say: Say) -> torch.cuda.CUDAGraph | None:
-    """The graph of work on fixed tensors, which is not done yet; None where there can be none, and one line says so."""
+def record(
+    work: Callable[[], None], device: torch.device, say: Say, *, pool: "torch.cuda._POOL_HANDLE | None" = None
+) -> torch.cuda.CUDAGraph | None:
+    """The graph of work on fixed tensors, which is not done yet; None where there can be none, and one line says so.
+
+    `pool`: memory that it shares with graphs which never run beside it.
+    """
     graph = torch.cuda.CUDAGraph()
     try:
         torch.cuda.synchronize(device)
-        with torch.cuda.device(device), torch.cuda.graph(graph):
+        with torch.cuda.device(device), torch.cuda.graph(graph, pool=pool):
             work()
     except RuntimeError as error:
         cause = error.__context__ or error  # what went wrong; ending the recording then goes wrong too
@@ -21,13 +27,17 @@ def record(work: Callable[[], None], device: torch.device, say: Say) -> torch.cu
     return graph
 
 
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=2)
+
+
 class Recorder:
     """Runs a step that reads and writes fixed tensors: on a CUDA GPU as a graph that was recorded, elsewhere as it is.
 
     One graph for each `key`, which names all that the step asks of the host.
     """
 
-    def __init__(self, step: Callable[[], None], device: torch.device, say: Say = silent) -> None:
+    def __init__(self, step: Callable[[], None], device: torch.device, say: Say = _warn) -> None:
         self._step, self._device = step, device
         self._records = device.type == "cuda"
         self._say = say

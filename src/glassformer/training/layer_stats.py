@@ -1,6 +1,7 @@
 """How large gradients, weights and updates are, layer by layer, at a few steps of a training."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,10 +47,8 @@ class LayerStatsRecorder:
 
     def __init__(self, model: nn.Module) -> None:
         self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        self.counts: dict[str, int] = {}
-        for name, weight in self.weights.items():
-            self.counts[layer_of(name)] = self.counts.get(layer_of(name), 0) + weight.numel()
-        self._before: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
+        self._before: tuple[list[str], Tensor, list[Tensor]] | None = None
+        """Of what has a gradient: the names, the gradients' squares, and the weights."""
 
     @torch.no_grad()
     def before(self, step: int) -> None:
@@ -57,29 +56,29 @@ class LayerStatsRecorder:
         self._before = None
         if measured(step):
             gradients = {name: weight.grad for name, weight in self.weights.items() if weight.grad is not None}
-            self._before = self._squares(gradients), {name: self.weights[name].detach().clone() for name in gradients}
+            old = [self.weights[name].detach().clone() for name in gradients]
+            self._before = list(gradients), _squares(list(gradients.values())), old
 
     @torch.no_grad()
     def after(self) -> dict[str, LayerStats] | None:
         """The stats after the update; None where this step is not measured, or its numbers are not finite."""
         if self._before is None:
             return None
-        gradients, old = self._before
+        names, gradients, old = self._before
         self._before = None
-        now = {name: self.weights[name].detach() for name in old}
-        changes = dict(zip(old, torch._foreach_sub(list(now.values()), list(old.values())), strict=True))
-        squares = (gradients, self._squares(now), self._squares(changes))
-        rows = torch.stack([torch.stack([part[layer] for part in squares]) for layer in gradients]).sqrt().tolist()
-        stats = {layer: LayerStats(*row) for layer, row in zip(gradients, rows, strict=True)}
-        finite = all(value < float("inf") for row in rows for value in row)
-        return stats if finite else None
+        now = [self.weights[name].detach() for name in names]
+        squares = torch.stack([gradients, _squares(now), _squares(torch._foreach_sub(now, old))]).cpu()
+        layers: dict[str, list[int]] = {}
+        for place, name in enumerate(names):
+            layers.setdefault(layer_of(name), []).append(place)
+        means = {
+            layer: squares[:, places].sum(1) / sum(now[place].numel() for place in places)
+            for layer, places in layers.items()
+        }
+        stats = {layer: LayerStats(*mean.sqrt().tolist()) for layer, mean in means.items()}
+        return stats if squares.isfinite().all() else None
 
-    def _squares(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The mean square of each layer."""
-        norms = torch._foreach_norm(list(tensors.values()))
-        sums: dict[str, Tensor] = {}
-        for name, norm in zip(tensors, norms, strict=True):
-            layer = layer_of(name)
-            square = norm.float().square() / self.counts[layer]
-            sums[layer] = sums[layer] + square if layer in sums else square
-        return sums
+
+def _squares(tensors: Sequence[Tensor]) -> Tensor:
+    """‖·‖² of each."""
+    return torch.stack([norm.float() for norm in torch._foreach_norm(list(tensors))]).square()

@@ -225,7 +225,8 @@ class Trainer:
             first, last = number == 0, number + 1 == len(share.pieces)
             self._recording = None if self._recorder is None else self._recorder.find(tensors)
             if self._recording is not None:
-                self.watch.add(self._recording.make_gradients(tensors, share.weight), first=first, last=last)
+                self.watch.add(self._recording.find_loss(tensors, share.weight), first=first, last=last)
+                self._recording.make_gradients()
                 continue
             with exchanging(self.stepper, last=last):
                 loss = self._loss_of(tensors, share.weight)
@@ -247,17 +248,14 @@ class Trainer:
         if not alone or self.scaled or not self.optimiser.recordable or not self.task.steady:
             return None
 
-        def backward(tensors: tuple[Tensor, ...], weight: Tensor) -> Tensor:
-            loss = self._loss_of(tensors, weight)
-            self._backward(loss)
-            return loss.detach()
-
         def update() -> None:
             self._clip()
             self.optimiser.update()
 
         weights = [weight for weight in self.model.parameters() if weight.requires_grad]
-        return StepRecorder(weights, self.device, backward=backward, update=update, say=self._say)
+        return StepRecorder(
+            weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self._say
+        )
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.

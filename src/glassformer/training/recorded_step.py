@@ -18,24 +18,30 @@ its step needs of memory.
 
 @dataclass(frozen=True)
 class Recording:
-    """A step on batches of one shape. Its two graphs leave the host a moment between them to look at the loss."""
+    """A step on batches of one shape, as three graphs: a host that reads the loss while the backward pass runs has time
+    to call the update off.
+    """
 
     tensors: tuple[Tensor, ...]
     share: Tensor
     loss: Tensor
     weights: list[Tensor]
     gradients: list[Tensor | None]
+    forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     update: torch.cuda.CUDAGraph
 
-    def make_gradients(self, tensors: Sequence[Tensor], share: float) -> Tensor:
-        """The loss; the gradients stand where an update that is not recorded would look for them, too."""
+    def find_loss(self, tensors: Sequence[Tensor], share: float) -> Tensor:
         torch._foreach_copy_(list(self.tensors), list(tensors))
         self.share.fill_(share)
+        self.forward.replay()
+        return self.loss
+
+    def make_gradients(self) -> None:
+        """Of that loss, and where an update that is not recorded would look for them, too."""
         for weight, gradient in zip(self.weights, self.gradients, strict=True):
             weight.grad = gradient
         self.backward.replay()
-        return self.loss
 
 
 class StepRecorder:
@@ -46,17 +52,20 @@ class StepRecorder:
         weights: Sequence[Tensor],
         device: torch.device,
         *,
-        backward: Callable[[tuple[Tensor, ...], Tensor], Tensor],
+        loss: Callable[[tuple[Tensor, ...], Tensor], Tensor],
+        backward: Callable[[Tensor], None],
         update: Callable[[], None],
         say: Say,
     ) -> None:
-        """`backward`: the loss of a batch, times a factor, and its gradients. `update`: what is done with these."""
+        """`loss`: of a batch, times a factor. `backward`: its gradients. `update`: what is done with these."""
         self._weights, self._device = list(weights), device
-        self._backward, self._update = backward, update
+        self._loss, self._backward, self._update = loss, backward, update
         self._say = say
         self._times: Counter[tuple[object, ...]] = Counter()
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._can_record = True
+        self._pool = torch.cuda.graph_pool_handle()
+        """Memory that all share, as no two are ever at work at once."""
 
     def find(self, tensors: tuple[Tensor, ...]) -> Recording | None:
         """The recording of a step on a batch like this, made now if it is time for it; None: run it as it is."""
@@ -81,11 +90,17 @@ class StepRecorder:
         losses: list[Tensor] = []
         for weight in self._weights:
             weight.grad = None
-        backward = record(lambda: losses.append(self._backward(fixed, share)), self._device, self._say)
+        graphs: list[torch.cuda.CUDAGraph] = []
+        for work in (
+            lambda: losses.append(self._loss(fixed, share)),
+            lambda: self._backward(losses[0]),
+            self._update,
+        ):
+            graph = record(work, self._device, self._say, pool=self._pool)
+            if graph is None:
+                for weight in self._weights:
+                    weight.grad = None
+                return None
+            graphs.append(graph)
         gradients = [weight.grad for weight in self._weights]
-        update = None if backward is None else record(self._update, self._device, self._say)
-        if backward is None or update is None:
-            for weight in self._weights:
-                weight.grad = None
-            return None
-        return Recording(fixed, share, losses[0], self._weights, gradients, backward, update)
+        return Recording(fixed, share, losses[0].detach(), self._weights, gradients, *graphs)
