@@ -4,6 +4,7 @@ and no test fails because a machine is slow.
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from jaxtyping import install_import_hook
@@ -17,6 +18,8 @@ CHECKED_ROOMS = [
 ]
 """Rooms whose annotations are checked at run time; a new room of tensors is added here."""
 
+if find_spec("triton") is not None:
+    import glassformer.bricks.gpu_kernels  # noqa: F401  before the hook, since Triton reads functions as they stand
 install_import_hook(CHECKED_ROOMS, "beartype.beartype")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

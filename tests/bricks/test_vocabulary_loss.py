@@ -6,7 +6,12 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import (
+    _large_loss_and_gradient,
+    _loss_and_gradient,
+    vocabulary_loss,
+    vocabulary_losses,
+)
 from helpers.support import numbers, same, tokens
 
 N, D, V = 13, 5, 11
@@ -154,3 +159,16 @@ def test_a_bias_is_added_and_learned(at_once: int) -> None:
     for gradient, wanted in zip(ours, torch.autograd.grad(expected, (features, weight, bias)), strict=True):
         same(gradient, wanted, 1e-5)
     same(vocabulary_losses(features, weight, true, bias=bias, at_once=at_once).sum(), expected, 1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float32, 1e-5), (torch.bfloat16, 4e-3)])
+def test_a_gpu_has_a_kernel_for_large_vocabularies(smoothing: float, dtype: torch.dtype, within: float) -> None:
+    scores = (torch.randn(9, 5001, generator=torch.Generator().manual_seed(0)) * 5).to("cuda", dtype)
+    true = torch.tensor([0, 5000, -1, 17, 2047, 2048, 4095, -1, 3], device="cuda")
+    wanted = _loss_and_gradient(scores, true, smoothing, gradient=True)
+    got = _large_loss_and_gradient(scores, true, smoothing)
+    for one, other in zip(got, wanted, strict=True):
+        assert other is not None
+        torch.testing.assert_close(one, other, atol=within, rtol=within)

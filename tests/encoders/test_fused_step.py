@@ -11,7 +11,7 @@ from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import GREEDY, Sampling
 from glassformer.encoders.fused_step import CpuStep
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.models.build import build_language_model
+from glassformer.models.build import build_language_model, build_seq2seq
 from glassformer.models.modules import LanguageModel
 from helpers.support import randomise
 
@@ -91,6 +91,28 @@ def test_a_cpu_takes_the_same_step_by_fewer_operations(flags: dict[str, Any], ro
             got, wanted = (model.extend(ids[:, first:last], one) for one in (state, twin))
             assert (got - wanted).abs().max() < 1e-12 * wanted.abs().max()
     assert isinstance(state.fused, CpuStep)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
+@pytest.mark.parametrize("flags", [{}, {"model.norm": "layer", "model.bias": True}, {"model.kv_heads": 2}], ids=str)
+def test_a_decoder_that_looks_at_a_memory(device: str, flags: dict[str, Any]) -> None:
+    """Two sources, each with two texts."""
+    settings = {"task": "translation", "model.layers": 2, "model.width": 64, "model.heads": 4, **flags}
+    model = randomise(build_seq2seq(resolve({}, settings).model, source_vocab=50, target_vocab=50)).eval().to(device)
+    source = torch.randint(30, (2, 7), device=device)
+    mask = torch.arange(7, device=device) < torch.tensor([[7], [4]], device=device)
+    ids = torch.randint(50, (4, 6), device=device)
+    with torch.inference_mode():
+        memory = model.encode(source, mask)
+        state, twin = (model.init_state(memory, 16).expand_beams(2) for _ in range(2))
+        twin.fused = False  # type: ignore[attr-defined]
+        for place in range(6):
+            if device == "cuda":
+                state.fix(16)
+                twin.fix(16)
+            got, wanted = (model.extend(ids[:, place : place + 1], one) for one in (state, twin))
+            assert (got - wanted).abs().max() < 1e-4 * wanted.abs().max()
+    assert state.fused  # type: ignore[attr-defined]
 
 
 def test_whoever_looks_inside_sees_the_ordinary_step() -> None:

@@ -13,8 +13,12 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from glassformer.bricks.gpu_ops import kernels_work
+
 SCORES_AT_ONCE = 2**28
 """How many scores one piece may hold; a piece takes a few bytes a score when compiled, up to 16 when not."""
+LARGE = 1024
+"""Words of a vocabulary for which a GPU has a kernel of its own."""
 
 
 def squared_loss(predicted: Float[Tensor, "..."], true: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -104,7 +108,18 @@ def _piece(
     features: Tensor, weight: Tensor, true: Tensor, smoothing: float, *, gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Losses of some positions and, if wanted, the gradient of their sum by the scores."""
-    scores = (features @ weight.T).float()
+    scores = features @ weight.T
+    if not gradient:
+        return _loss_and_gradient(scores, true, smoothing, gradient=False)
+    if scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64:
+        return _large_loss_and_gradient(scores, true, smoothing)
+    return _loss_and_gradient(scores, true, smoothing, gradient=True)
+
+
+def _loss_and_gradient(
+    scores: Tensor, true: Tensor, smoothing: float, *, gradient: bool
+) -> tuple[Tensor, Tensor | None]:
+    precision, scores = scores.dtype, scores.float()
     log_total = torch.logsumexp(scores, -1, keepdim=True)
     real = true >= 0
     answer = true.clamp(min=0).unsqueeze(-1)
@@ -114,10 +129,27 @@ def _piece(
     loss = torch.where(real, loss, 0.0)
     if not gradient:
         return loss, None
-    vocabulary = torch.arange(weight.shape[0], device=weight.device)
-    target = (vocabulary == answer) * (1 - smoothing) + smoothing / weight.shape[0]
+    vocabulary = torch.arange(scores.shape[-1], device=scores.device)
+    target = (vocabulary == answer) * (1 - smoothing) + smoothing / len(vocabulary)
     by_scores = ((scores - log_total).exp() - target) * real.unsqueeze(-1)
-    return loss, by_scores.to(features.dtype)
+    return loss, by_scores.to(precision)
+
+
+@torch.library.custom_op("glassformer::large_loss_and_gradient", mutates_args=())
+def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """On a GPU, by a kernel that reads each row twice, the second time from the cache."""
+    if kernels_work():
+        from glassformer.bricks.gpu_kernels import softmax_loss_rows
+
+        return softmax_loss_rows(scores, true, smoothing)
+    losses, by_scores = _loss_and_gradient(scores, true, smoothing, gradient=True)
+    assert by_scores is not None
+    return losses, by_scores
+
+
+@_large_loss_and_gradient.register_fake
+def _(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    return scores.new_empty(len(scores), dtype=torch.float32), torch.empty_like(scores)
 
 
 class _VocabularyLoss(torch.autograd.Function):

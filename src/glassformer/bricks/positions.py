@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks import cpu_kernels
+from glassformer.bricks.gpu_ops import waves
 from glassformer.bricks.tap import Brick, Recorded, record_output
 from glassformer.config.sections import Scaling
 
@@ -141,6 +142,8 @@ class Rotary(Positions):
 
     def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:
         angle = index.unsqueeze(-1) * self.frequencies
+        if torch.compiler.is_compiling() and angle.is_cuda:
+            return Rotation(*waves(angle))
         return Rotation(angle.cos(), angle.sin())
 
     def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T half"]:
@@ -158,5 +161,6 @@ def rotate(x: Float[Tensor, "B h T e"], rotation: Rotation) -> Float[Tensor, "B 
         return cpu_kernels.CPURotation.apply(x, cos, sin)  # type: ignore[no-untyped-call]
     if cos.dim() == 3:  # every row of the batch stands at positions of its own
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x.dtype)
+    pairs, sign = x.view(*x.shape[:-1], 2, -1), torch.arange(-1.0, 2.0, 2.0, device=x.device).unsqueeze(-1)
+    turned = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * (sin.unsqueeze(-2) * sign)
+    return turned.flatten(-2).to(x.dtype)

@@ -133,7 +133,7 @@ class _Beams:
         """Read tokens, and choose for each place the next one and the place it follows."""
         search = self.search
         scores = self.model.head(self.model.extend(tokens, self.state)[:, -1])
-        chances = scores.to(search.living.dtype).log_softmax(-1).index_fill(-1, self._never, -torch.inf)
+        chances = scores.to(search.living.dtype).log_softmax(-1).index_fill_(-1, self._never, -torch.inf)
         return search.step(chances.view(len(search.living), -1, chances.shape[-1]))
 
     def _advance(self) -> None:

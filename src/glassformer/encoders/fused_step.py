@@ -3,11 +3,8 @@ CPU by torch's, with what they share laid out ahead.
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import torch
@@ -16,9 +13,9 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
+from glassformer.bricks.gpu_ops import kernels_work
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
-from glassformer.config.errors import first_line
 from glassformer.encoders.blocks import Block, TransformerState
 
 SMALL = 2**24
@@ -124,21 +121,6 @@ def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) ->
     return CpuStep(around, known, norm) if device.type == "cpu" and small else None
 
 
-@cache
-def kernels_work() -> bool:
-    """Whether Triton is here and makes kernels: it needs a C compiler, and a GPU that it knows."""
-    if find_spec("triton") is None:
-        return False
-    from glassformer.encoders.gpu_kernels import linear_rows
-
-    try:
-        linear_rows(torch.ones(1, 16, device="cuda"), [torch.ones(16, 16, device="cuda")], [None])
-    except Exception as error:
-        warnings.warn(f"Triton makes no kernels here ({first_line(error)[:120]}): writing takes longer", stacklevel=2)
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class FusedStep:
     """On a CUDA GPU, of rows with lengths of their own."""
@@ -149,7 +131,7 @@ class FusedStep:
 
     def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
         """Features of one new token of each row; the state is held in place."""
-        from glassformer.encoders.gpu_kernels import attend_to_cache
+        from glassformer.bricks.gpu_kernels import attend_to_cache
 
         around = self.around
         x = around.embed_norm(around.positions(x, state.lengths.unsqueeze(1))).squeeze(1)
@@ -182,7 +164,7 @@ def _linear(
     residual: Tensor | None = None,
 ) -> Tensor:
     """What several maps give side by side; with an activation, that of the first, times what the second gives."""
-    from glassformer.encoders.gpu_kernels import linear_rows
+    from glassformer.bricks.gpu_kernels import linear_rows
 
     if len(x) <= FEW_ROWS:
         weights, biases = [map.weight for map in maps], [map.bias for map in maps]

@@ -22,6 +22,8 @@ def record(
             work()
     except RuntimeError as error:
         cause = error.__context__ or error  # what went wrong; ending the recording then goes wrong too
+        generator = torch.cuda.default_generators[device.index or 0]
+        generator.graphsafe_set_state(generator.clone_state())  # this one believes that it is still being recorded
         say(f"a step cannot be recorded as a CUDA graph ({first_line(cause)[:120]}); going on without, which is slower")
         return None
     return graph

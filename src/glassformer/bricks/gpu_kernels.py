@@ -1,6 +1,6 @@
-"""Triton kernels for one token of each row: a linear map with all that stands around it, and attention to a cache.
-
-One token is too little for a kernel to be worth its launch: so a kernel does what three or four would do otherwise.
+"""Triton kernels. For one token of each row, which is too little to be worth a launch, so that a kernel does what three
+or four would do otherwise: a linear map with all that stands around it, and attention to a cache. And the softmax loss
+over a large vocabulary, with its gradient.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,6 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-
-from glassformer.bricks.attention import KeyValues
 
 NORMS = {None: 0, "layer": 1, "rms": 2}
 ACTIVATIONS = {None: 0, "relu": 1, "relu2": 2, "gelu": 3, "gelu-tanh": 4, "silu": 5, "swiglu": 5}
@@ -246,7 +244,7 @@ def _combine(part_at, best_at, sum_at, out_at, E: tl.constexpr, SPLITS: tl.const
 
 def attend_to_cache(
     qkv: Tensor,
-    past: KeyValues,
+    past: tuple[Tensor, Tensor],
     lengths: Tensor,
     *,
     heads: int,
@@ -254,11 +252,12 @@ def attend_to_cache(
     frequencies: Tensor | None = None,
     gains: tuple[Tensor, Tensor, float] | None = None,
 ) -> Tensor:
-    """Each row's new token is put after its past, of `lengths` tokens, and looks at all of it.
+    """Each row's new token is put after its past, keys and values of `lengths` tokens, and looks at all of it.
 
     `frequencies`: of rotary positions. `gains`: of the norms of queries and keys, and their ε.
     """
-    rows, kv_heads, room, width = past.keys.shape
+    keys, values = past
+    rows, kv_heads, room, width = keys.shape
     splits = 1
     while splits < 16 and rows * kv_heads * splits < 1024:
         splits *= 2
@@ -267,11 +266,51 @@ def attend_to_cache(
     best = qkv.new_empty(2, rows * heads * splits, dtype=torch.float32)
     q_gain, k_gain, eps = gains or (qkv, qkv, 0.0)
     _attend[(rows * kv_heads, splits)](
-        qkv, past.keys, past.values, lengths, qkv if frequencies is None else frequencies, q_gain, k_gain, parts,
-        best[0], best[1], room, past.keys.stride(0), heads, kv_heads, scale, eps,
+        qkv, keys, values, lengths, qkv if frequencies is None else frequencies, q_gain, k_gain, parts,
+        best[0], best[1], room, keys.stride(0), heads, kv_heads, scale, eps,
         ROTARY=frequencies is not None, QK_NORM=gains is not None, GROUP=heads // kv_heads, HALF=width // 2,
         SPLITS=splits, BLOCK_S=32 if splits > 1 else 64, num_warps=4,
     )  # fmt: skip
     if splits > 1:
         _combine[(rows * heads,)](parts, best[0], best[1], out, E=width, SPLITS=splits, num_warps=2)
     return out
+
+
+@triton.jit
+def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BLOCK: tl.constexpr):
+    """Of one row."""
+    row = tl.program_id(0).to(tl.int64)
+    scores_at += row * vocab
+    gradient_at += row * vocab
+    answer = tl.load(true_at + row)
+    columns = tl.arange(0, BLOCK)
+    best = tl.full([BLOCK], -float("inf"), tl.float32)
+    total, scores = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for k in range(0, vocab, BLOCK):
+        here = k + columns < vocab
+        x = tl.load(scores_at + k + columns, mask=here, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(best, x)
+        shift = tl.where(higher == -float("inf"), 0.0, higher)
+        total = total * tl.exp(best - shift) + tl.exp(x - shift)
+        scores += tl.where(here, x, 0.0)
+        best = higher
+    highest = tl.max(best, 0)
+    log_total = highest + tl.log(tl.sum(total * tl.exp(best - highest), 0))
+    counts = tl.where(answer >= 0, 1.0, 0.0)
+    loss = log_total - tl.load(scores_at + tl.maximum(answer, 0)).to(tl.float32)
+    loss = (1 - smoothing) * loss + smoothing * (log_total - tl.sum(scores, 0) / vocab)
+    tl.store(loss_at + row, tl.where(answer >= 0, loss, 0.0))
+    for k in range(0, vocab, BLOCK):
+        here = k + columns < vocab
+        x = tl.load(scores_at + k + columns, mask=here, other=0.0).to(tl.float32)
+        target = tl.where(k + columns == answer, 1 - smoothing, 0.0) + smoothing / vocab
+        gradient = (tl.exp(x - log_total) - target) * counts
+        tl.store(gradient_at + k + columns, gradient.to(gradient_at.dtype.element_ty), mask=here)
+
+
+def softmax_loss_rows(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """The softmax loss of each row, in float32, and its gradient by the scores; 0 where the answer is negative."""
+    rows, vocab = scores.shape
+    losses, gradient = scores.new_empty(rows, dtype=torch.float32), torch.empty_like(scores)
+    _softmax_loss[(rows,)](scores, true, losses, gradient, vocab, smoothing, BLOCK=2048, num_warps=8)
+    return losses, gradient
