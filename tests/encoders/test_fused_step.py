@@ -22,7 +22,8 @@ STYLES: list[dict[str, Any]] = [{}, {"style": "gpt2"}, {"model.kv_heads": 2}, {"
 
 
 def model_of(**flags: Any) -> LanguageModel:
-    settings = {"model.layers": 2, "model.width": 64, "model.heads": 4, "model.context": 64, **flags}
+    heads = {} if flags.get("model") in ("lstm", "cnn") else {"model.heads": 4}
+    settings = {"model.layers": 2, "model.width": 64, "model.context": 64, **heads, **flags}
     model = randomise(build_language_model(resolve({}, settings).model, vocab=50)).eval()
     with torch.no_grad():
         for weight in model.parameters():

@@ -269,7 +269,7 @@ def attend_to_cache(
         qkv, keys, values, lengths, qkv if frequencies is None else frequencies, q_gain, k_gain, parts,
         best[0], best[1], room, keys.stride(0), heads, kv_heads, scale, eps,
         ROTARY=frequencies is not None, QK_NORM=gains is not None, GROUP=heads // kv_heads, HALF=width // 2,
-        SPLITS=splits, BLOCK_S=32 if splits > 1 else 64, num_warps=4,
+        SPLITS=splits, BLOCK_S=32, num_warps=4 if splits > 1 else 1,
     )  # fmt: skip
     if splits > 1:
         _combine[(rows * heads,)](parts, best[0], best[1], out, E=width, SPLITS=splits, num_warps=2)
