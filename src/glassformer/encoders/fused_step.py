@@ -4,9 +4,9 @@ CPU by torch's, with what they share laid out ahead.
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
+from glassformer.bricks.int8 import Int8Linear, joined
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
 from glassformer.config.errors import first_line
@@ -106,6 +107,7 @@ def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) ->
         return None
     if device.type == "cuda":
         return FusedStep(around, known, norm) if kernels_work() else None
+    # weights in 8 bits count as none: nothing is copied of them, and a step's calls take longer than reading them
     small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
     return CpuStep(around, known, norm) if device.type == "cpu" and small else None
 
@@ -206,7 +208,7 @@ class CpuStep:
         ):
             attend, width = block.attend, block.attend.head_width
             heads, kv_heads = attend.heads, attend.kv_heads
-            seen = F.linear(norms[0](x), *projection).view(len(x), -1, width)
+            seen = projection(norms[0](x)).view(len(x), -1, width)
             queries_keys, values = seen[:, : heads + kv_heads], seen[:, heads + kv_heads :]
             if gain is not None:
                 queries_keys = gain(queries_keys)
@@ -222,7 +224,7 @@ class CpuStep:
                 enable_gqa=kv_heads != heads,
             )
             x = _added(x, mixed.view(len(x), -1), block.output)
-            hidden = F.linear(norms[1](x), *inputs)
+            hidden = inputs(norms[1](x))
             if block.feed.gate is None:
                 hidden = block.feed.activation(hidden)
             else:
@@ -232,11 +234,14 @@ class CpuStep:
         return self.norm(x).unsqueeze(1)
 
 
-def _joined(maps: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+def _joined(maps: Sequence[nn.Linear]) -> Callable[[Tensor], Tensor]:
     """Several maps of one vector as one."""
+    in_8_bits = [map for map in maps if isinstance(map, Int8Linear)]
+    if in_8_bits:
+        return joined(in_8_bits)
     weights: list[Tensor] = [map.weight for map in maps]
     biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
-    return torch.cat(weights), torch.cat(biases) if biases else None
+    return partial(F.linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)
 
 
 class CpuRMSNorm(NamedTuple):
@@ -272,4 +277,6 @@ def _gains(block: FusedBlock) -> CpuRMSNorm | None:
 
 def _added(x: Tensor, part: Tensor, map: nn.Linear) -> Tensor:
     """x + W part + b."""
+    if isinstance(map, Int8Linear):
+        return x + map(part)
     return torch.addmm(x if map.bias is None else x + map.bias, part, map.weight.T)
