@@ -1,6 +1,7 @@
 """Models in 8 bits and in bf16: close to what they are in float32, whichever way they are used."""
 
 import copy
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks import int8
 from glassformer.bricks.int8 import Int8Linear, Int8Scores, joined, to_int8
+from glassformer.cli.evaluate import run as evaluate_command
+from glassformer.cli.generate import run as generate_command
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.decoding.generate import generate
@@ -180,3 +183,23 @@ def test_what_cannot_be_had_is_one_line(run: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(loading, "choose_device", lambda name: torch.device("cuda"))
     with pytest.raises(Misuse, match="8 bits are for a CPU"):
         load(run, precision="int8")
+
+
+def test_evaluate_shows_what_it_costs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate_command([str(run), "--precision", "int8", "--device", "cpu"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" ")[:3] for line in lines[:2]] == [["in", "int8:", "loss"], ["in", "fp32:", "loss"]]
+    assert lines[2].startswith("difference: loss ")
+    evaluate_command([str(run), "--precision", "int8", "--device", "cpu", "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["fp32"]["tokens"] == shown["tokens"]
+    with pytest.raises(Misuse, match="does not go with --errors"):
+        evaluate_command([str(run), "--precision", "int8", "--errors"])
+
+
+def test_generate_says_what_it_did(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    generate_command([str(run), "we", "--precision", "int8", "--device", "cpu", "--tokens", "3"])
+    said = capsys.readouterr().err
+    assert "weights in 8 bits; what that costs: glassformer evaluate" in said
+    with pytest.raises(Misuse, match=r"--precision: invalid choice: 'int4' \(choose from"):
+        generate_command([str(run), "we", "--precision", "int4"])

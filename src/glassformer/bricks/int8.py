@@ -116,10 +116,10 @@ def joined(maps: Sequence[Int8Linear]) -> Int8Linear:
     first = maps[0]
     if first._joined is None:
         whole, scale = torch.cat([map.whole for map in maps]), torch.cat([map.scale for map in maps])
-        biases = [map.bias for map in maps if map.bias is not None]
+        biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
         first._joined = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
         sizes = [map.out_features for map in maps]
-        for map, rows, scales in zip(maps, whole.split(sizes), scale.split(sizes), strict=True):
+        for map, rows, scales in zip(maps, torch.split(whole, sizes), torch.split(scale, sizes), strict=True):
             map.whole, map.scale = rows, scales
     return first._joined
 
