@@ -27,7 +27,7 @@ from glassformer.training.device import cpu_has_bf16
 
 PROMPT = "Once upon a time, in a small village by the sea,"
 BYTES = {"fp32": 4, "bf16": 2, "int8": 1}
-PLACES = 512
+PLACES = 256
 
 
 def main():

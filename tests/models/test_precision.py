@@ -29,6 +29,7 @@ from glassformer.models.precision import lower_precision
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.export import export
 from helpers.beginnings import BODY, quick, write_data
+from helpers.support import randomise
 from helpers.translators import translator
 from helpers.writing import VOCAB, every_model, model_of, prompt_of
 
@@ -119,12 +120,19 @@ def test_a_language_model_scores_and_writes_in_it(flags: dict[str, Any], precisi
 
 def test_a_large_model_in_8_bits_takes_the_step_of_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.encoders.fused_step.SMALL", 2000)
-    settings = {"model.layers": 2, "model.width": 64, "model.heads": 4, "model.context": 64}
-    model = build_language_model(resolve({}, settings).model, vocab=VOCAB).eval()
+    settings = {"model.layers": 2, "model.width": 96, "model.heads": 6, "model.kv_heads": 2, "model.context": 64}
+    model = randomise(build_language_model(resolve({}, settings).model, vocab=VOCAB)).eval()
     assert isinstance(model.encoder, TransformerEncoder)
     assert model.encoder._fused_step(torch.device("cpu")) is None
     to_int8(model)
     assert isinstance(model.encoder._fused_step(torch.device("cpu")), CpuStep)
+    ids = torch.tensor([prompt_of(9)])
+    with torch.inference_mode():
+        state, twin = model.init_state(1, 9), model.init_state(1, 9)
+        twin.fused = False  # type: ignore[attr-defined]
+        for place in range(9):
+            few, many = (model.extend(ids[:, place : place + 1], one) for one in (state, twin))
+            assert off(few, many) < 0.01
 
 
 @pytest.mark.parametrize("decoder", ["transformer", "lstm"])

@@ -49,7 +49,7 @@ class Norm(NamedTuple):
 
 
 class FusedBlock(NamedTuple):
-    """The parts of a block for which there are kernels."""
+    """The parts of a block of the usual kind."""
 
     attend: Attention
     projections: tuple[nn.Linear, nn.Linear, nn.Linear]
@@ -65,6 +65,14 @@ class FusedBlock(NamedTuple):
         query, key = self.attend.query_norm, self.attend.key_norm
         return None if query is None or key is None else (query.weight, key.weight, query.eps or 0.0)
 
+    @property
+    def has_kernels(self) -> bool:
+        """Whether there are kernels for its sizes and its activation."""
+        attend, width = self.attend, self.attend.head_width
+        outputs = (attend.heads * width, attend.kv_heads * width, self.feed.input.out_features, self.down.out_features)
+        groups = attend.heads // attend.kv_heads in (1, 2, 4, 8) and NAMES[self.feed.activation] in HAVE_KERNELS
+        return groups and width in (16, 32, 64, 128) and all(size % 4 == 0 for size in outputs)
+
     @staticmethod
     def of(block: Block) -> "FusedBlock | None":
         attend, feed, output = block.attend, block.feed, block.attend.output
@@ -73,14 +81,7 @@ class FusedBlock(NamedTuple):
             return None
         if attend.query is None or attend.key is None or attend.value is None or block.cross_attention is not None:
             return None
-        width = attend.head_width
-        sizes = (attend.heads * width, attend.kv_heads * width, feed.input.out_features, feed.output.out_features)
-        fits = attend.causal and width in (16, 32, 64, 128) and all(size % 4 == 0 for size in sizes)
-        if (
-            not fits
-            or attend.heads // attend.kv_heads not in (1, 2, 4, 8)
-            or NAMES[feed.activation] not in HAVE_KERNELS
-        ):
+        if not attend.causal or attend.head_width % 2:
             return None
         return FusedBlock(attend, (attend.query, attend.key, attend.value), output, norm, feed, feed.output, feed_norm)
 
@@ -106,7 +107,7 @@ def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) ->
     if norm is None or len(known) < len(blocks):
         return None
     if device.type == "cuda":
-        return FusedStep(around, known, norm) if kernels_work() else None
+        return FusedStep(around, known, norm) if all(block.has_kernels for block in known) and kernels_work() else None
     # weights in 8 bits count as none: nothing is copied of them, and a step's calls take longer than reading them
     small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
     return CpuStep(around, known, norm) if device.type == "cpu" and small else None
