@@ -78,9 +78,15 @@ def test_a_gpu_writes_what_a_cpu_writes(flags: dict[str, Any]) -> None:
     assert written() == by_cpu
 
 
-@pytest.mark.parametrize(
-    "flags", [*STYLES, {"style": "llama"}, {"model.positions": "sine", "model.bias": True}], ids=str
-)
+ODD: list[dict[str, Any]] = [
+    {"model.activation": "tanh"},
+    {"model.width": 60, "model.heads": 6, "model.kv_heads": 2},
+    {"model.positions": "sine", "model.bias": True},
+]
+"""For the first two a GPU has no kernels."""
+
+
+@pytest.mark.parametrize("flags", [*STYLES, {"style": "llama"}, *ODD], ids=str)
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_cpu_takes_the_same_step_by_fewer_operations(flags: dict[str, Any], rows: int) -> None:
     model = model_of(**flags).double()
@@ -126,9 +132,17 @@ def test_whoever_looks_inside_sees_the_ordinary_step() -> None:
     assert model.encoder._fused_step(torch.device("cpu")) is not None
 
 
-def test_parts_for_which_there_are_no_kernels() -> None:
+@pytest.mark.parametrize("flags", ODD[:2], ids=str)
+def test_sizes_for_which_there_are_no_kernels(flags: dict[str, Any]) -> None:
+    """A GPU takes the ordinary way."""
+    encoder = model_of(**flags).encoder
+    assert isinstance(encoder, TransformerEncoder)
+    assert encoder._fused_step(torch.device("cuda")) is None
+
+
+def test_parts_that_are_not_the_usual_ones() -> None:
     """They take the ordinary way."""
-    for flags in ({"model.norm_order": "post"}, {"model.scores": "plain"}, {"model.activation": "tanh"}):
+    for flags in ({"model.norm_order": "post"}, {"model.scores": "plain"}):
         encoder = model_of(**flags).encoder
         assert isinstance(encoder, TransformerEncoder)
         assert encoder._fused_step(torch.device("cpu")) is None

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
 from glassformer.bricks.tap import Brick, Make, Tap
@@ -228,7 +229,7 @@ class Attention(Brick, nn.Module):
         self, x: Float[Tensor, "B T d"], rotation: Rotation | None
     ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
         """Queries, keys and values of the same tokens: one large product is faster than three small ones."""
-        if self.query is None or self.key is None or self.value is None:
+        if self.query is None or self.key is None or self.value is None or isinstance(self.query, Int8Linear):
             return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
         maps = (self.query, self.key, self.value)
         weight = torch.cat([part.weight for part in maps])

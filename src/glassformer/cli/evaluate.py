@@ -1,10 +1,11 @@
 """glassformer evaluate"""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, RUN, TRUE, Option, Parser, flag, settings_of
+from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, TRUE, Option, Parser, flag, settings_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -43,6 +44,7 @@ PARSER = Parser(
         Option("--out", metavar="FILE", help="classifiers: draw the confusion matrix (.png, .svg, .pdf); with --errors "
                "all that was found (.html, .json too)"),
         DEVICE,
+        PRECISION,
         JSON,
     ],
     groups={"how DATA is read (default: as the run's data was)": [
@@ -69,6 +71,8 @@ def run(argv: list[str]) -> None:
     with_errors = options.errors or options.versus is not None
     if options.accuracy is not None and not with_errors:
         raise Misuse("--accuracy goes with --errors: it says how often a classifier's answers should be right")
+    if options.precision != "fp32" and with_errors:
+        raise Misuse(f"--precision {options.precision} shows what it costs: it does not go with --errors or --versus")
     if options.data is not None and options.file is not None:
         raise Misuse("DATA and --file are the same: give one of them")
     if options.out is not None and options.out.endswith((".html", ".json")) and not with_errors:
@@ -77,6 +81,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.evaluate import evaluate_run
+    from glassformer.families.load import load
     from glassformer.families.requests import EvaluateOptions
 
     progress = RowProgress()
@@ -95,6 +100,9 @@ def run(argv: list[str]) -> None:
         return
     with progress:
         evaluation = evaluate_run(options.run, request, options.device, say).evaluation
+        if options.precision != "fp32":
+            lower = load(options.run, options.device, precision=options.precision)
+            evaluation = _beside(evaluation, evaluate_run(lower, request).evaluation, options.precision)
     if options.out is not None:
         _draw(evaluation.details, options.out)
     if options.json:
@@ -102,6 +110,12 @@ def run(argv: list[str]) -> None:
     else:
         _show_metrics(evaluation)
         say_next(options.run)
+
+
+def _beside(full: "Evaluation", lower: "Evaluation", precision: str) -> "Evaluation":
+    """What a run is worth in a lower precision, with what it is worth in fp32."""
+    summary = f"in {precision}: {lower.summary}"
+    return replace(lower, summary=summary, details={**lower.details, "fp32": {**full.metrics, "summary": full.summary}})
 
 
 def _show_errors(options: argparse.Namespace, request: "EvaluateOptions", progress: "RowProgress") -> None:
@@ -140,6 +154,11 @@ def _show_metrics(evaluation: "Evaluation") -> None:
     metrics, details = evaluation.metrics, evaluation.details
     counted = next((name for name in ("tokens", "pairs", "examples", "texts") if name in metrics), "")
     show_text(evaluation.summary + (f", over {metrics[counted]:,} {counted}" if counted else ""))
+    if "fp32" in details:
+        show_text(f"in fp32: {details['fp32']['summary']}")
+        show_text(
+            f"difference: {evaluation.primary} {metrics[evaluation.primary] - details['fp32'][evaluation.primary]:+.4f}"
+        )
     if "bleu_lowercase" in metrics:
         show_text(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():

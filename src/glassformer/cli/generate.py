@@ -3,7 +3,7 @@
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, FILE_ENCODING, RUN, Option, Parser, flag
+from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
@@ -36,6 +36,7 @@ PARSER = Parser(
         Option("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)"),
         flag("--probabilities", "show the five likeliest tokens at each position"),
         DEVICE,
+        PRECISION,
         flag("--json", "print each result as one JSON object"),
     ],
 )  # fmt: skip
@@ -54,7 +55,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.families.load import load_for
 
-    loaded: Any = load_for("generate", options.run, options.device, say)
+    loaded: Any = load_for("generate", options.run, options.device, say, precision=options.precision)
     if not loaded.model.encoder.causal:
         say(
             "this model was trained without its mask (model.causal_mask false): it learned to read the answer, not to "

@@ -16,7 +16,7 @@ from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import FIELDS, limits, limits_help
-from glassformer.config.presets import OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
+from glassformer.config.presets import OWN_TASKS, PRECISIONS_OF_USE, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import (
     ALIASES,
     RENAMED_SETTINGS,
@@ -55,6 +55,8 @@ FILE_ENCODING = Option("--encoding", "--data.encoding", dest="encoding", default
                        help="of the file (default utf-8)")  # fmt: skip
 TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
+PRECISION = Option("--precision", choices=PRECISIONS_OF_USE, default="fp32",
+                   help="of the weights: int8 is fast on a CPU, bf16 where the machine has it")  # fmt: skip
 NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
 """An option of every verb that has a RUN."""
 LIMIT = Option("--limit", action="append", metavar="NAME=N",

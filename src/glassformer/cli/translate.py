@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import DEVICE, FILE_ENCODING, RUN, Option, Parser, flag
+from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import blocks, blocks_of, check_out, lines_of, refuse_files, writer_to
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
@@ -37,6 +37,7 @@ PARSER = Parser(
         Option("--nbest", type=int, default=1, metavar="N", help="print so many for each text, with line number and "
                "score (default 1: the text alone)"),
         DEVICE,
+        PRECISION,
         flag("--json", "print one JSON object a line"),
     ],
 )  # fmt: skip
@@ -60,7 +61,7 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load_for
 
     Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
-    loaded = load_for("translate", options.run, options.device, say)
+    loaded = load_for("translate", options.run, options.device, say, precision=options.precision)
     line = 0
     with RowProgress("line", printed=options.out is None) as progress, writer_to(options.out) as to:
         screen = Screen(to, TEXT)

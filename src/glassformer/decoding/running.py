@@ -7,6 +7,7 @@ changes nothing of them.
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 from jaxtyping import Int
@@ -97,12 +98,12 @@ class RunningBatch:
         a step (unset: on a CUDA GPU alone).
         """
         self.model = model
-        self.device = model.head.weight.device
+        self.device = next(chain(model.parameters(), model.buffers())).device
         self.limit = model.encoder.limit
         self.room = room if self.limit is None else min(room, self.limit)
         self.rows: list[_Row | None] = [None] * rows
         self._flights: deque[_Flight] = deque()
-        vocab = model.head.weight.shape[0]
+        vocab = model.head.out_features
         self._never = torch.tensor(list(never), dtype=torch.long, device=self.device)
         self._token = torch.zeros(rows, dtype=torch.long, device=self.device)
         self._draws = torch.zeros(rows, DRAWS, device=self.device)

@@ -3,8 +3,9 @@ CPU by torch's, with what they share laid out ahead.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.bricks.gpu_ops import kernels_work
+from glassformer.bricks.int8 import Int8Linear, joined
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
 from glassformer.encoders.blocks import Block, TransformerState
@@ -45,7 +47,7 @@ class Norm(NamedTuple):
 
 
 class FusedBlock(NamedTuple):
-    """The parts of a block for which there are kernels."""
+    """The parts of a block of the usual kind."""
 
     attend: Attention
     projections: tuple[nn.Linear, nn.Linear, nn.Linear]
@@ -63,6 +65,14 @@ class FusedBlock(NamedTuple):
         query, key = self.attend.query_norm, self.attend.key_norm
         return None if query is None or key is None else (query.weight, key.weight, query.eps or 0.0)
 
+    @property
+    def has_kernels(self) -> bool:
+        """Whether there are kernels for its sizes and its activation."""
+        attend, width = self.attend, self.attend.head_width
+        outputs = (attend.heads * width, attend.kv_heads * width, self.feed.input.out_features, self.down.out_features)
+        groups = attend.heads // attend.kv_heads in (1, 2, 4, 8) and NAMES[self.feed.activation] in HAVE_KERNELS
+        return groups and width in (16, 32, 64, 128) and all(size % 4 == 0 for size in outputs)
+
     @staticmethod
     def of(block: Block) -> "FusedBlock | None":
         attend, feed, output = block.attend, block.feed, block.attend.output
@@ -74,14 +84,7 @@ class FusedBlock(NamedTuple):
         cross_norm = norm if block.cross_attention is None else _usual_norm(block.around_cross_attention)
         if cross_norm is None:
             return None
-        width = attend.head_width
-        sizes = (attend.heads * width, attend.kv_heads * width, feed.input.out_features, feed.output.out_features)
-        fits = attend.causal and width in (16, 32, 64, 128) and all(size % 4 == 0 for size in sizes)
-        if (
-            not fits
-            or attend.heads // attend.kv_heads not in (1, 2, 4, 8)
-            or NAMES[feed.activation] not in HAVE_KERNELS
-        ):
+        if not attend.causal or attend.head_width % 2:
             return None
         projections = attend.query, attend.key, attend.value
         cross = block.cross_attention
@@ -116,7 +119,8 @@ def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) ->
     if norm is None or len(known) < len(blocks):
         return None
     if device.type == "cuda":
-        return FusedStep(around, known, norm) if kernels_work() else None
+        return FusedStep(around, known, norm) if all(block.has_kernels for block in known) and kernels_work() else None
+    # weights in 8 bits count as none: nothing is copied of them, and a step's calls take longer than reading them
     small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
     return CpuStep(around, known, norm) if device.type == "cpu" and small else None
 
@@ -203,7 +207,7 @@ class CpuStep:
         ):
             attend, width = block.attend, block.attend.head_width
             heads, kv_heads = attend.heads, attend.kv_heads
-            seen = F.linear(norms[0](x), *projection).view(len(x), -1, width)
+            seen = projection(norms[0](x)).view(len(x), -1, width)
             queries_keys, values = seen[:, : heads + kv_heads], seen[:, heads + kv_heads :]
             if gain is not None:
                 queries_keys = gain(queries_keys)
@@ -220,7 +224,7 @@ class CpuStep:
             )
             x = _added(x, mixed.view(len(x), -1), block.output)
             x = block.look_at_memory(x, norms[1], state, layer)
-            hidden = F.linear(norms[2](x), *inputs)
+            hidden = inputs(norms[2](x))
             if block.feed.gate is None:
                 hidden = block.feed.activation(hidden)
             else:
@@ -230,11 +234,14 @@ class CpuStep:
         return self.norm(x).unsqueeze(1)
 
 
-def _joined(maps: Sequence[nn.Linear]) -> tuple[Tensor, Tensor | None]:
+def _joined(maps: Sequence[nn.Linear]) -> Callable[[Tensor], Tensor]:
     """Several maps of one vector as one."""
+    in_8_bits = [map for map in maps if isinstance(map, Int8Linear)]
+    if in_8_bits:
+        return joined(in_8_bits)
     weights: list[Tensor] = [map.weight for map in maps]
     biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
-    return torch.cat(weights), torch.cat(biases) if biases else None
+    return partial(F.linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)
 
 
 class CpuRMSNorm(NamedTuple):
@@ -270,4 +277,6 @@ def _gains(block: FusedBlock) -> CpuRMSNorm | None:
 
 def _added(x: Tensor, part: Tensor, map: nn.Linear) -> Tensor:
     """x + W part + b."""
+    if isinstance(map, Int8Linear):
+        return x + map(part)
     return torch.addmm(x if map.bias is None else x + map.bias, part, map.weight.T)

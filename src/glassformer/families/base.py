@@ -124,7 +124,11 @@ class Loaded(Processor):
     run: Run
     config: Config
     load_again: Callable[..., "Loaded"] | None = field(default=None, compare=False)
-    """How it is made anew from its folder, device and a person's own model: what a copy or another process needs."""
+    """How it is made anew from its folder, device, a person's own model and its precision: what a copy or another
+    process needs.
+    """
+    precision: str = "fp32"
+    """That of its weights: fp32, bf16, int8."""
 
     @property
     def family(self) -> "Family":
@@ -132,7 +136,7 @@ class Loaded(Processor):
 
     @property
     def parameters(self) -> int:
-        return parameter_count(self.model)
+        return parameter_count(self.model) if self.precision != "int8" else int(self.run.card()["parameters"])
 
     @property
     def output_tokenizer(self) -> Tokenizer:
@@ -184,7 +188,7 @@ class Loaded(Processor):
         return self.model if self.config.model.encoder == OWN else None
 
     def _place(self, own: nn.Module | None) -> tuple[Any, ...]:
-        return os.path.abspath(self.run), str(device_of(self.model)), own
+        return os.path.abspath(self.run), str(device_of(self.model)), own, self.precision
 
     def __getattr__(self, name: str) -> Any:
         """What only runs of another task can do is refused with what this one can."""

@@ -20,10 +20,11 @@ from glassformer.config.errors import (
     SettingError,
     error_line,
     is_overflow,
+    refuse_unknown,
     silent,
 )
 from glassformer.config.plugins import load_plugins
-from glassformer.config.presets import TEXT, VERSION
+from glassformer.config.presets import PRECISIONS_OF_USE, TEXT, VERSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.families.recognition import PATHS
@@ -31,13 +32,14 @@ from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor
+from glassformer.models.precision import lower_precision
 from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone, with_current_names
 from glassformer.runs.run import CARD, DONE, Run, environment, tokenizer_card
 from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
 from glassformer.training.checkpointer import Snapshot, restore
-from glassformer.training.device import choose_device
+from glassformer.training.device import Precision, choose_device
 from glassformer.training.schedule import total_steps
 
 MANY_LAYERS = 1000
@@ -157,16 +159,18 @@ def load(
     device: str = "auto",
     *,
     model: OwnModel | None = None,
+    precision: str = "fp32",
     verify: bool = True,
     say: Say = silent,
 ) -> Loaded:
     """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
 
-    But for a run of a person's own `model`, which must be given again. `verify`: whether weights and labels are still
-    those that were trained.
+    But for a run of a person's own `model`, which must be given again. `precision`: fp32, bf16, or on a CPU int8, for
+    use and not for training. `verify`: whether weights and labels are still those that were trained.
     """
     run = run if isinstance(run, Run) else Run.open(run)
-    config = run.config()
+    config, place = run.config(), choose_device(device)
+    _check_precision(precision, place, config)
     family = FAMILIES[config.task]
     processor = family.read_processor(run, config)
     if config.model.encoder == OWN:
@@ -176,8 +180,21 @@ def load(
         with UndrawnWeights():
             built = build_model(config, processor)
     run.load_weights(built, verify=verify, say=say)
-    built.to(choose_device(device)).eval()
-    return replace(family.loaded(built, processor, run, config), load_again=_load_again)
+    built.to(place).eval()
+    if precision != "fp32":
+        done = lower_precision(built, precision)
+        say(f"{done}; what that costs: glassformer evaluate {run.path} DATA --precision {precision}")
+    return replace(family.loaded(built, processor, run, config), load_again=_load_again, precision=precision)
+
+
+def _check_precision(precision: str, device: torch.device, config: Config) -> None:
+    refuse_unknown("precision", precision, PRECISIONS_OF_USE)
+    if precision == "int8" and device.type != "cpu":
+        raise Misuse("8 bits are for a CPU (--device cpu); a GPU is fast in bf16 (--precision bf16)")
+    if Precision(precision, device).slow:
+        raise Misuse("this CPU has no bf16 of its own, so that fp32 is faster here (--precision fp32, or int8)")
+    if precision != "fp32" and config.model.encoder == OWN:
+        raise Misuse(f"precision {precision} is for models that are built here; this one is a person's own nn.Module")
 
 
 def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
@@ -198,10 +215,10 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
     refuse_misfit(built, with_current_names(shapes, built.state_dict().keys()), file)
 
 
-def _load_again(path: str, device: str, own: OwnModel | None) -> Loaded:
+def _load_again(path: str, device: str, own: OwnModel | None, precision: str) -> Loaded:
     """A loaded model in a process that may know nothing yet of what others were registered."""
     load_plugins()
-    return load(path, device, model=own)
+    return load(path, device, model=own, precision=precision)
 
 
 def loaded_run(run: "str | os.PathLike[str] | Run | Loaded", device: str = "auto", say: Say = silent) -> Loaded:
@@ -216,9 +233,16 @@ def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
     return run if isinstance(run, Run) else Run.open(run)
 
 
-def load_for(verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", say: Say = silent) -> Loaded:
+def load_for(
+    verb: str,
+    run: "str | os.PathLike[str] | Run",
+    device: str = "auto",
+    say: Say = silent,
+    *,
+    precision: str = "fp32",
+) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
-    loaded = load(run, device, say=say)
+    loaded = load(run, device, precision=precision, say=say)
     if loaded.family.verb != verb:
         what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {loaded.family.verb} {run} TEXT"
         raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to {what}: {instead}")

@@ -42,6 +42,8 @@ def _export(
     run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path, *, overwrite: bool, say: Say
 ) -> list[Path]:
     loaded = run if isinstance(run, Loaded) else load(run, "cpu", say=say)
+    if loaded.precision != "fp32":
+        raise Misuse(f"a model in {loaded.precision} is for use: load it in fp32 to export it")
     here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
     exported = ExportedRun(
         model=loaded.model,

@@ -1,0 +1,139 @@
+"""Linear maps with weights in 8 bits, for use on a CPU: a step has a quarter of the bytes to read.
+
+Every row of a matrix has a scale of its own, W ≈ s ⊙ Q, where Q holds whole numbers from −127 to 127. The products are
+torch's own: `_weight_int8pack_mm`, and for scores of a vocabulary FBGEMM's.
+"""
+
+import platform
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int8
+from torch import Tensor, nn
+
+from glassformer.config.errors import Misuse
+
+FEW_ROWS = 16
+"""Vectors whose product with 8 bits is faster than with the matrix that they stand for, made anew."""
+WHOLE_BLOCKS = 32
+"""`_weight_int8pack_mm` reads past the end of rows that are no multiple of this."""
+
+
+def fast_dtype() -> torch.dtype:
+    """What vectors are rounded to where they meet 8 bits: x86 has fast products of bf16 alone."""
+    return torch.bfloat16 if platform.machine().lower() in ("x86_64", "amd64") else torch.float32
+
+
+class Int8Linear(nn.Linear):
+    """A linear map in 8 bits, made of another. It has no gradient.
+
+    Whoever reads `weight` gets the matrix that the 8 bits stand for, made anew each time: products go another way.
+    """
+
+    whole: Int8[Tensor, "out in"]
+    scale: Float[Tensor, "out"]
+
+    def __init__(self, whole: Int8[Tensor, "out in"], scale: Float[Tensor, "out"], bias: Tensor | None) -> None:
+        nn.Module.__init__(self)  # there is no matrix to make room for
+        self.out_features, self.in_features = whole.shape
+        self.register_buffer("whole", whole)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", bias)
+        self._joined: Int8Linear | None = None
+
+    @classmethod
+    def of(cls, map: nn.Linear) -> "Int8Linear":
+        rows, dtype = map.weight.detach().float(), fast_dtype()
+        # rounded up, so that the largest number of a row is 127 at most
+        scale = (rows.abs().amax(1) * (1 + torch.finfo(dtype).eps) / 127).clamp(min=1e-30).to(dtype)
+        whole = (rows / scale.float().unsqueeze(1)).round().to(torch.int8)
+        return cls(whole, scale, None if map.bias is None else map.bias.detach())
+
+    @property
+    def weight(self) -> Float[Tensor, "out in"]:  # type: ignore[override]
+        return self.whole * self.scale.float().unsqueeze(1)
+
+    def forward(self, x: Float[Tensor, "*rest in"]) -> Float[Tensor, "*rest out"]:
+        if x.requires_grad and torch.is_grad_enabled():
+            raise Misuse("a model in 8 bits has no gradients: load it in fp32")
+        out = self.multiply(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features).to(x.dtype)
+        return out if self.bias is None else out + self.bias
+
+    def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
+        """W x for each of some vectors."""
+        rounded = x.to(self.scale.dtype)
+        if len(x) > FEW_ROWS or self.in_features % WHOLE_BLOCKS:
+            return F.linear(rounded.float(), self.weight)
+        return torch._weight_int8pack_mm(rounded, self.whole, self.scale)
+
+
+class Int8Scores(Int8Linear):
+    """A linear map whose results are compared with one another: they are made in float32, of vectors in 16 bits.
+
+    A vector is two vectors of 8 bits, of coarse steps and of what these leave. FBGEMM multiplies whole numbers, where
+    torch has it (x86): of a large vocabulary, several times as fast.
+    """
+
+    def __init__(self, whole: Int8[Tensor, "out in"], scale: Float[Tensor, "out"], bias: Tensor | None) -> None:
+        super().__init__(whole, scale, bias)
+        self._product = _fbgemm_product(whole, scale)
+        self._sums = whole.sum(1) * scale.float()
+        # without instructions for it, sums of products of 8 bits overflow
+        self._steps = 255 if torch.cpu._is_vnni_supported() else 127
+
+    def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
+        if self._product is None:
+            return F.linear(x.float(), self.weight) if len(x) > FEW_ROWS else super().multiply(x)
+        x = x.float()
+        # Every vector is made to go from 0 to 1, x = least + span u, for FBGEMM has steps of one size for all of them:
+        # none knows of the others.
+        least, largest = x.amin(-1, keepdim=True).clamp(max=0.0), x.amax(-1, keepdim=True).clamp(min=0.0)
+        span = (largest - least).clamp(min=torch.finfo(x.dtype).tiny)
+        steps = (x - least) / span * self._steps
+        coarse = steps.round()
+        high, low = self._product(torch.cat([coarse / self._steps, steps - coarse + 0.5]), self._steps == 127).chunk(2)
+        least = least - span / (2 * self._steps)
+        return torch.addcmul(least * self._sums, span, high + low / self._steps)
+
+
+def _fbgemm_product(whole: Tensor, scale: Tensor) -> Callable[[Tensor, bool], Tensor] | None:
+    """The product of whole numbers, with its matrix laid out ahead; None where torch has none."""
+    if torch.backends.quantized.engine not in ("x86", "fbgemm") or not hasattr(torch, "quantize_per_channel"):
+        return None
+    with warnings.catch_warnings():  # a later torch may have no such tensors: then there is the other product
+        warnings.filterwarnings("ignore", message="torch.quantize_per_tensor, .* are deprecated")
+        zeros = torch.zeros(len(scale), dtype=torch.long)
+        packed = torch.ops.quantized.linear_prepack(
+            torch._make_per_channel_quantized_tensor(whole, scale.double(), zeros, 0), None
+        )
+    return lambda x, seven_bits: torch.ops.quantized.linear_dynamic(x, packed, seven_bits)
+
+
+def joined(maps: Sequence[Int8Linear]) -> Int8Linear:
+    """Several maps of one vector as one; from now on they are parts of it, so that no weight is held twice."""
+    first = maps[0]
+    if first._joined is None:
+        whole, scale = torch.cat([map.whole for map in maps]), torch.cat([map.scale for map in maps])
+        biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
+        first._joined = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
+        sizes = [map.out_features for map in maps]
+        for map, rows, scales in zip(maps, torch.split(whole, sizes), torch.split(scale, sizes), strict=True):
+            map.whole, map.scale = rows, scales
+    return first._joined
+
+
+def to_int8(model: nn.Module) -> int:
+    """All linear maps of a model in 8 bits, in place; word vectors, of which a few are looked up, stay as they are.
+    Gives how many weights that were.
+    """
+    count = 0
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if type(part) is nn.Linear:
+                kind = Int8Scores if name == "head" else Int8Linear
+                setattr(module, name, kind.of(part))
+                count += part.weight.numel()
+    model.requires_grad_(False)
+    return count
