@@ -77,6 +77,8 @@ def main():
         ratio = seconds["glassformer fp32"] / value
         print(f"{name:18} {speed:7.1f} tokens/s  {ratio:5.2f} × our fp32  weights read at {speed * size / copied:4.0%} "
               f"of a copy's rate  {same} tokens as in fp32")  # fmt: skip
+    if llama is not None:
+        llama.close()
     if options.text is not None:
         ids = [*tokenizer.roles.opening, *tokenizer.encode(Path(options.text).read_text(encoding="utf-8"))]
         cost(ours, torch.tensor([ids[: PLACES + 1]]))
@@ -100,6 +102,7 @@ def llama_cpp(options, path):
         written = model.generate(prompt, top_k=1, temp=0.0, repeat_penalty=1.0)
         return [token for token, _ in zip(written, range(options.tokens), strict=False)]
 
+    write.close = model.close
     return write
 
 
