@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import demo
-from glassformer.cli.demo import DATES, PROMPTS, Part, dates_judged, show_parts, slowness
+from glassformer.cli.demo import DATES, PROMPTS, Part, dates_judged, show_parts, slowness, whole_paragraphs
 from glassformer.data.datasets.opinions import ORDER_PAIRS
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
@@ -18,9 +18,9 @@ from helpers.running import Command, one_line
 def test_it_says_beforehand_how_long_each_part_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
 
-    def show(out: Path) -> list[View]:
+    def show(out: Path) -> View:
         said.append(capsys.readouterr().err)
-        return [View("A view", [Words(text=out.name)])]
+        return View("A view", [Words(text=out.name)])
 
     parts = [Part("which model?", 10, show), Part("a translator", 35, show)]
     views = show_parts(parts, tmp_path, 2.0)
@@ -49,6 +49,11 @@ def test_dates_are_judged() -> None:
     assert dates_judged(["120-0-0", *right[1:]])[0] == ["le 14 juillet 1989", "120-0-0", "✗ 1989-07-14"]
 
 
+def test_a_sample_ends_with_a_whole_paragraph() -> None:
+    assert whole_paragraphs("Return the file.\n\nReturn a") == "Return the file."
+    assert whole_paragraphs("Return the file as") == "Return the file as"
+
+
 @pytest.mark.slow
 def test_the_demo_tells_its_story(command: Command, tmp_path: Path) -> None:
     code, out, err = command("demo", "--out", "demo")
@@ -56,9 +61,8 @@ def test_the_demo_tells_its_story(command: Command, tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     assert "4 of 4 · " in err
 
-    accuracy = {
-        row["model"]: float(row["accuracy"]) for row in csv.DictReader((folder / "compare" / "comparison.csv").open())
-    }
+    with (folder / "compare" / "comparison.csv").open() as table:
+        accuracy = {row["name"]: float(row["score"]) for row in csv.DictReader(table)}
     assert accuracy["bag"] < 0.75 < 0.95 < min(accuracy["lstm"], accuracy["transformer"])
     marks = re.findall("[✓✗]", out[out.index("The same words") :])[: 3 * 2 * len(ORDER_PAIRS)]
     assert marks.count("✗") == len(ORDER_PAIRS)  # the bag's, who says the same of both of a pair

@@ -90,7 +90,7 @@ class Part:
     title: str
     seconds: float
     """How long it takes where `PROBE_SECONDS` were measured."""
-    show: "Callable[[Path], list[View]]"
+    show: "Callable[[Path], View]"
     """Does it in a folder, and shows what came of it."""
 
 
@@ -117,7 +117,7 @@ def show_parts(parts: Sequence[Part], out: Path, slower: float) -> "list[View]":
     views = []
     for number, part in enumerate(parts, 1):
         say(f"\n{number} of {len(parts)} · {part.title} · about {duration(slower * part.seconds)}", "bold")
-        views += part.show(out)
+        views.append(part.show(out))
     return views
 
 
@@ -152,7 +152,7 @@ def _train(data: str, out: Path, **settings: Any) -> "Trained":
     return trained
 
 
-def _compare(out: Path) -> "list[View]":
+def _compare(out: Path) -> "View":
     """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from glassformer.cli.terminal.progress import Board
     from glassformer.cli.terminal.view import show_view
@@ -183,7 +183,7 @@ def _compare(out: Path) -> "list[View]":
         if row.is_trained and row.outcomes:
             predictions = load_for("predict", folder / str(row.outcomes[0].run)).predict(columns["sentence"])
             columns[row.label] = [
-                f"{prediction.label} {'✓' if prediction.label == label else '✗'}"
+                f"{prediction.label}\N{NO-BREAK SPACE}{'✓' if prediction.label == label else '✗'}"
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
     pairs = Table(
@@ -193,10 +193,10 @@ def _compare(out: Path) -> "list[View]":
     )
     show_text(f"{pairs.title}:", "bold")
     show_table(pairs.columns, zip(*columns.values(), strict=True), left=range(len(columns)))
-    return [replace(view, panels=[*view.panels, pairs])]
+    return replace(view, title="Which model?", panels=[*view.panels[:2], pairs, *view.panels[2:]])
 
 
-def _translate(out: Path) -> "list[View]":
+def _translate(out: Path) -> "View":
     """Dates of many languages into one, and a picture of where the translator looks."""
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
@@ -214,11 +214,11 @@ def _translate(out: Path) -> "list[View]":
     picture = out / "alignment.png"
     alignment = look(loaded, ALIGNED, view="alignment")
     assert isinstance(alignment, View)
-    alignment = replace(alignment, title=f"Where the translator looks: {ALIGNED}")
     alignment.save(picture)
     show_text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}")
     dates = Table(columns=list(DATE_COLUMNS), rows=rows)
-    return [View("A translator of dates", [dates], note=note), alignment]
+    looks = [replace(panel, title=f"Where it looks while it writes “{ALIGNED}” anew") for panel in alignment.panels]
+    return View("A translator of dates", [dates, *looks], note=note)
 
 
 def dates_judged(translated: Sequence[str]) -> list[list[str]]:
@@ -227,7 +227,7 @@ def dates_judged(translated: Sequence[str]) -> list[list[str]]:
     return [[date, written, "✓" if written == day else f"✗ {day}"] for (date, day), written in pairs]
 
 
-def _write(out: Path) -> "list[View]":
+def _write(out: Path) -> "View":
     """A language model goes on from a few words."""
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Words
@@ -240,13 +240,18 @@ def _write(out: Path) -> "list[View]":
     show_text(note)
     panels = []
     for prompt in PROMPTS:
-        text = f"{prompt}{loaded.generate(prompt, tokens=40, temperature=0.5)}".strip()
+        text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5)}")
         panels.append(Words(title=f"It goes on from “{prompt}”", text=text))
         show_text(f"\nIt goes on from “{prompt}”:\n{text}")
-    return [View("A language model of docstrings", panels, note=note)]
+    return View("A writer of docstrings", panels, note=note)
 
 
-def _look_inside(out: Path) -> "list[View]":
+def whole_paragraphs(text: str) -> str:
+    """A text without its last paragraph, which nobody ended; all of it where there is no other."""
+    return (text.rpartition("\n\n")[0] or text).strip()
+
+
+def _look_inside(out: Path) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from glassformer.families.load import load_for
     from glassformer.rendering.view import View
@@ -254,9 +259,11 @@ def _look_inside(out: Path) -> "list[View]":
 
     trained = _train(STORIES_DATA, out / "pronouns", **STORIES)
     loaded = load_for("generate", trained.run)
-    links = look(loaded, links=STORIES_DATA)
+    links, story = look(loaded, links=STORIES_DATA), look(loaded, STORY, view="attention")
     assert isinstance(links, View)
-    links = replace(links, title="Whom a pronoun means: what each head looks at")
+    assert isinstance(story, View)
+    heads = [replace(panel, title=f"Where the heads look in “{STORY}”") for panel in story.panels]
+    links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
     show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
     show_text(links.note)
     pages = {
@@ -267,7 +274,7 @@ def _look_inside(out: Path) -> "list[View]":
     for name, page in pages.items():
         page.save(out / name)
     show_text(f"Pages to look around in: {', '.join(str(out / name) for name in pages)}")
-    return [links]
+    return links
 
 
 def _size(trained: "Trained") -> str:
@@ -276,7 +283,7 @@ def _size(trained: "Trained") -> str:
 
 PARTS = (
     Part("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer", 40, _compare),
-    Part("a translator of dates in ten languages: an LSTM with attention", 30, _translate),
+    Part("a translator of dates in ten languages: an LSTM with attention", 25, _translate),
     Part("a writer: a Transformer on the docstrings of this Python's library", 30, _write),
     Part("whom does a pronoun mean? A look into a Transformer that reads stories", 20, _look_inside),
 )
