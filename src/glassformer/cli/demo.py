@@ -1,28 +1,42 @@
 """glassformer demo"""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Option, Parser
 from glassformer.cli.terminal.show import say, show_table, show_text
 from glassformer.config.errors import Misuse
+from glassformer.config.units import duration
 
 if TYPE_CHECKING:
     from glassformer.rendering.view import View
     from glassformer.verbs.train import Trained
 
-RUNGS = ("bag", "lstm", "transformer")
-"""The models of the ladder that are compared on opinions."""
+# Every budget is in updates, so that a slow machine tells the same story, only later.
+RUNGS = ("transformer", "lstm", "bag")
+"""The models of the ladder that are compared on opinions; the slowest begins."""
 JOBS = 2
-WRITING: dict[str, Any] = {
-    "tokenizer.vocab_size": 2048,
-    "model.context": 96,
-    "training.batch_size": 16,
-    "training.samples": False,
+OPINIONS_DATA = "opinions:rows=6000"
+OPINIONS: dict[str, Any] = {
+    "model.width": 64,
+    "model.dropout": 0.0,
+    "model.word_dropout": 0.0,
+    "training.batch_size": 32,
+    "training.epochs": 8,  # with fewer, losses still fall, and nothing could be said of which is best
 }
-PROMPT = "Return the"
+DATES_DATA = "dates:rows=8000,languages=10"
+DATES_TRAINING: dict[str, Any] = {
+    "model": "lstm",
+    "model.dropout": 0.1,
+    "training.batch_tokens": 1024,
+    "training.lr": 6e-3,
+    "training.steps": 550,
+    "training.validate_every": 275,
+}
 DATES = {
     "le 14 juillet 1989": "1989-07-14",
     "Freitag, 9. November 1989": "1989-11-09",
@@ -34,11 +48,29 @@ DATES = {
 """Dates as people write them, and the same day as it should be written."""
 DATE_COLUMNS = ("a date", "translated", "right")
 ALIGNED = "Freitag, 9. November 1989"
+WRITING: dict[str, Any] = {
+    "tokenizer.kind": "word",  # whole words from the first update on
+    "tokenizer.vocab_size": 2000,
+    "model.layers": 2,
+    "model.width": 96,
+    "model.context": 32,
+    "training.lr": 5e-3,
+    "training.steps": 500,
+    "training.validate_every": 250,
+    "training.validation_tokens": 20_000,
+    "training.samples": False,
+}
+PROMPTS = ("Return the", "Create a", "This module")
+STORIES_DATA = "pronouns:rows=4000"
+STORIES: dict[str, Any] = {
+    "model.layers": 1,  # all that it takes to find a name: with two, the head comes later
+    "model.context": 48,
+    "training.batch_size": 8,
+    "training.steps": 500,
+    "training.validate_every": 250,
+    "training.keep_checkpoints": True,
+}
 STORY = "carl met olga behind the house . in summer he sails ."
-STORY_UPDATES = 800
-DATE_UPDATES = 1400
-"""Updates for each minute that was asked for: what it takes on two cores that have nothing else to do, and what dates
-need."""
 REPORT = "report.html"
 
 
@@ -46,35 +78,68 @@ PARSER = Parser(
     "demo",
     "",
     "The main job on the embedded data: a short ladder of classifiers side by side, a translator of dates, two "
-    "language models, what each of them learned, and one report of it all.",
-    "glassformer demo --minutes 1 --out runs/demo",
-    [
-        Option("--minutes", type=float, default=1.0, metavar="X", help="of training for each (default 1)"),
-        Option("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)"),
-    ],
+    "language models, what each of them learned, and one report of it all. How long each part takes is said before it.",
+    "glassformer demo --out runs/demo",
+    [Option("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")],
 )
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of the demo."""
+
+    title: str
+    seconds: float
+    """How long it takes where `PROBE_SECONDS` were measured."""
+    show: "Callable[[Path], View]"
+    """Does it in a folder, and shows what came of it."""
+
+
 def run(argv: list[str]) -> None:
-    options = PARSER.read(argv)
-    if options.minutes <= 0:
-        raise Misuse(f"--minutes is {options.minutes:g}, but must be above 0")
-    if Path(options.out).exists() and not Path(options.out).is_dir():
-        raise Misuse(f"--out {options.out} is a file, but must be a folder, or a name that is free")
+    out = Path(PARSER.read(argv).out)
+    if out.exists() and not out.is_dir():
+        raise Misuse(f"--out {out} is a file, but must be a folder, or a name that is free")
 
     from glassformer.rendering.view import Views
 
-    out, minutes = Path(options.out), options.minutes
-    views = [
-        _compare(out, minutes),
-        *_translate(out, minutes),
-        _write(out, minutes),
-        _look_inside(out, minutes),
-    ]
+    began = time.monotonic()
+    views = show_parts(PARTS, out, slowness())
     Views("What the demo found", views, about="Trained on embedded data").save(out / REPORT)
     show_text(f"\nAll of it on one page: {out / REPORT}")
     show_text(f"The runs, with curves, model cards, weights and a report each: {out}/")
+    say(f"it took {duration(time.monotonic() - began)}")
     say(f'next: glassformer generate {out / "writer"} "Create a" --probabilities')
+
+
+def show_parts(parts: Sequence[Part], out: Path, slower: float) -> "list[View]":
+    """One after the other, and beforehand how long each will take on a machine that is so many times slower."""
+    whole = duration(slower * sum(part.seconds for part in parts))
+    say(f"{len(parts)} parts, about {whole} on this machine")
+    views = []
+    for number, part in enumerate(parts, 1):
+        say(f"\n{number} of {len(parts)} · {part.title} · about {duration(slower * part.seconds)}", "bold")
+        views.append(part.show(out))
+    return views
+
+
+PROBE_SECONDS = 0.025
+"""What the middle one of the probes takes where the parts were measured: two quiet cores of an x86 server."""
+
+
+def slowness() -> float:
+    """How many times longer a little training takes here, on one core, than where the parts were measured."""
+    import torch
+
+    layer, numbers = torch.nn.LSTM(64, 64), torch.zeros(32, 32, 64)
+    threads, tries = torch.get_num_threads(), []
+    torch.set_num_threads(1)  # several would wait for each other on a busy machine
+    for _ in range(5):
+        began = time.perf_counter()
+        for _ in range(5):
+            layer(numbers)[0].sum().backward()
+        tries.append(time.perf_counter() - began)
+    torch.set_num_threads(threads)
+    return median(tries) / PROBE_SECONDS
 
 
 def _train(data: str, out: Path, **settings: Any) -> "Trained":
@@ -88,27 +153,28 @@ def _train(data: str, out: Path, **settings: Any) -> "Trained":
     return trained
 
 
-def _compare(out: Path, minutes: float) -> "View":
+def _compare(out: Path) -> "View":
     """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from glassformer.cli.terminal.progress import Board
     from glassformer.cli.terminal.view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
     from glassformer.families.load import load_for
+    from glassformer.rendering.panels import Table
     from glassformer.trials.compare import compare
 
-    say("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer side by side")
     folder = out / "compare"
     with Board() as board:
         comparison = compare(
-            "opinions",
+            OPINIONS_DATA,
             models=RUNGS,
             seeds=1,
-            minutes=minutes,
             jobs=JOBS,
+            references=False,  # they need scikit-learn, which the demo does without
             out=folder,
             overwrite=True,
             listen=board,
             say=board.say,
+            **OPINIONS,
         )
     view = comparison.view()
     show_view(view)
@@ -118,54 +184,42 @@ def _compare(out: Path, minutes: float) -> "View":
         if row.is_trained and row.outcomes:
             predictions = load_for("predict", folder / str(row.outcomes[0].run)).predict(columns["sentence"])
             columns[row.label] = [
-                f"{prediction.label} {'✓' if prediction.label == label else '✗'}"
+                f"{prediction.label}\N{NO-BREAK SPACE}{'✓' if prediction.label == label else '✗'}"
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
-    show_text("The same words, and only their order tells which is which:", "bold")
-    show_table(list(columns), zip(*columns.values(), strict=True))
-    return view
+    pairs = Table(
+        title="The same words, and only their order tells which is which",
+        columns=list(columns),
+        rows=list(zip(*columns.values(), strict=True)),
+    )
+    show_text(f"{pairs.title}:", "bold")
+    show_table(pairs.columns, zip(*columns.values(), strict=True), left=range(len(columns)))
+    return replace(view, title="Which model?", panels=[*view.panels[:2], pairs, *view.panels[2:]])
 
 
-def _write(out: Path, minutes: float) -> "View":
-    """A language model goes on from a few words."""
-    from glassformer.families.load import load_for
-    from glassformer.rendering.panels import Words
-    from glassformer.rendering.view import View
-
-    say(f"a Transformer, {minutes:g} minutes, on the docstrings of this Python's library")
-    trained = _train("docstrings", out / "writer", **WRITING, model="transformer", minutes=minutes)
-    text = f"{PROMPT}{load_for('generate', trained.run).generate(PROMPT, tokens=60, temperature=0.7)}".strip()
-    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on the modules held out: {trained.summary}."
-    show_text("\nA language model of docstrings", "bold")
-    show_text(f"{note}\nIt goes on from “{PROMPT}”:\n{text}")
-    return View("A language model of docstrings", [Words(title=f"It goes on from “{PROMPT}”", text=text)], note=note)
-
-
-def _translate(out: Path, minutes: float) -> "list[View]":
+def _translate(out: Path) -> "View":
     """Dates of many languages into one, and a picture of where the translator looks."""
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    say("an LSTM with attention on dates in thirty languages")
-    trained = _train("dates", out / "dates", model="lstm", steps=max(1, round(DATE_UPDATES * minutes)))
+    trained = _train(DATES_DATA, out / "dates", **DATES_TRAINING)
     assert trained.test is not None
     loaded = load_for("translate", trained.run)
-    exact = f"{trained.test['exact_match']:.1%} exact"
+    note = f"{_size(trained)}; on years held out: {trained.test['exact_match']:.1%} exact."
     show_text("\nDates of years that were held out, written as people write them:", "bold")
-    show_text(f"{trained.parameters:,} parameters, {trained.steps:,} updates; {exact}")
+    show_text(note)
     rows = dates_judged([translation.text for translation in loaded.translate(list(DATES))])
-    show_table(DATE_COLUMNS, rows)
+    show_table(DATE_COLUMNS, rows, left=range(len(DATE_COLUMNS)))
     picture = out / "alignment.png"
     alignment = look(loaded, ALIGNED, view="alignment")
     assert isinstance(alignment, View)
-    alignment = replace(alignment, title=f"Where the translator looks: {ALIGNED}")
     alignment.save(picture)
     show_text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}")
     dates = Table(columns=list(DATE_COLUMNS), rows=rows)
-    note = f"{trained.parameters:,} parameters, {trained.steps:,} updates; on years held out: {exact}."
-    return [View("A translator of dates", [dates], note=note), alignment]
+    looks = [replace(panel, title=f"Where it looks while it writes “{ALIGNED}” anew") for panel in alignment.panels]
+    return View("A translator of dates", [dates, *looks], note=note)
 
 
 def dates_judged(translated: Sequence[str]) -> list[list[str]]:
@@ -174,19 +228,43 @@ def dates_judged(translated: Sequence[str]) -> list[list[str]]:
     return [[date, written, "✓" if written == day else f"✗ {day}"] for (date, day), written in pairs]
 
 
-def _look_inside(out: Path, minutes: float) -> "View":
+def _write(out: Path) -> "View":
+    """A language model goes on from a few words."""
+    from glassformer.families.load import load_for
+    from glassformer.rendering.panels import Words
+    from glassformer.rendering.view import View
+
+    trained = _train("docstrings", out / "writer", **WRITING)
+    loaded = load_for("generate", trained.run)
+    note = f"{_size(trained)}; on the modules held out: {trained.summary}."
+    show_text("\nA language model of docstrings", "bold")
+    show_text(note)
+    panels = []
+    for prompt in PROMPTS:
+        text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5)}")
+        panels.append(Words(title=f"It goes on from “{prompt}”", text=text))
+        show_text(f"\nIt goes on from “{prompt}”:\n{text}")
+    return View("A writer of docstrings", panels, note=note)
+
+
+def whole_paragraphs(text: str) -> str:
+    """A text without its last paragraph, which nobody ended; all of it where there is no other."""
+    return (text.rpartition("\n\n")[0] or text).strip()
+
+
+def _look_inside(out: Path) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from glassformer.families.load import load_for
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    say("a Transformer on stories in which she and he mean somebody")
-    steps = max(1, round(STORY_UPDATES * minutes))
-    trained = _train("pronouns", out / "pronouns", steps=steps, keep_checkpoints=True)
+    trained = _train(STORIES_DATA, out / "pronouns", **STORIES)
     loaded = load_for("generate", trained.run)
-    links = look(loaded, links="pronouns")
+    links, story = look(loaded, links=STORIES_DATA), look(loaded, STORY, view="attention")
     assert isinstance(links, View)
-    links = replace(links, title="Whom a pronoun means: what each head looks at")
+    assert isinstance(story, View)
+    heads = [replace(panel, title=f"Where the heads look in “{STORY}”") for panel in story.panels]
+    links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
     show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
     show_text(links.note)
     pages = {
@@ -198,3 +276,15 @@ def _look_inside(out: Path, minutes: float) -> "View":
         page.save(out / name)
     show_text(f"Pages to look around in: {', '.join(str(out / name) for name in pages)}")
     return links
+
+
+def _size(trained: "Trained") -> str:
+    return f"{trained.parameters:,} parameters, {trained.steps:,} updates"
+
+
+PARTS = (
+    Part("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer", 40, _compare),
+    Part("a translator of dates in ten languages: an LSTM with attention", 25, _translate),
+    Part("a writer: a Transformer on the docstrings of this Python's library", 35, _write),
+    Part("whom does a pronoun mean? A look into a Transformer that reads stories", 15, _look_inside),
+)

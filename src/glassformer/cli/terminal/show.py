@@ -54,10 +54,10 @@ def mute(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def say(text: str) -> None:
+def say(text: str, style: str | None = None) -> None:
     """What happens on the way, on stderr."""
     if not is_quiet():
-        console(stderr=True).print(text)
+        console(stderr=True).print(text, style=style)
 
 
 def is_live() -> bool:
