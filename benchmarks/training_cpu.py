@@ -1,6 +1,6 @@
 """A training step on the CPU beside Hugging Face's GPT-2 of the same shape, measured in turns in one run.
 
-python benchmarks/training_cpu.py [--rounds 60]
+python benchmarks/training_cpu.py [--rounds 60] [--compiled]
 """
 
 import argparse
@@ -10,11 +10,11 @@ from common import alternating, trainer
 from transformers import GPT2Config, GPT2LMHeadModel
 
 VOCAB, CONTEXT, BATCH = 65, 64, 12
-SHAPE = {"model.context": CONTEXT, "batch_size": BATCH, "steps": 10**6, "size": "tiny"}
+SHAPE = {"model.context": CONTEXT, "batch_size": BATCH, "steps": 10**6, "size": "tiny", "training.compile": "off"}
 
 
 def ours(**flags):
-    made = trainer(VOCAB, "cpu", **SHAPE, **flags)
+    made = trainer(VOCAB, "cpu", **SHAPE | flags)
     made.done = 0.0
     return made._step
 
@@ -38,6 +38,7 @@ def hugging_face():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--compiled", action="store_true", help="the step of long runs too, which is compiled first")
     options = parser.parse_args()
     contestants = {
         "Hugging Face GPT-2, AdamW": hugging_face(),
@@ -46,12 +47,14 @@ def main():
         "glassformer default, Muon": ours(),
         "glassformer lstm, Muon": ours(model="lstm"),
     }
+    if options.compiled:
+        contestants["glassformer default, Muon, compiled"] = ours(**{"training.compile": "on"})
     alternating(contestants, 5)
     seconds = alternating(contestants, options.rounds)
     reference = seconds["Hugging Face GPT-2, AdamW"]
     print(f"{torch.get_num_threads()} threads, {BATCH}×{CONTEXT} tokens, tiny (4 layers, 4 heads, width 128)")
     for name, value in seconds.items():
-        print(f"{name:34} {1000 * value:7.1f} ms   {value / reference:5.2f} × Hugging Face")
+        print(f"{name:35} {1000 * value:7.1f} ms   {value / reference:5.2f} × Hugging Face")
 
 
 if __name__ == "__main__":

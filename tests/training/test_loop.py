@@ -18,6 +18,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.device import choose_compile
 from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
@@ -436,3 +437,24 @@ def test_a_gradient_that_is_not_finite() -> None:
     training = Training(Steep(3, 2), Fit(), steps=9)
     with pytest.raises(TrainingFailed, match=r"a gradient is not finite at step 1 .*gradient of weight"):
         training.run()
+
+
+@pytest.mark.parametrize(
+    ("device", "steps", "compiler", "how"),
+    [
+        ("cpu", 9_999, True, "off"),
+        ("cpu", 10_000, True, "on"),
+        ("cpu", 10_000, False, "off"),
+        ("mps", 10**6, True, "off"),
+        ("cuda", 999, True, "off"),
+        ("cuda", 1_000, False, "on"),
+        ("cuda", 20_000, True, "tuned"),
+    ],
+)
+def test_long_runs_are_compiled(
+    device: str, steps: int, compiler: bool, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: name if compiler else None)
+    assert choose_compile(TrainingSettings(), torch.device(device), steps) == how
+    assert choose_compile(TrainingSettings(), torch.device(device), steps, steady=False) == "off"
+    assert choose_compile(TrainingSettings(compile="on"), torch.device(device), 1) == "on"

@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from glassformer.training.muon import Muon, orthogonalise
+from glassformer.training.muon import ROUNDS, Muon, orthogonalise
 from helpers.support import numbers, same
 
-SHAPES = [(5, 5), (3, 11), (13, 4), (1, 7), (32, 31)]
+SHAPES = [(5, 5), (3, 11), (13, 4), (1, 7), (32, 31), (7, 11)]
+"""Some are wide or high enough that the rounds go over the square alone."""
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -73,3 +74,30 @@ def test_update_written_out() -> None:
         for weight, value in zip(weights, expected, strict=True):
             same(weight, value)
     assert torch.equal(unused, numbers(4, 6, seed=9))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rounds_written_out(shape: tuple[int, int]) -> None:
+    """Singular values alone change, each by itself: x ← ax + bx³ + cx⁵."""
+    u, values, v = torch.linalg.svd(numbers(*shape), full_matrices=False)
+    x = values / (1.02 * values.square().norm()).sqrt()
+    for a, b, c in ROUNDS:
+        x = a * x + b * x**3 + c * x**5
+    same(orthogonalise(((u * values) @ v)[None])[0], (u * x) @ v, 1e-9)
+
+
+def test_each_head_is_a_matrix_of_its_own() -> None:
+    joined, plain = (torch.nn.Parameter(numbers(6, 5)) for _ in range(2))
+    heads = [torch.nn.Parameter(part.clone()) for part in joined.detach().chunk(3)]
+    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.2}
+    together = Muon([plain, joined], **settings, heads={joined: 3})
+    apart = Muon(heads, **settings)
+    for step in range(2):
+        for weight in (joined, plain):
+            weight.grad = numbers(6, 5, seed=step)
+        for head, gradient in zip(heads, numbers(6, 5, seed=step).chunk(3), strict=True):
+            head.grad = gradient.clone()
+        together.step()
+        apart.step()
+    same(joined, torch.cat(heads))
+    assert not torch.allclose(joined, plain, atol=1e-3)

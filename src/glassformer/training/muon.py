@@ -5,7 +5,7 @@ Written here because torch's own computes in bf16, which is very slow on a CPU w
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -25,20 +25,44 @@ as a quintic can (Amsel et al. 2025): those between 0.003 and 1 end between 0.8 
 
 def orthogonalise(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     """The nearest orthogonal matrices, roughly: U Vᵀ of each U S Vᵀ, by Newton–Schulz iteration."""
+    if matrices.shape[-2] > matrices.shape[-1]:
+        return orthogonalise(matrices.mT).mT
     x = matrices.bfloat16() if matrices.device.type == "cuda" else matrices
-    wide = x.shape[-2] <= x.shape[-1]
-    square = x @ x.mT if wide else x.mT @ x
+    square = x @ x.mT
     # ‖XXᵀ‖ is the square of the largest singular value, or more where others are as large; never less, but for rounding
     size = 1.02 * square.norm(dim=(-2, -1), keepdim=True) + 1e-14
-    x, square = x / size.sqrt(), square / size
+    square /= size
+    if x.shape[-1] >= 1.5 * x.shape[-2] and x.dtype != torch.bfloat16:  # which has too few digits for squares
+        return (_factor(square) / size.sqrt()) @ x
+    return _rounds(x / size.sqrt(), square).to(matrices.dtype)
+
+
+def _rounds(x: Float[Tensor, "n r c"], square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r c"]:
+    """X after all rounds; `square` is XXᵀ."""
     factor, other = torch.empty_like(square), torch.empty_like(x)  # each round writes where the last one did
     for number, (a, b, c) in enumerate(ROUNDS):
         if number:
-            torch.bmm(*((x, x.mT) if wide else (x.mT, x)), out=square)
+            torch.bmm(x, x.mT, out=square)
         torch.baddbmm(square, square, square, beta=b, alpha=c, out=factor)
         factor.diagonal(dim1=-2, dim2=-1).add_(a)
-        x, other = torch.bmm(*((factor, x) if wide else (x, factor)), out=other), x
-    return x.to(matrices.dtype)
+        x, other = torch.bmm(factor, x, out=other), x
+    return x
+
+
+def _factor(square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
+    """What all rounds together multiply X by; `square` is XXᵀ, and with each round's factor F becomes F XXᵀ F.
+
+    Where X is much wider than high, these are fewer operations than on X itself.
+    """
+    product, factor, half = None, torch.empty_like(square), torch.empty_like(square)
+    for number, (a, b, c) in enumerate(ROUNDS):
+        torch.baddbmm(square, square, square, beta=b, alpha=c, out=factor)
+        factor.diagonal(dim1=-2, dim2=-1).add_(a)
+        product = factor.clone() if product is None else factor @ product
+        if number + 1 < len(ROUNDS):
+            torch.bmm(torch.bmm(factor, square, out=half), factor, out=square)
+    assert product is not None
+    return product
 
 
 class Muon(torch.optim.Optimizer):
@@ -55,19 +79,28 @@ class Muon(torch.optim.Optimizer):
         lr: float | Tensor,
         momentum: float,
         weight_decay: float,
+        heads: Mapping[Tensor, int] | None = None,
     ) -> None:
+        """`heads`: which weights are several matrices, one on top of the other, and how many: each is made orthogonal
+        by itself.
+        """
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.heads = heads or {}
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
         for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
+            alike: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
             for weight in group["params"]:
                 if weight.grad is not None:
-                    alike[weight.flatten(1).shape].append(weight)
+                    alike[self._matrices(weight, weight).shape[1:]].append(weight)
             for weights in alike.values():  # matrices of one shape go through the iteration together
                 self._update(weights, group["lr"], group["momentum"], group["weight_decay"])
+
+    def _matrices(self, values: Tensor, weight: Tensor) -> Float[Tensor, "n r c"]:
+        """The matrices of a weight, or of what has its shape."""
+        return values.reshape(self.heads.get(weight, 1), -1, values[0].numel())
 
     def _update(self, weights: list[Tensor], lr: float | Tensor, momentum: float, weight_decay: float) -> None:
         averages = []
@@ -79,10 +112,9 @@ class Muon(torch.optim.Optimizer):
         gradients = [weight.grad for weight in weights if weight.grad is not None]
         torch._foreach_lerp_(averages, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, averages, momentum)
-        updates = orthogonalise(torch.stack([update.flatten(1) for update in ahead]))
-        scale = 0.2 * max(updates.shape[-2:]) ** 0.5
-        updates.mul_(lr * scale)
+        updates = orthogonalise(torch.cat(list(map(self._matrices, ahead, weights))))
+        updates.mul_(lr * 0.2 * max(updates.shape[-2:]) ** 0.5)
         if weight_decay:
             torch._foreach_mul_(weights, 1 - lr * weight_decay)
-        shaped = [update.reshape_as(weight) for update, weight in zip(updates, weights, strict=True)]
-        torch._foreach_sub_(weights, shaped)
+        pieces = torch.split(updates, [self.heads.get(weight, 1) for weight in weights])
+        torch._foreach_sub_(weights, [piece.reshape_as(weight) for piece, weight in zip(pieces, weights, strict=True)])
