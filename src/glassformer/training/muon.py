@@ -5,12 +5,13 @@ Written here because torch's own computes in bf16, which is very slow on a CPU w
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from glassformer.training.update_rules import UpdateRule, gradients_of
 
 ROUNDS = (
     (8.3837, -24.7659, 18.3571),
@@ -41,33 +42,19 @@ def orthogonalise(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     return x.to(matrices.dtype)
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(UpdateRule):
     """Nesterov momentum, orthogonalised, scaled so that one learning rate serves matrices here and Adam elsewhere.
 
     The scale 0.2·√(larger side) gives updates the size that Adam's typically have (Liu et al. 2025). Nothing in a step
     waits for the device, and the rate may be a tensor there.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | list[dict[str, Any]],
-        *,
-        lr: float | Tensor,
-        momentum: float,
-        weight_decay: float,
-    ) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        assert closure is None
-        for group in self.param_groups:
-            alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    alike[weight.flatten(1).shape].append(weight)
-            for weights in alike.values():  # matrices of one shape go through the iteration together
-                self._update(weights, group["lr"], group["momentum"], group["weight_decay"])
+    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
+        for weight in weights:
+            alike[weight.flatten(1).shape].append(weight)
+        for some in alike.values():  # matrices of one shape go through the iteration together
+            self._update(some, group["lr"], group["momentum"], group["weight_decay"])
 
     def _update(self, weights: list[Tensor], lr: float | Tensor, momentum: float, weight_decay: float) -> None:
         averages = []
@@ -76,7 +63,7 @@ class Muon(torch.optim.Optimizer):
             if not state:
                 state["average"] = torch.zeros_like(weight)
             averages.append(state["average"])
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        gradients = gradients_of(weights)
         torch._foreach_lerp_(averages, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, averages, momentum)
         updates = orthogonalise(torch.stack([update.flatten(1) for update in ahead]))
