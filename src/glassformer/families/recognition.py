@@ -102,7 +102,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
             )
         return None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
-    if request.task is not None or may_hold_labels(table, settings):
+    if len(table) == SAMPLE and (request.task is not None or may_hold_labels(table, settings)):  # there may be more
         table = read_table(path, settings)
     columns = _columns(table, request)
     request.say(f"columns: {columns.why}")
