@@ -28,12 +28,20 @@ MISTAKES = {
     ],
     "settings of data": ["data show opinions --model.width wide", "data check opinions --data.test_fraction 7"],
     "a run that is not there": [f"{verb} nowhere" for verb in READING],
+    "a file of settings that is not there": [f"{verb} opinions --config nowhere.yaml" for verb in ("train", "plan")],
+    "a model elsewhere that is not there": ["import ./nowhere", "import nowhere.gguf", "import run/glassformer.json"],
+    "a file that is not there": [f"{verb} run --file nowhere.csv" for verb in ("predict", "embed", "evaluate")]
+    + [f"{verb} run --file nowhere.txt" for verb in ("translate", "generate")],
+    "a name that is none": ["look run a --view nonsense", "check run --only cached,nonsense"],
+    "scaling": [f"scaling --{option}" for option in ("models nonsense", "parts x", "lengths 1,2", "width 7")],
     "an option that is none": [f"{verb} x --nonsense" for verb in (*TRAINING, *READING, "scaling", "import", "export")],
 }
 
 
 @pytest.mark.parametrize("lines", MISTAKES.values(), ids=MISTAKES)
 def test_without_torch(lines: list[str], tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "glassformer.json").write_text("{}")
     done = subprocess.run([sys.executable, "-c", RUN, *lines], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert [line.split("\t") for line in done.stdout.splitlines()] == [[line, "2", "False"] for line in lines]
     assert len(done.stderr.splitlines()) == len(lines)

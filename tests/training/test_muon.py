@@ -60,7 +60,7 @@ def test_update_written_out() -> None:
     expected = [weight.detach().clone() for weight in weights]
     averages = [torch.zeros_like(weight) for weight in expected]
     lr, momentum, decay = 0.07, 0.9, 0.4
-    optimiser = Muon([*weights, unused], lr=lr, momentum=momentum, weight_decay=decay)
+    optimiser = Muon([{"params": [*weights, unused]}], lr=lr, momentum=momentum, weight_decay=decay)
     for step in range(3):
         for number, weight in enumerate(weights):
             gradient = numbers(*weight.shape, seed=100 * step + number)

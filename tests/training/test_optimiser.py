@@ -1,6 +1,9 @@
 """Updates against their formulas, and who is decayed."""
 
 import copy
+import subprocess
+import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -72,21 +75,62 @@ def test_adamw_written_out() -> None:
             same(model.get_parameter(key), expected[key])
 
 
-def test_adamw_is_torchs_own() -> None:
+def adamw(model: nn.Module) -> torch.optim.Optimizer:
+    matrices = list(decayed(model).values())
+    rest = [weight for weight in model.parameters() if all(weight is not matrix for matrix in matrices)]
+    groups = [{"params": matrices, "weight_decay": 0.5}, {"params": rest, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.99), fused=True)
+
+
+TORCHS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
+    "adamw": adamw,
+    "sgd": lambda model: torch.optim.SGD(model.parameters(), lr=0.01),
+    "momentum": lambda model: torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9),
+}
+
+
+@pytest.mark.parametrize("optimizer", TORCHS)
+def test_updates_are_those_of_torch_bit_for_bit(optimizer: str) -> None:
+    """And so is what is remembered: a run that torch's own began can go on."""
     model = build_language_model(resolve({}, tiny("lstm")).model, vocab=13)
     other = copy.deepcopy(model)
-    ours = Optimiser(model, TrainingSettings(optimizer="adamw", lr=0.01, weight_decay=0.5))
-    matrices = list(decayed(other).values())
-    rest = [weight for weight in other.parameters() if all(weight is not matrix for matrix in matrices)]
-    groups = [{"params": matrices, "weight_decay": 0.5}, {"params": rest, "weight_decay": 0.0}]
-    theirs = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.99))
+    decay = 0.5 if optimizer == "adamw" else 0.0
+    ours = Optimiser(model, TrainingSettings(optimizer=optimizer, lr=0.01, momentum=0.9, weight_decay=decay))
+    theirs = TORCHS[optimizer](other)
     for step in range(5):
         give(model, gradients_at(step, model))
         give(other, gradients_at(step, other))
         ours.step(1.0)
         theirs.step()
     for name, weight in model.named_parameters():
-        same(weight, other.get_parameter(name), 1e-5)
+        assert torch.equal(weight, other.get_parameter(name))
+    memory = {
+        f"{name}/{key}": value
+        for name, weight in other.named_parameters()
+        for key, value in theirs.state[weight].items()
+        if value is not None
+    }
+    state = ours.state()
+    assert state.keys() == memory.keys()
+    assert all(torch.equal(state[key], value) and state[key].dtype == value.dtype for key, value in memory.items())
+
+
+def test_an_update_does_without_the_compiler() -> None:
+    """Importing it takes longer than a small training."""
+    code = """
+import sys, torch
+from glassformer.config.sections import TrainingSettings
+from glassformer.training.optimiser import Optimiser
+for name in ("adamw", "muon", "momentum"):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+    optimiser = Optimiser(model, TrainingSettings(optimizer=name, lr=0.1))
+    model(torch.ones(2, 3)).sum().backward()
+    optimiser.step(1.0)
+    optimiser.zero()
+print("torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_muon_is_for_matrices_and_adamw_for_the_rest() -> None:

@@ -1,5 +1,9 @@
 """Whether a run computes the same whichever way it is asked. One more check: a name here, a function in `run.py`."""
 
+from collections.abc import Iterable
+
+from glassformer.config.errors import Misuse, unknown
+
 NAMES = {
     "cached": "cached = uncached",
     "batched": "batched = single",
@@ -11,3 +15,14 @@ NAMES = {
     "stdin": "file = stdin",
 }
 """What of a run can be checked, known without torch."""
+
+
+def choose_checks(only: str | Iterable[str] | None) -> list[str]:
+    """Their names in the order in which they are made; `only`: some of them."""
+    if only is None:
+        return list(NAMES)
+    names = [name.strip() for name in only.split(",")] if isinstance(only, str) else list(only)
+    for name in names:
+        if name not in NAMES:
+            raise Misuse(unknown("check", name, NAMES))
+    return [name for name in NAMES if name in names]

@@ -11,7 +11,7 @@ from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApp
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Misuse, Say, error_line, unknown
+from glassformer.config.errors import Say, error_line
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
@@ -33,17 +33,6 @@ ANOTHER_PROGRAM = {"exported": TOLERANCE}
 """What is computed by other kernels than torch's may differ by more."""
 EXACT = {"looked-at", "saved", "resumed"}
 """What a CPU computes bit for bit."""
-
-
-def choose_checks(only: str | Iterable[str] | None) -> list[str]:
-    """Their names in the order in which they are made; `only`: some of them."""
-    if only is None:
-        return list(CHECKS)
-    names = [name.strip() for name in only.split(",")] if isinstance(only, str) else list(only)
-    for name in names:
-        if name not in CHECKS:
-            raise Misuse(unknown("check", name, CHECKS))
-    return [name for name in CHECKS if name in names]
 
 
 def run_checks(subject: Subject, names: Iterable[str], say: Say) -> Checks:

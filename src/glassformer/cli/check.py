@@ -1,6 +1,6 @@
 """glassformer check"""
 
-from glassformer.checks import NAMES
+from glassformer.checks import NAMES, choose_checks
 from glassformer.cli.options import DEVICE, JSON, RUN, Option, Parser
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, say_next, show_result
@@ -15,7 +15,12 @@ PARSER = Parser(
     "glassformer check last",
     [
         RUN,
-        Option("--only", metavar="NAMES", help=f"with commas between them, of {', '.join(NAMES)} (default all)"),
+        Option(
+            "--only",
+            check=choose_checks,
+            metavar="NAMES",
+            help=f"with commas between them, of {', '.join(NAMES)} (default all)",
+        ),
         Option("--data", metavar="DATA", help="where the run's data is now, if it has moved"),
         Option("--export", metavar="DIR", help="where an export of it is (default: where it was exported to)"),
         DEVICE,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, TRUE, Option, Parser, flag, settings_of
-from glassformer.cli.terminal.inputs import check_out
+from glassformer.cli.terminal.inputs import check_out, check_rows
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
@@ -29,7 +29,7 @@ PARSER = Parser(
     [
         RUN,
         Option("data", nargs="?", metavar="DATA", help="what to evaluate on (default: the run's held-out part)"),
-        Option("--file", metavar="FILE", help="the same as DATA, by its name in predict"),
+        Option("--file", check=check_rows, metavar="FILE", help="the same as DATA, by its name in predict"),
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
                "context)"),

@@ -4,7 +4,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import lines_of, text_of_stdin
+from glassformer.cli.terminal.inputs import check_lines, lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
 
@@ -20,7 +20,7 @@ PARSER = Parser(
         RUN,
         Option("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; - reads "
                "it from stdin)"),
-        Option("--file", metavar="FILE", help="one prompt a line; one text each"),
+        Option("--file", check=check_lines, metavar="FILE", help="one prompt a line; one text each"),
         FILE_ENCODING,
         flag("--chat", "PROMPT is a message, to be answered: for models that were taught to chat"),
         Option("--system", metavar="TEXT", help="with --chat: what the model is told before the message"),

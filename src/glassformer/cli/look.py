@@ -7,7 +7,7 @@ from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
-from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, OWN_VIEWS, VIEWS, flag_of
+from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
 
 SUMMARY = "\n".join([
     "Inside a run, for every architecture: what it looks at, expects, and decides by. Looking changes no logit.",
@@ -26,7 +26,8 @@ PARSER = Parser(
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to look at: a text, an image's file, a row "
                "as JSON; several for --word and nearest"),
-        Option("--view", metavar="NAME", help="see above (default: all for .html, else the first that the run has)"),
+        Option("--view", metavar="NAME", help="see above (default: all for .html, else the first that the run has)",
+               check=check_view),
         Option("--out", metavar="FILE", help=f"{', '.join(ENDINGS)} (default look.html, of one view NAME.html, of "
                "report that of the run's folder; with --json none)"),
         flag("--open", "open it in the browser"),

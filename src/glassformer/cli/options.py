@@ -15,6 +15,7 @@ from glassformer.cli.terminal.screen import be_quiet, is_quiet
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
+from glassformer.config.file import check_config, read_config
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.presets import OWN_TASKS, PRECISIONS_OF_USE, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import (
@@ -38,8 +39,10 @@ METAVARS = {bool: "true|false", int: "N", float: "X", str: "NAME"}
 class Option:
     """An argument or a flag of a verb, as `add_argument` takes it."""
 
-    def __init__(self, *names: str, **keywords: Any) -> None:
+    def __init__(self, *names: str, check: Callable[[Any], object] | None = None, **keywords: Any) -> None:
+        """`check`: refuses a value that cannot be right, which it can tell without torch."""
         self.names = names
+        self.check = check
         self.keywords = keywords
 
 
@@ -65,7 +68,7 @@ LIMIT = Option("--limit", action="append", metavar="NAME=N",
 QUIET = Option("-q", "--quiet", action="store_true", help="say nothing on the way: the result, and errors")
 """An option of every verb."""
 JSON = flag("--json", "print the result as one JSON object")
-CONFIG = Option("--config", metavar="FILE", help="settings from a YAML file; flags win over it")
+CONFIG = Option("--config", check=check_config, metavar="FILE", help="settings from a YAML file; flags win over it")
 TASK = Option(
     "--task", metavar="NAME", help=f"what is learned: {', '.join((*TRAINABLE, *OWN_TASKS))} (default: from the data)"
 )
@@ -106,9 +109,12 @@ class Parser(argparse.ArgumentParser):
         ]
         for section in settings:
             _add_settings(self.add_argument_group(f"{section} settings"), section)
+        self._checks: dict[str, Callable[[Any], object]] = {}
         for container, listed in containers:
             for option in listed:
-                container.add_argument(*option.names, **option.keywords)
+                action = container.add_argument(*option.names, **option.keywords)
+                if option.check is not None:
+                    self._checks[action.dest] = option.check
 
     def error(self, message: str) -> NoReturn:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -143,6 +149,9 @@ class Parser(argparse.ArgumentParser):
         for word in options.limit or ():
             raise_limit(word)
         _refuse_early(options)
+        for name, check in self._checks.items():
+            if (value := getattr(options, name)) is not None:
+                check(value)
         return options
 
     def _with_truths(self, argv: list[str]) -> list[str]:
@@ -286,7 +295,5 @@ def training_settings(
     if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
     if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
-        from glassformer.families.recognition import read_config
-
         say_renamed(name for name, _ in names_in(read_config(options.config)))
     return settings

@@ -4,7 +4,9 @@ from glassformer.cli.options import DEVICE, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result, show_text
 from glassformer.config.views import ENDINGS
-from glassformer.experiments.request import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH
+from glassformer.experiments.request import CHOSEN, LAYERS, LENGTHS, MINUTES, MODELS, PARTS, WIDTH, scaling_request
+
+SETTINGS = ("models", "lengths", "parts", "width", "layers", "minutes", "seed", "device")
 
 PARSER = Parser(
     "scaling",
@@ -35,19 +37,11 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    scaling_request(**settings)  # what cannot be is refused before torch is there
 
     from glassformer.verbs.scaling import scaling
 
-    growth = scaling(
-        models=options.models,
-        lengths=options.lengths,
-        parts=options.parts,
-        width=options.width,
-        layers=options.layers,
-        minutes=options.minutes,
-        seed=options.seed,
-        device=options.device,
-        say=say,
-    )
+    growth = scaling(**settings, say=say)
     show_result(growth, as_json=options.json, out=out, show=lambda: show_text("\n".join(growth.findings)))
     say(growth.how + (f" All of it: {out}" if out else ""))

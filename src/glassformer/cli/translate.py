@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import blocks, blocks_of, check_out, lines_of, refuse_files, writer_to
+from glassformer.cli.terminal.inputs import blocks, blocks_of, check_lines, check_out, lines_of, refuse_files, writer_to
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
@@ -27,7 +27,7 @@ PARSER = Parser(
     [
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to translate (default: each line of stdin)"),
-        Option("--file", metavar="FILE", help="translate every line of a text file"),
+        Option("--file", check=check_lines, metavar="FILE", help="translate every line of a text file"),
         FILE_ENCODING,
         Option("--out", metavar="FILE", help="where to write (default: stdout)"),
         Option("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "

@@ -146,7 +146,8 @@ def parse_json(text: str, name: str) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise LimitExceeded(f"{name}: lists and objects nested deeper than can be read") from None
-    if text.count("[") + text.count("{") > limits().json_depth:
+    opened = text.count("[") + text.count("{")
+    if opened > 1 and opened > limits().json_depth:
         _refuse_deep(value, name)
     return value
 

@@ -4,7 +4,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from typing import Any
+
+from glassformer.config.errors import Misuse, unknown
 
 ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
 """What views can be written as."""
@@ -38,6 +41,8 @@ VIEWS = {
     "report": "the run's report, made anew",
 }
 """What each shows, in the order in which they are offered."""
+OLD_VIEWS = {"attribution": ("decided",), "head-ablation": ("worth",), "logit-lens": ("lens",)}
+"""Names that views had before, by those they have now."""
 OWN_VIEWS: dict[str, str] = {}
 """What those show that a person has registered."""
 
@@ -102,3 +107,10 @@ OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old
 def flag_of(name: str) -> str:
     """An option as the command line spells it, be it by its old name."""
     return f"--{name.replace('_', '-')}"
+
+
+def check_view(name: str) -> None:
+    """Refuse a view that is none. Where a person has registered some, these may have old names too."""
+    views = (*VIEWS, *OWN_VIEWS, ALL)
+    if name not in (*views, *chain.from_iterable(OLD_VIEWS.values())) and not OWN_VIEWS:
+        raise Misuse(unknown("view", name, views))

@@ -18,6 +18,8 @@ def normal_form(text: str) -> str:
     around it."""
     if text.isascii():
         text = text.lower()
+        if text.isprintable() and "  " not in text:  # the only white space is single blanks: nothing to join
+            return text.strip(" ")
     else:  # folding can take composed letters apart, so that they are composed once more
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(text.split())

@@ -1,1 +1,22 @@
 """Other people's formats: Hugging Face folders and GGUF files in, Hugging Face folders and ONNX files out."""
+
+import re
+from pathlib import Path
+
+from glassformer.config.errors import Misuse
+
+CONFIG, GGUF = "config.json", ".gguf"
+HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*(/[\w-][\w.-]*\.gguf)?)?")
+"""OWNER/MODEL; of the many GGUF files that there often are, one: OWNER/MODEL/FILE.gguf."""
+
+
+def check_source(source: str) -> None:
+    """Refuse what is no model's name, known without torch: a folder, a .gguf file, or what the hub could know."""
+    if not source:
+        raise Misuse("a model is named by its folder, its file or its name on the hub, and this name is empty")
+    path = Path(source)
+    if path.is_file() and path.suffix != GGUF:
+        raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
+    is_hubs = HUB_NAME.fullmatch(source) and (path.suffix != GGUF or source.count("/") == 2)
+    if not path.exists() and not is_hubs:
+        raise Misuse(f"no file or folder {source}")

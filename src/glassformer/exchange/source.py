@@ -1,36 +1,28 @@
 """What SOURCE may be: a Hugging Face folder, a GGUF file or a folder with one, or a name on the hub."""
 
-import re
 from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse, Say, first_line, silent
 from glassformer.data.datasets.hub import quiet_hub, refusal
+from glassformer.exchange import CONFIG, GGUF, check_source
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.gguf.reader import read_gguf
-from glassformer.exchange.huggingface.folder import CONFIG, read_folder
+from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.runs.run import CARD
 
-GGUF = ".gguf"
 HUB_FILES = ["*.json", "*.txt", "*.safetensors", "*.spm", "*.jinja"]
 """What is fetched of a model on the hub: only files of kinds that are read."""
 OTHER_MODELS = ["*/*.safetensors"]
 """Weights in folders within are other models', or the same in another precision."""
-HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*(/[\w-][\w.-]*\.gguf)?)?")
-"""OWNER/MODEL; of the many GGUF files that there often are, one: OWNER/MODEL/FILE.gguf."""
 
 
 def find(source: str, say: Say = silent) -> ExternalModel:
     """A model elsewhere, none of its weights read yet."""
-    if not source:
-        raise Misuse("a model is named by its folder, its file or its name on the hub, and this name is empty")
+    check_source(source)
     path = Path(source)
     if path.is_dir():
         return _in_folder(path)
-    if path.is_file() and path.suffix != GGUF:
-        raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
     if not path.is_file():
-        if not HUB_NAME.fullmatch(source) or (path.suffix == GGUF and source.count("/") != 2):
-            raise Misuse(f"no file or folder {source}")
         path = fetch(source, say)
     if path.is_file():
         return read_gguf(path)

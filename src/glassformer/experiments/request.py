@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from glassformer.config.errors import Misuse, unknown
 
@@ -64,6 +65,14 @@ class ScalingRequest:
     def of_time(self, usual: float) -> float:
         """What is so much in the usual time, in this one."""
         return usual * self.minutes / MINUTES
+
+
+def scaling_request(
+    *, models: str | Iterable[str], lengths: str | Iterable[int], parts: str | Iterable[str], **settings: Any
+) -> ScalingRequest:
+    """A request as people write it; `settings`: its other fields."""
+    names, lengths = names_of(models), lengths_of(lengths)
+    return ScalingRequest(models=names, lengths=lengths, parts=names_of(parts), **settings)
 
 
 def names_of(names: str | Iterable[str]) -> list[str]:

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from glassformer.config.arguments import check_type
 from glassformer.config.encoders import encoder_info
-from glassformer.config.errors import DataError, Say, SettingError, with_article
-from glassformer.config.limits import read_text
+from glassformer.config.errors import DataError, Say, SettingError
+from glassformer.config.file import read_config
 from glassformer.config.presets import (
     ANY_LABEL,
     CLASS,
@@ -30,7 +28,6 @@ from glassformer.config.resolve import (
     flatten,
     that_writes,
     with_epochs,
-    with_former_rules,
 )
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.extra import unread_in_words
@@ -105,7 +102,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
             )
         return None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
-    if request.task is not None or may_hold_labels(table, settings):
+    if len(table) == SAMPLE and (request.task is not None or may_hold_labels(table, settings)):  # there may be more
         table = read_table(path, settings)
     columns = _columns(table, request)
     request.say(f"columns: {columns.why}")
@@ -242,28 +239,6 @@ PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.
 
 RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
 """The settings that name a run to begin from, and their flags."""
-
-
-def read_config(path: str | Path) -> dict[str, Any]:
-    """Settings from a YAML (or JSON) file; a run's `glassformer.json` serves as well."""
-    try:
-        value = yaml.safe_load(read_text(path, streams=True))
-    except OSError as error:
-        raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = (
-            f" (line {error.problem_mark.line + 1})"
-            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
-            else ""
-        )
-        raise SettingError(f"{path} is not valid YAML{where}") from None
-    except RecursionError:
-        raise SettingError(f"{path} is nested deeper than can be read") from None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise SettingError(f"{path} must hold sections (data, tokenizer, model, training), not {with_article(value)}")
-    return with_former_rules(value["config"]) if isinstance(value.get("config"), dict) else value
 
 
 def file_settings(path: str | Path | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,18 +33,20 @@ def over_represented(
     probable first.
     """
     logs = np.array([math.lgamma(number + 1) for number in range(errors + rest + 1)])
-    rows = []
+    counts: dict[str, tuple[int, int]] = {}
+    p_values: list[float] = []
     for name in sorted({*in_errors, *in_rest}):
         hits, others = in_errors.get(name, 0), in_rest.get(name, 0)
         if hits > errors or others > rest:
             raise ValueError(f"{name!r} was counted in more examples than there are")
         if hits + others:
-            rate = share_interval(hits, hits + others)
-            lift = rate.value * (errors + rest) / errors if errors else 0.0
-            p = _fisher(hits, hits + others, errors, rest, logs)
-            rows.append(Overrepresentation(name, hits, hits + others, rate, lift, p, holm=p))
-    corrected = holm([row.p for row in rows])
-    rows = [replace(row, holm=p) for row, p in zip(rows, corrected, strict=True)]
+            counts[name] = hits, hits + others
+            p_values.append(_fisher(hits, hits + others, errors, rest, logs))
+    rows = []
+    for (name, (hits, having)), p, corrected in zip(counts.items(), p_values, holm(p_values), strict=True):
+        rate = share_interval(hits, having)
+        lift = rate.value * (errors + rest) / errors if errors else 0.0
+        rows.append(Overrepresentation(name, hits, having, rate, lift, p, corrected))
     return {row.name: row for row in sorted(rows, key=lambda row: (row.p, -row.lift, row.name))}
 
 

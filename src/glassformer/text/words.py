@@ -14,8 +14,8 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n", re.ASCII)
-"""The pipeline's words, as far as ASCII goes: there, Python and the pipeline agree on what a letter is."""
+ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n| ", re.ASCII)
+"""The pipeline's words, as far as ASCII goes (there, Python and the pipeline agree on what a letter is), and blanks."""
 
 MOST_KEPT, LONGEST_KEPT = 2**20, 40
 """Stretches remembered at once, and the characters of one, so that a large corpus does not fill the memory."""
@@ -23,20 +23,29 @@ MOST_KEPT, LONGEST_KEPT = 2**20, 40
 MOST_NUMBERS = 2**25
 """Stretches, each as often as it stands there, of the texts that are remembered from counting to encoding."""
 
-TOGETHER = 2**18
-"""Stretches that are looked up in one go."""
+TOGETHER = 2**20
+"""Characters of texts whose new stretches are cut in one go."""
 
 
 class Cutter:
-    """A text into its words."""
+    """Texts into stretches, and these into words."""
 
     def __init__(self, pipeline: tokenizers.Tokenizer) -> None:
         self._pipeline = pipeline
         self._lower = pipeline.normalizer is not None
 
-    def __call__(self, text: str) -> list[str]:
-        if text.isascii():
-            return ASCII_WORD.findall(text.lower() if self._lower else text)
+    def __call__(self, stretches: Iterable[str]) -> list[str]:
+        """The words of each stretch, and a blank after them. Many are cut faster than each alone."""
+        words: list[str] = []
+        for ascii, some in itertools.groupby(stretches, str.isascii):
+            if ascii:
+                text = " ".join(some) + " "
+                words += ASCII_WORD.findall(text.lower() if self._lower else text)
+            else:
+                words += itertools.chain.from_iterable((*self._words(stretch), " ") for stretch in some)
+        return words
+
+    def _words(self, text: str) -> list[str]:
         text = self._pipeline.normalizer.normalize_str(text) if self._lower else text
         return [word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text)]
 
@@ -45,34 +54,52 @@ class Cutter:
         return (text.lower() if self._lower and text.isascii() else text).split(" ")
 
 
-class Stretches(dict[str, int]):
-    """Stretch between blanks → its number n; words[ends[n] : ends[n + 1]] are its words, as `number` numbers them."""
+class Stretches(defaultdict[str, int]):
+    """Stretch between blanks → its number n; words[ends[n] : ends[n + 1]] are its words, as `number` numbers them.
+
+    A stretch has its number when it is first met, and its words after `cut_new`.
+    """
 
     def __init__(self, cut: Cutter, number: Callable[[str], int]) -> None:
+        super().__init__()
         self._cut = cut
         self.number = number
         self.clear()
 
     def clear(self) -> None:
         super().clear()
+        self.default_factory = itertools.count().__next__
         self.words = array("i")
         self.ends = array("q", [0])
+        self._long = 0
+        """Stretches that have a number and are not remembered."""
 
-    def __missing__(self, stretch: str) -> int:
-        number = len(self.ends) - 1
-        self.words.extend(map(self.number, self._cut(stretch)))
-        self.ends.append(len(self.words))
-        if len(stretch) <= LONGEST_KEPT:
-            self[stretch] = number
-        return number
+    @property
+    def _new(self) -> int:
+        """Stretches that have a number and are not cut."""
+        return len(self) + self._long - (len(self.ends) - 1)
+
+    def cut_new(self) -> None:
+        """Cut what is new. Long stretches keep their numbers, and are forgotten."""
+        new = list(itertools.islice(reversed(self), self._new))[::-1]
+        words = self._cut(new)
+        blanks = np.array([place for place, word in enumerate(words) if word == " "], np.int64)
+        ends = len(self.words) + blanks - np.arange(len(blanks))
+        self.words.extend([self.number(word) for word in words if word != " "])
+        self.ends.frombytes(ends.tobytes())
+        for stretch in new:
+            if len(stretch) > LONGEST_KEPT:
+                del self[stretch]
+                self._long += 1
 
     @property
     def full(self) -> bool:
-        return max(len(self.ends), len(self.words) // 4) > MOST_KEPT
+        return max(len(self.ends) + self._new, len(self.words) // 4) > MOST_KEPT
 
     def numbers(self, text: str) -> NDArray[np.int32]:
         """The numbers of the text's stretches, as they follow each other."""
-        return np.fromiter(map(self.__getitem__, self._cut.stretches(text)), np.int32)
+        stretches = self._cut.stretches(text)
+        return np.fromiter(map(self.__getitem__, stretches), np.int32, len(stretches))
 
     def groups(
         self, texts: Iterable[str], numbers: Callable[[str], NDArray[np.int32]], forget: Callable[[], None]
@@ -82,15 +109,21 @@ class Stretches(dict[str, int]):
         size = 0
         for text in texts:
             group.append(numbers(text))
-            size += len(group[-1])
+            size += len(text)
             if size > TOGETHER or self.full:
+                self.cut_new()
                 yield group
                 group, size = [], 0
-            if self.full:
-                self.clear()
-                forget()
+                self._make_room(forget)
         if group:
+            self.cut_new()
             yield group
+            self._make_room(forget)
+
+    def _make_room(self, forget: Callable[[], None]) -> None:
+        if self.full:
+            self.clear()
+            forget()
 
     def words_of(self, texts: Sequence[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
         """The numbers of each text's stretches → the numbers of its words."""

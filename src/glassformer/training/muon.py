@@ -5,12 +5,14 @@ Written here because torch's own computes in bf16, which is very slow on a CPU w
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from glassformer.training.update_rules import UpdateRule, gradients_of
 
 ROUNDS = (
     (8.3837, -24.7659, 18.3571),
@@ -65,7 +67,7 @@ def _factor(square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
     return product
 
 
-class Muon(torch.optim.Optimizer):
+class Muon(UpdateRule):
     """Nesterov momentum, orthogonalised, scaled so that one learning rate serves matrices here and Adam elsewhere.
 
     The scale 0.2·√(larger side) gives updates the size that Adam's typically have (Liu et al. 2025). Nothing in a step
@@ -73,30 +75,20 @@ class Muon(torch.optim.Optimizer):
     """
 
     def __init__(
-        self,
-        params: Iterable[Tensor] | list[dict[str, Any]],
-        *,
-        lr: float | Tensor,
-        momentum: float,
-        weight_decay: float,
-        heads: Mapping[Tensor, int] | None = None,
+        self, groups: Sequence[dict[str, Any]], *, heads: Mapping[Tensor, int] | None = None, **defaults: Any
     ) -> None:
         """`heads`: which weights are several matrices, one on top of the other, and how many: each is made orthogonal
         by itself.
         """
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        super().__init__(groups, **defaults)
         self.heads = heads or {}
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        assert closure is None
-        for group in self.param_groups:
-            alike: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    alike[self._matrices(weight, weight).shape[1:]].append(weight)
-            for weights in alike.values():  # matrices of one shape go through the iteration together
-                self._update(weights, group["lr"], group["momentum"], group["weight_decay"])
+    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        alike: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+        for weight in weights:
+            alike[self._matrices(weight, weight).shape[1:]].append(weight)
+        for some in alike.values():  # matrices of one shape go through the iteration together
+            self._update(some, group["lr"], group["momentum"], group["weight_decay"])
 
     def _matrices(self, values: Tensor, weight: Tensor) -> Float[Tensor, "n r c"]:
         """The matrices of a weight, or of what has its shape."""
@@ -109,7 +101,7 @@ class Muon(torch.optim.Optimizer):
             if not state:
                 state["average"] = torch.zeros_like(weight)
             averages.append(state["average"])
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        gradients = gradients_of(weights)
         torch._foreach_lerp_(averages, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, averages, momentum)
         updates = orthogonalise(torch.cat(list(map(self._matrices, ahead, weights))))

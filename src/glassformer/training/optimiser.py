@@ -11,6 +11,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import with_current_names
 from glassformer.training.frozen import rates
 from glassformer.training.muon import Muon
+from glassformer.training.update_rules import SGD, AdamW, UpdateRule
 
 MUON_MOMENTUM = 0.95
 
@@ -35,7 +36,7 @@ def head_matrices(model: nn.Module) -> dict[Tensor, int]:
 
 
 class Optimiser:
-    """One or two of torch's optimisers as one, with state by parameter name. Deeper weights may learn more slowly."""
+    """One or two update rules as one, with state by parameter name. Deeper weights may learn more slowly."""
 
     def __init__(self, model: nn.Module, settings: TrainingSettings, new: Sequence[str] = ()) -> None:
         """`new`: what a model that was trained before has beside what was taken; it learns at the full rate."""
@@ -51,9 +52,9 @@ class Optimiser:
         if settings.optimizer in ("sgd", "momentum"):
             momentum = settings.momentum if settings.optimizer == "momentum" else 0.0
             groups = self._groups([*decay, *rest])
-            self.parts: list[torch.optim.Optimizer] = [torch.optim.SGD(groups, lr=self.lr, momentum=momentum)]
+            self.parts: list[UpdateRule] = [SGD(groups, lr=self.lr, momentum=momentum)]
             self.recordable = False
-            # torch's SGD would add the decay to the gradient, which is L2
+            # decay is no part of the gradient, which would be L2
             self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
         bags = {id(module.weight) for module in model.modules() if isinstance(module, nn.EmbeddingBag)}
@@ -68,9 +69,7 @@ class Optimiser:
         self.recordable = all(weight.device.type == "cuda" for weight in [*decay, *rest, *matrices.values()])
         if groups or not matrices:
             betas = (settings.beta1, settings.beta2)
-            self.parts.append(
-                torch.optim.AdamW(groups, lr=self.lr, betas=betas, fused=True, capturable=self.recordable)
-            )
+            self.parts.append(AdamW(groups, lr=self.lr, betas=betas))
         if matrices:
             groups = self._groups(matrices.values())
             heads = head_matrices(model)
@@ -111,7 +110,7 @@ class Optimiser:
 
     def zero(self) -> None:
         for part in self.parts:
-            part.zero_grad(set_to_none=True)
+            part.zero_grad()
 
     def state(self) -> dict[str, Tensor]:
         """Everything it remembers, as `parameter name/what` → tensor."""
@@ -120,7 +119,6 @@ class Optimiser:
             for part in self.parts
             for weight, memory in part.state.items()
             for key, value in memory.items()
-            if isinstance(value, Tensor)
         }
 
     def load(self, state: dict[str, Tensor]) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from glassformer.checks import choose_checks
 from glassformer.checks.result import Checks
-from glassformer.checks.run import choose_checks, run_checks
+from glassformer.checks.run import run_checks
 from glassformer.checks.subject import load_subject
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent

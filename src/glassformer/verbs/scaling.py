@@ -22,8 +22,7 @@ from glassformer.experiments.request import (
     PARTS,
     WIDTH,
     ScalingRequest,
-    lengths_of,
-    names_of,
+    scaling_request,
 )
 from glassformer.experiments.variants import attention_part, beyond_part
 from glassformer.rendering.view import Renderable, View
@@ -97,10 +96,10 @@ def scaling(
     `width` and `layers` are the Transformer's. `minutes`: about so long for all parts on two cores; trainings are as
     much longer or shorter.
     """
-    plan = ScalingRequest(
-        models=names_of(models),
-        lengths=lengths_of(lengths),
-        parts=names_of(parts),
+    plan = scaling_request(
+        models=models,
+        lengths=lengths,
+        parts=parts,
         width=width,
         layers=layers,
         minutes=minutes,

@@ -53,6 +53,20 @@ def lines_of(file: str, encoding: str = "utf-8") -> list[str]:
     return held_lines(Path(file), encoding)
 
 
+def check_lines(file: str) -> None:
+    """Before torch is there: a text file that is not there is refused as it would be later."""
+    if not Path(file).exists():
+        lines_of(file)
+
+
+def check_rows(file: str) -> None:
+    """The same of a table, or a data set by its name."""
+    if not Path(file).expanduser().exists():
+        from glassformer.data.io.place import find
+
+        find(file)
+
+
 FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
 
 

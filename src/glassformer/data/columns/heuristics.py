@@ -29,6 +29,8 @@ def require_column(where: str, name: str, names: Iterable[str], flag: str) -> st
 
 def number_in(value: str) -> float | None:
     """The number that a value is, if it is one."""
+    if value[:1].isalpha():  # of what float reads, only inf and nan begin so; most texts do
+        return None
     try:
         number = float(value)
     except ValueError:

@@ -36,7 +36,10 @@ class Sequences:
         after: Sequence[int] = (),
     ) -> Self:
         """The ids of all texts, from those of each, and what stands before and after each of them."""
-        ids = [np.concatenate([before, text, after]).astype(np.int32) for text in texts]
+        ids = list(texts)
+        if before or after:
+            first, last = np.array(before, np.int32), np.array(after, np.int32)
+            ids = [np.concatenate([first, text, last]) for text in texts]
         starts = np.cumsum([0, *map(len, ids)], dtype=np.int64)
         return cls(np.concatenate([np.empty(0, np.int32), *ids]), starts, pad or 0)
 

@@ -19,6 +19,7 @@ from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """Values of a cell that say there is none."""
+LONGEST_EMPTY = max(map(len, EMPTY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,4 +126,5 @@ def _from_dataset(name: str, most: int | None) -> Table:
 
 def is_empty(value: str) -> bool:
     """Whether a cell holds nothing."""
-    return value.strip().lower() in EMPTY
+    value = value.strip()
+    return len(value) <= LONGEST_EMPTY and value.lower() in EMPTY

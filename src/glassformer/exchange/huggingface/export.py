@@ -8,10 +8,11 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError, Say, silent
 from glassformer.config.presets import TRANSLATION, VERSION
+from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.common import label_settings
-from glassformer.exchange.huggingface.folder import CONFIG, INDEX, WHOLE, read_folder
+from glassformer.exchange.huggingface.folder import INDEX, WHOLE, read_folder
 from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.huggingface.registry import TheirConfig, their_config
 from glassformer.exchange.tokens.export import token_settings, write_token_files

@@ -9,13 +9,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse, read_failure
+from glassformer.exchange import CONFIG
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported, short
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.reader import read_tokens
 
-CONFIG, WHOLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 """Weights in formats that are not read: some of them can run a program when they are opened."""
 FLOATS = ("F64", "F32", "F16", "BF16")

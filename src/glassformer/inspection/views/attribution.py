@@ -65,7 +65,6 @@ def _has_answer(loaded: Loaded) -> bool:
     options=DECODING,
     quick=True,
     needs=_has_answer,
-    aliases=("decided",),
 )
 def attribution(request: LookRequest) -> View:
     example, model = request.example, request.model

@@ -24,7 +24,6 @@ LITTLE = 0.01
     options=("ablate_heads", "answer", *DECODING),
     texts="any",
     needs=lambda loaded: has_attention(loaded) and loaded.family.is_trained,
-    aliases=("worth",),
 )
 def head_ablation(request: LookRequest) -> View:
     heads = None if request.ablate_heads is None else parse_heads(request.ablate_heads, sizes_of(request.model))

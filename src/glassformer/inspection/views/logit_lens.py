@@ -27,7 +27,7 @@ def scores_tokens(loaded: Loaded) -> bool:
     return isinstance(loaded.model, TokenModel | Seq2Seq)
 
 
-@register_view("logit-lens", options=DECODING, quick=True, needs=scores_tokens, aliases=("lens",))
+@register_view("logit-lens", options=DECODING, quick=True, needs=scores_tokens)
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)

@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_plugin
-from glassformer.config.views import ALL, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
+from glassformer.config.views import ALL, OLD_VIEWS, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
@@ -131,7 +131,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
     def register(make: MakeView) -> MakeView:
         if name in _REGISTERED and _origin(_REGISTERED[name].make) != _origin(make):
             raise ValueError(f"there is a view {name} already: choose another name")
-        kind = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
+        kind = ViewKind(make=make, **{"shows": VIEWS.get(name), "aliases": OLD_VIEWS.get(name, ()), **facts})
         if own:
             OWN_VIEWS[name] = kind.shows
             kind = replace(kind, make=_guarded(name, make), needs=_guarded(name, kind.needs))

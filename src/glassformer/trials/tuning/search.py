@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.file import read_config
 from glassformer.config.resolve import (
     BUDGETS,
     DATA_RULES,
@@ -20,7 +21,7 @@ from glassformer.config.resolve import (
 from glassformer.config.setting import value_text
 from glassformer.data.io.table import Table
 from glassformer.families.base import FAMILIES
-from glassformer.families.recognition import PATHS, RUNS, infer_config, read_config, with_vectors
+from glassformer.families.recognition import PATHS, RUNS, infer_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.request import TrainRequest
