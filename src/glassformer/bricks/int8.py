@@ -58,7 +58,11 @@ class Int8Linear(nn.Linear):
     def forward(self, x: Float[Tensor, "*rest in"]) -> Float[Tensor, "*rest out"]:
         if x.requires_grad and torch.is_grad_enabled():
             raise Misuse("a model in 8 bits has no gradients: load it in fp32")
-        out = self.multiply(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features).to(x.dtype)
+        return self.as_computed(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features).to(x.dtype)
+
+    def as_computed(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
+        """The same of some vectors, in the precision in which it comes out."""
+        out = self.multiply(x)
         return out if self.bias is None else out + self.bias
 
     def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:

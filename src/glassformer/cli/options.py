@@ -59,7 +59,7 @@ FILE_ENCODING = Option("--encoding", "--data.encoding", dest="encoding", default
 TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
 PRECISION = Option("--precision", choices=PRECISIONS_OF_USE, default="fp32",
-                   help="of the weights: int8 is fast on a CPU, bf16 where the machine has it")  # fmt: skip
+                   help="of the weights: int8 is faster on a CPU, bf16 is for GPUs and for trying")  # fmt: skip
 NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
 """An option of every verb that has a RUN."""
 LIMIT = Option("--limit", action="append", metavar="NAME=N",

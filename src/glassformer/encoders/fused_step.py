@@ -191,7 +191,9 @@ class CpuStep:
         self.around, self.blocks, self.norm = around, blocks, _on_cpu(norm)
         self.norms = [(_on_cpu(block.norm), _on_cpu(block.cross_norm), _on_cpu(block.feed_norm)) for block in blocks]
         self.projections = [_joined(block.projections) for block in blocks]
-        self.inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
+        # what goes on to another product need not be made float32 in between
+        inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
+        self.inputs = [part.as_computed if isinstance(part, Int8Linear) else part for part in inputs]
         self.gains = [_gains(block) for block in blocks]
 
     def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
@@ -278,5 +280,5 @@ def _gains(block: FusedBlock) -> CpuRMSNorm | None:
 def _added(x: Tensor, part: Tensor, map: nn.Linear) -> Tensor:
     """x + W part + b."""
     if isinstance(map, Int8Linear):
-        return x + map(part)
+        return x + map.as_computed(part)
     return torch.addmm(x if map.bias is None else x + map.bias, part, map.weight.T)
