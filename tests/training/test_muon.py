@@ -90,8 +90,8 @@ def test_each_head_is_a_matrix_of_its_own() -> None:
     joined, plain = (torch.nn.Parameter(numbers(6, 5)) for _ in range(2))
     heads = [torch.nn.Parameter(part.clone()) for part in joined.detach().chunk(3)]
     settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.2}
-    together = Muon([plain, joined], **settings, heads={joined: 3})
-    apart = Muon(heads, **settings)
+    together = Muon([{"params": [plain, joined]}], **settings, heads={joined: 3})
+    apart = Muon([{"params": heads}], **settings)
     for step in range(2):
         for weight in (joined, plain):
             weight.grad = numbers(6, 5, seed=step)
