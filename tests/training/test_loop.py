@@ -440,21 +440,16 @@ def test_a_gradient_that_is_not_finite() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "steps", "compiler", "how"),
+    ("device", "steps", "how"),
     [
-        ("cpu", 9_999, True, "off"),
-        ("cpu", 10_000, True, "on"),
-        ("cpu", 10_000, False, "off"),
-        ("mps", 10**6, True, "off"),
-        ("cuda", 999, True, "off"),
-        ("cuda", 1_000, False, "on"),
-        ("cuda", 20_000, True, "tuned"),
+        ("cpu", 10**6, "off"),
+        ("mps", 10**6, "off"),
+        ("cuda", 999, "off"),
+        ("cuda", 1_000, "on"),
+        ("cuda", 20_000, "tuned"),
     ],
 )
-def test_long_runs_are_compiled(
-    device: str, steps: int, compiler: bool, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: name if compiler else None)
+def test_long_runs_on_a_gpu_are_compiled(device: str, steps: int, how: str) -> None:
     assert choose_compile(TrainingSettings(), torch.device(device), steps) == how
     assert choose_compile(TrainingSettings(), torch.device(device), steps, steady=False) == "off"
     assert choose_compile(TrainingSettings(compile="on"), torch.device(device), 1) == "on"

@@ -278,9 +278,7 @@ class TrainingSettings:
     seed: int = setting(0, "of the first weights, the order of the data and dropout", least=0, most=2**62)
     device: str = setting("auto", "auto, cpu, cuda, cuda:1, mps")
     precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
-    compile: str = setting(
-        "auto", "torch.compile; auto: on long runs, where it pays", choices=("auto", "on", "tuned", "off")
-    )
+    compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "tuned", "off"))
     threads: int | None = setting(None, "CPU threads; unset: torch's choice, kept on resuming", least=1)
     average: int | None = setting(
         None,

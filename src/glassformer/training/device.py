@@ -1,9 +1,6 @@
 """Where to compute, how precisely, and whether compiled: chosen and stated."""
 
 import contextlib
-import math
-import os
-import shutil
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -79,23 +76,20 @@ def choose_precision(name: str, device: torch.device) -> Precision:
     return Precision(name, device)
 
 
-COMPILE_PAYS_AFTER = {"cuda": 1_000, "cpu": 10_000}
-TUNING_PAYS_AFTER = 20_000
-"""Updates after which compiling, and on a GPU trying out variants of every kernel, has usually won its minutes back."""
+COMPILE_PAYS_AFTER, TUNING_PAYS_AFTER = 1_000, 20_000
+"""Updates after which compiling, and then trying out variants of every kernel, has usually won its minutes back."""
 
 
 def choose_compile(settings: TrainingSettings, device: torch.device, steps: int | None, *, steady: bool = True) -> str:
-    """off, on, or tuned. `auto` compiles where a run is long enough; a minute counts as 200 updates.
+    """off, on, or tuned. `auto` compiles on CUDA alone, where a run is long enough; a minute counts as 200 updates.
 
-    Not where batches are of ever new shapes (not `steady`), nor for a CPU where there is no C++ compiler.
+    Nor where batches are of ever new shapes (not `steady`).
     """
     if settings.compile != "auto":
         return settings.compile
     updates = steps if steps is not None else 200 * (settings.minutes or 0)
-    if updates < COMPILE_PAYS_AFTER.get(device.type, math.inf) or not steady:
+    if device.type != "cuda" or updates < COMPILE_PAYS_AFTER or not steady:
         return "off"
-    if device.type == "cpu":
-        return "off" if shutil.which(os.environ.get("CXX", "g++")) is None else "on"
     return "tuned" if updates >= TUNING_PAYS_AFTER else "on"
 
 
