@@ -78,6 +78,7 @@ AS_IN_TRAINING = Batching()
 class Labelling(Task):
     """A score, or several, for each example."""
 
+    steady = False
     loss_unit: str
     """The unit of the loss, with the noun of an example left open."""
     _order: LengthOrder
@@ -88,8 +89,7 @@ class Labelling(Task):
         self.outputs = answers.outputs
         first = next(iter(parts.values()))
         self.noun = self.record = first.noun
-        self.steady = not first.has_words  # images and rows of a table are all of one size
-        if self.steady and len(first):
+        if not first.has_words and len(first):
             self.tokens_per_example = int(first.lengths[0])
         self.unit = self.loss_unit.format(noun=self.noun)
         if "train" in parts:

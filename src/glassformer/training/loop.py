@@ -249,7 +249,8 @@ class Trainer:
     def _make_recorder(self) -> StepRecorder | None:
         """On one CUDA GPU, steps are recorded and replayed, where batches are of few shapes and all is done there."""
         alone = self.processes.world == 1 and self.settings.accumulation_steps == 1
-        if not alone or self.scaled or not self.optimiser.recordable or not self.task.steady:
+        few_shapes = self.task.steady or self.task.tokens_per_example is not None
+        if not alone or self.scaled or not self.optimiser.recordable or not few_shapes:
             return None
 
         def update() -> None:
