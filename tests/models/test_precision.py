@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.bricks import int8
-from glassformer.bricks.int8 import Int8Linear, Int8Scores, joined, to_int8
+from glassformer.bricks.int8 import Int8Linear, Int8Scores, join_linears, to_int8
 from glassformer.cli.evaluate import run as evaluate_command
 from glassformer.cli.generate import run as generate_command
 from glassformer.config.errors import Misuse, SettingError
@@ -45,7 +45,7 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """This one, and one without FBGEMM, whose fast products are of float32."""
     if request.param == "elsewhere":
         monkeypatch.setattr(int8, "fast_dtype", lambda: torch.float32)
-        monkeypatch.setattr(int8, "_fbgemm_product", lambda whole, scale: None)
+        monkeypatch.setattr(int8, "_pack", lambda whole, scale: None)
 
 
 # --- the brick ---
@@ -70,20 +70,25 @@ def test_it_gives_what_the_linear_map_gives(kind: type[Int8Linear], width: int, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vector_knows_nothing_of_those_beside_it(kind: type[Int8Linear]) -> None:
     small, x = kind.of(nn.Linear(64, 37)), torch.randn(5, 64)
+    x[2] = -x[2].abs()
     alone = small(x[2:3])
     x[3:] *= 1000
     torch.testing.assert_close(small(x)[2:3], alone, rtol=1e-5, atol=1e-5)
+
+
+def test_how_vectors_lie_in_memory_does_not_matter() -> None:
+    small, x = Int8Linear.of(nn.Linear(64, 37)), torch.randn(1, 64, 5).transpose(1, 2)
+    torch.testing.assert_close(small(x), small(x.contiguous()))
 
 
 def test_joined_maps_are_the_maps() -> None:
     maps = [Int8Linear.of(nn.Linear(64, width)) for width in (7, 3, 11)]
     x = torch.randn(1, 64)
     apart = torch.cat([map(x) for map in maps], -1)
-    one = joined(maps)
+    one = join_linears(maps)
     torch.testing.assert_close(one(x), apart)
     torch.testing.assert_close(torch.cat([map(x) for map in maps], -1), apart)
     assert maps[1].whole.untyped_storage().data_ptr() == one.whole.untyped_storage().data_ptr()
-    assert joined(maps) is one
 
 
 def test_it_has_no_gradient_and_says_so() -> None:

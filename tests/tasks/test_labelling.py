@@ -11,8 +11,9 @@ from glassformer.config.resolve import resolve
 from glassformer.data.features import inputs as inputs_module
 from glassformer.data.features.texts import Examples
 from glassformer.models.build import build_predictor
+from glassformer.models.modules import device_of
 from glassformer.tasks.answers import Classes
-from glassformer.tasks.labelling import device_of, score, scores_of
+from glassformer.tasks.labelling import score, scores_of
 from glassformer.tasks.prediction import Classification
 from helpers.running import labelled
 from helpers.support import randomise, same

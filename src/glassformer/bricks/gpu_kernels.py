@@ -3,7 +3,9 @@ or four would do otherwise: a linear map with all that stands around it, and att
 over a large vocabulary, with its gradient.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 import triton
@@ -12,6 +14,20 @@ from torch import Tensor
 
 NORMS = {None: 0, "layer": 1, "rms": 2}
 ACTIVATIONS = {None: 0, "relu": 1, "relu2": 2, "gelu": 3, "gelu-tanh": 4, "silu": 5, "swiglu": 5}
+
+
+Launch = TypeVar("Launch", bound=Callable[..., Any])
+
+
+def on_its_device(launch: Launch) -> Launch:
+    """Triton launches on the current GPU: that of the first tensor has to be it."""
+
+    @wraps(launch)
+    def launched(x: Tensor, *args: Any, **settings: Any) -> Any:
+        with torch.cuda.device_of(x):  # type: ignore[no-untyped-call]
+            return launch(x, *args, **settings)
+
+    return launched  # type: ignore[return-value]
 
 
 @triton.jit
@@ -108,6 +124,7 @@ def _blocks(width: int, *, gated: bool) -> tuple[int, int, int]:
     return block_n // (2 if gated else 1), block_k, 2 if block_k <= 1024 else 4
 
 
+@on_its_device
 def linear_rows(
     x: Tensor,
     weights: Sequence[Tensor],
@@ -242,6 +259,7 @@ def _combine(part_at, best_at, sum_at, out_at, E: tl.constexpr, SPLITS: tl.const
     tl.store(out_at + head * E + e, out.to(out_at.dtype.element_ty))
 
 
+@on_its_device
 def attend_to_cache(
     qkv: Tensor,
     past: tuple[Tensor, Tensor],
@@ -278,7 +296,7 @@ def attend_to_cache(
 
 @triton.jit
 def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BLOCK: tl.constexpr):
-    """Of one row."""
+    """The softmax loss of one row, and its gradient."""
     row = tl.program_id(0).to(tl.int64)
     scores_at += row * vocab
     gradient_at += row * vocab
@@ -308,6 +326,7 @@ def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BL
         tl.store(gradient_at + k + columns, gradient.to(gradient_at.dtype.element_ty), mask=here)
 
 
+@on_its_device
 def softmax_loss_rows(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The softmax loss of each row, in float32, and its gradient by the scores; 0 where the answer is negative."""
     rows, vocab = scores.shape

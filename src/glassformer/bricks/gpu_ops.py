@@ -20,7 +20,9 @@ def kernels_work() -> bool:
     try:
         linear_rows(torch.ones(1, 16, device="cuda"), [torch.ones(16, 16, device="cuda")], [None])
     except Exception as error:
-        warnings.warn(f"Triton makes no kernels here ({first_line(error)[:120]}): it takes longer", stacklevel=2)
+        warnings.warn(
+            f"Triton makes no kernels here ({first_line(error)[:120]}): training and writing take longer", stacklevel=2
+        )
         return False
     return True
 

@@ -1,4 +1,5 @@
-"""Linear maps with weights in 8 bits, for use on a CPU: a step has a quarter of the bytes to read.
+"""Weight-only int8 quantisation of linear maps (symmetric, one scale per output), for use on a CPU: a step has a
+quarter of the bytes to read.
 
 Every row of a matrix has a scale of its own, W ≈ s ⊙ Q, where Q holds whole numbers from −127 to 127. The products are
 torch's own: `_weight_int8pack_mm`, and for scores of a vocabulary FBGEMM's.
@@ -6,7 +7,8 @@ torch's own: `_weight_int8pack_mm`, and for scores of a vocabulary FBGEMM's.
 
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +43,6 @@ class Int8Linear(nn.Linear):
         self.register_buffer("whole", whole)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", bias)
-        self._joined: Int8Linear | None = None
 
     @classmethod
     def of(cls, map: nn.Linear) -> "Int8Linear":
@@ -67,7 +68,7 @@ class Int8Linear(nn.Linear):
 
     def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
         """W x for each of some vectors."""
-        rounded = x.to(self.scale.dtype)
+        rounded = x.to(self.scale.dtype).contiguous()
         if len(x) > FEW_ROWS or self.in_features % WHOLE_BLOCKS:
             return F.linear(rounded.float(), self.weight)
         return torch._weight_int8pack_mm(rounded, self.whole, self.scale)
@@ -82,50 +83,49 @@ class Int8Scores(Int8Linear):
 
     def __init__(self, whole: Int8[Tensor, "out in"], scale: Float[Tensor, "out"], bias: Tensor | None) -> None:
         super().__init__(whole, scale, bias)
-        self._product = _fbgemm_product(whole, scale)
+        self._packed = _pack(whole, scale)
         self._sums = whole.sum(1) * scale.float()
         # without instructions for it, sums of products of 8 bits overflow
         self._steps = 255 if torch.cpu._is_vnni_supported() else 127
 
     def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
-        if self._product is None:
-            return F.linear(x.float(), self.weight) if len(x) > FEW_ROWS else super().multiply(x)
+        if self._packed is None:
+            return super().multiply(x).float()
         x = x.float()
         # Every vector is made to go from 0 to 1, x = least + span u, for FBGEMM has steps of one size for all of them:
         # none knows of the others.
-        least, largest = x.amin(-1, keepdim=True).clamp(max=0.0), x.amax(-1, keepdim=True).clamp(min=0.0)
-        span = (largest - least).clamp(min=torch.finfo(x.dtype).tiny)
+        least = x.amin(-1, keepdim=True)
+        span = (x.amax(-1, keepdim=True) - least).clamp(min=torch.finfo(x.dtype).tiny)
         steps = (x - least) / span * self._steps
         coarse = steps.round()
-        high, low = self._product(torch.cat([coarse / self._steps, steps - coarse + 0.5]), self._steps == 127).chunk(2)
+        halves = torch.cat([coarse / self._steps, steps - coarse + 0.5])
+        high, low = torch.ops.quantized.linear_dynamic(halves, self._packed, self._steps == 127).chunk(2)
         least = least - span / (2 * self._steps)
         return torch.addcmul(least * self._sums, span, high + low / self._steps)
 
 
-def _fbgemm_product(whole: Tensor, scale: Tensor) -> Callable[[Tensor, bool], Tensor] | None:
-    """The product of whole numbers, with its matrix laid out ahead; None where torch has none."""
+def _pack(whole: Tensor, scale: Tensor) -> Any:
+    """The matrix as FBGEMM multiplies by it; None where torch has no FBGEMM."""
     if torch.backends.quantized.engine not in ("x86", "fbgemm") or not hasattr(torch, "quantize_per_channel"):
         return None
     with warnings.catch_warnings():  # a later torch may have no such tensors: then there is the other product
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor, .* are deprecated")
         zeros = torch.zeros(len(scale), dtype=torch.long)
-        packed = torch.ops.quantized.linear_prepack(
+        return torch.ops.quantized.linear_prepack(
             torch._make_per_channel_quantized_tensor(whole, scale.double(), zeros, 0), None
         )
-    return lambda x, seven_bits: torch.ops.quantized.linear_dynamic(x, packed, seven_bits)
 
 
-def joined(maps: Sequence[Int8Linear]) -> Int8Linear:
+def join_linears(maps: Sequence[Int8Linear]) -> Int8Linear:
     """Several maps of one vector as one; from now on they are parts of it, so that no weight is held twice."""
-    first = maps[0]
-    if first._joined is None:
-        whole, scale = torch.cat([map.whole for map in maps]), torch.cat([map.scale for map in maps])
-        biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
-        first._joined = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
-        sizes = [map.out_features for map in maps]
-        for map, rows, scales in zip(maps, torch.split(whole, sizes), torch.split(scale, sizes), strict=True):
-            map.whole, map.scale = rows, scales
-    return first._joined
+    whole, scale = torch.cat([map.whole for map in maps]), torch.cat([map.scale for map in maps])
+    biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
+    assert len(biases) in (0, len(maps)), "all of them have a bias, or none"
+    one = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
+    sizes = [map.out_features for map in maps]
+    for map, rows, scales in zip(maps, torch.split(whole, sizes), torch.split(scale, sizes), strict=True):
+        map.whole, map.scale = rows, scales
+    return one
 
 
 def to_int8(model: nn.Module) -> int:

@@ -109,11 +109,9 @@ def _piece(
 ) -> tuple[Tensor, Tensor | None]:
     """Losses of some positions and, if wanted, the gradient of their sum by the scores."""
     scores = features @ weight.T
-    if not gradient:
-        return _loss_and_gradient(scores, true, smoothing, gradient=False)
-    if scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64:
+    if gradient and scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64:
         return _large_loss_and_gradient(scores, true, smoothing)
-    return _loss_and_gradient(scores, true, smoothing, gradient=True)
+    return _loss_and_gradient(scores, true, smoothing, gradient=gradient)
 
 
 def _loss_and_gradient(
@@ -149,7 +147,7 @@ def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> 
 
 @_large_loss_and_gradient.register_fake
 def _(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    return scores.new_empty(len(scores), dtype=torch.float32), torch.empty_like(scores)
+    return scores.new_empty(scores.shape[0], dtype=torch.float32), torch.empty_like(scores)
 
 
 class _VocabularyLoss(torch.autograd.Function):

@@ -142,7 +142,7 @@ class Rotary(Positions):
 
     def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:
         angle = index.unsqueeze(-1) * self.frequencies
-        if torch.compiler.is_compiling() and angle.is_cuda:
+        if torch.compiler.is_dynamo_compiling() and angle.is_cuda:
             return Rotation(*waves(angle))
         return Rotation(angle.cos(), angle.sin())
 

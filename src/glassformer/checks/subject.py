@@ -17,8 +17,8 @@ from glassformer.families.evaluate import held_out_examples
 from glassformer.families.load import load, prepare, resumed_config
 from glassformer.families.recognition import whole_path
 from glassformer.families.requests import ModelInput
+from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
-from glassformer.tasks.labelling import device_of
 
 COUNT, MAX_TOKENS = 6, 64
 """Examples that are computed, and tokens of each at most."""

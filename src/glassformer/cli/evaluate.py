@@ -98,10 +98,12 @@ def run(argv: list[str]) -> None:
     if with_errors:
         _show_errors(options, request, progress)
         return
+    lower = None
+    if options.precision != "fp32":
+        lower = load(options.run, options.device, precision=options.precision)
     with progress:
         evaluation = evaluate_run(options.run, request, options.device, say).evaluation
-        if options.precision != "fp32":
-            lower = load(options.run, options.device, precision=options.precision)
+        if lower is not None:
             evaluation = _beside(evaluation, evaluate_run(lower, request).evaluation, options.precision)
     if options.out is not None:
         _draw(evaluation.details, options.out)

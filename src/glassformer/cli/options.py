@@ -17,7 +17,7 @@ from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
 from glassformer.config.file import check_config, read_config
 from glassformer.config.limits import FIELDS, limits, limits_help
-from glassformer.config.presets import OWN_TASKS, PRECISIONS_OF_USE, STARTS, TEXT, TRAINABLE, TRANSLATION
+from glassformer.config.presets import INFERENCE_PRECISIONS, OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import (
     ALIASES,
     RENAMED_SETTINGS,
@@ -58,7 +58,7 @@ FILE_ENCODING = Option("--encoding", "--data.encoding", dest="encoding", default
                        help="of the file (default utf-8)")  # fmt: skip
 TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
-PRECISION = Option("--precision", choices=PRECISIONS_OF_USE, default="fp32",
+PRECISION = Option("--precision", choices=INFERENCE_PRECISIONS, default="fp32",
                    help="of the weights: int8 is faster on a CPU, bf16 is for GPUs and for trying")  # fmt: skip
 NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
 """An option of every verb that has a RUN."""

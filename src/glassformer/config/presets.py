@@ -5,9 +5,10 @@ from typing import Any
 from glassformer.config.errors import refuse_unknown
 
 VERSION = "0.1.0"
-PRECISIONS_OF_USE = ("fp32", "bf16", "int8")
-"""What weights may be in where a run is used; how it is trained is `training.precision`."""
 """The version of this glassformer; runs say which one made them."""
+
+INFERENCE_PRECISIONS = ("fp32", "bf16", "int8")
+"""What weights may be in where a run is used; how it is trained is `training.precision`."""
 
 LANGUAGE_MODEL, CLASSIFICATION, REGRESSION = "language-model", "classification", "regression"
 MULTILABEL, TRANSLATION, MASKED, VECTORS = "multilabel", "translation", "masked-language-model", "vectors"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.encoders.base import State
 from glassformer.models.cuda_graph import Recorder, extent_of
-from glassformer.models.modules import LanguageModel, Seq2Seq
+from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
 
 CHECKED_EVERY = 8
 """Steps after which a GPU is asked whether any search is still open."""
@@ -62,7 +62,7 @@ def beam_search(
     limit = None if model.decoder.limit is None else max(1, model.decoder.limit - before)
     allowed = [count if limit is None else min(count, limit) for count in most]
     device = source.device
-    dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
+    dtype = _score_dtype(model)
     search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
     room = before + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
@@ -86,13 +86,18 @@ def beam_continuation(
     `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
     ids that end a text.
     """
-    device = model.head.weight.device
-    dtype = torch.promote_types(model.head.weight.dtype, torch.float32)
+    device = device_of(model)
+    dtype = _score_dtype(model)
     search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
     room = len(prompt) + most - 1
     beams = _Beams(search, model, model.init_state(1, room), never, fixed)
     ((best,),) = beams.run(torch.tensor([list(prompt)], device=device), room)
     return best
+
+
+def _score_dtype(model: Seq2Seq | LanguageModel) -> torch.dtype:
+    weight = next((weight for weight in model.parameters()), torch.empty(0))
+    return torch.promote_types(weight.dtype, torch.float32)
 
 
 class _Beams:

@@ -7,7 +7,7 @@ import torch
 
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import Sampling
-from glassformer.models.modules import LanguageModel
+from glassformer.models.modules import LanguageModel, device_of
 
 
 def generate(
@@ -47,7 +47,7 @@ class Guess:
 @torch.inference_mode()
 def guesses(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[Guess]:
     """What the model expects after each token, in one pass over at most the context."""
-    tokens = torch.tensor(list(ids), device=model.head.weight.device)
+    tokens = torch.tensor(list(ids), device=device_of(model))
     probabilities = model(tokens.unsqueeze(0))[0].float().softmax(-1)
     best = probabilities.topk(min(k, probabilities.shape[-1]), -1)
     following = probabilities[:-1].gather(-1, tokens[1:].unsqueeze(-1)).squeeze(-1).tolist()

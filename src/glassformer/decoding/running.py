@@ -7,7 +7,6 @@ changes nothing of them.
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import torch
 from jaxtyping import Int
@@ -18,7 +17,7 @@ from glassformer.config.errors import Say, silent
 from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows, choose
 from glassformer.encoders.base import State
 from glassformer.models.cuda_graph import Recorder, extent_of
-from glassformer.models.modules import LanguageModel
+from glassformer.models.modules import LanguageModel, device_of
 
 DRAWS = 256
 """Random numbers of a row that are drawn at once. They are drawn on the CPU: a seed gives the same text anywhere."""
@@ -98,7 +97,7 @@ class RunningBatch:
         a step (unset: on a CUDA GPU alone).
         """
         self.model = model
-        self.device = next(chain(model.parameters(), model.buffers())).device
+        self.device = device_of(model)
         self.limit = model.encoder.limit
         self.room = room if self.limit is None else min(room, self.limit)
         self.rows: list[_Row | None] = [None] * rows

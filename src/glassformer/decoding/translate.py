@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.errors import Progress, SettingError, unheard
 from glassformer.decoding.beam import Hypothesis, beam_search
-from glassformer.models.modules import Seq2Seq
+from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
@@ -71,10 +71,10 @@ def translate(
     done = 0
     progress(done, len(sources))
     most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
-    if model.head.weight.is_cuda:
+    if device_of(model).type == "cuda":
         most_rows, most_tokens = max(1, GPU_SCORES_AT_ONCE // model.head.out_features), GPU_TOKENS_AT_ONCE
     for rows in _batches([len(source) for source in sources], how.beam, most_rows, most_tokens):
-        ids, mask = _padded([sources[row] for row in rows], model.head.weight.device)
+        ids, mask = _padded([sources[row] for row in rows], device_of(model))
         results = beam_search(
             model,
             ids,

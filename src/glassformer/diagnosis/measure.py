@@ -15,8 +15,8 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Brick
 from glassformer.inspection.attention import stacks_of
 from glassformer.inspection.capture import capture
+from glassformer.models.modules import device_of
 from glassformer.tasks.base import Batch, Task
-from glassformer.tasks.labelling import device_of
 
 BATCHES, ROWS, FEW_ROWS = 8, 32, 4
 """Batches of the training part, examples of each; and of one batch, those whose states are followed token by token."""

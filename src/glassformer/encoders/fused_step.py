@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.bricks.gpu_ops import kernels_work
-from glassformer.bricks.int8 import Int8Linear, joined
+from glassformer.bricks.int8 import Int8Linear, join_linears
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
 from glassformer.encoders.blocks import Block, TransformerState
@@ -91,7 +91,7 @@ class FusedBlock(NamedTuple):
         return FusedBlock(attend, projections, output, norm, feed, feed.output, feed_norm, cross, cross_norm)
 
     def look_at_memory(self, x: Tensor, norm: "Norm | CpuRMSNorm", state: TransformerState, layer: int) -> Tensor:
-        """With what it finds added; x as it is, where there is none."""
+        """x + cross-attention(norm(x)); x itself, where the block has none."""
         if self.cross is None:
             return x
         queries = self.cross.project_queries(state.by_source(norm(x).unsqueeze(1)))
@@ -240,7 +240,7 @@ def _joined(maps: Sequence[nn.Linear]) -> Callable[[Tensor], Tensor]:
     """Several maps of one vector as one."""
     in_8_bits = [map for map in maps if isinstance(map, Int8Linear)]
     if in_8_bits:
-        return joined(in_8_bits)
+        return join_linears(in_8_bits)
     weights: list[Tensor] = [map.weight for map in maps]
     biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
     return partial(F.linear, weight=torch.cat(weights), bias=torch.cat(biases) if biases else None)

@@ -27,6 +27,7 @@ from glassformer.error_analysis.tokens import (
     surprising_passages,
 )
 from glassformer.families.base import Family, Prepared
+from glassformer.models.modules import device_of
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Rows
 from glassformer.tasks.base import Evaluation
@@ -117,7 +118,7 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
     passages = []
     for record in worst(records, loss_per_token, PASSAGES):
         window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
-        batch = torch.from_numpy(window)[None].to(model.head.weight.device)
+        batch = torch.from_numpy(window)[None].to(device_of(model))
         following = answers(batch, tokenizer.start)
         segments = segments_of(batch[:, :-1], tokenizer.start, tokenizer.end) if apart else None
         features = model.features(batch[:, :-1], segments=segments)[0]

@@ -19,7 +19,7 @@ from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
-from glassformer.models.modules import LanguageModel
+from glassformer.models.modules import LanguageModel, device_of
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""
@@ -133,7 +133,7 @@ def _order(number: Callable[[int], int]) -> int:
 
 def measure(model: LanguageModel, tokens: int, *, vocab: int, seed: int) -> Cost:
     """One text of so many random tokens, by itself; each number after a first try that is not counted."""
-    device = model.head.weight.device
+    device = device_of(model)
     ids = torch.randint(vocab, (1, tokens + 1), generator=torch.Generator().manual_seed(seed)).to(device)
     inputs, following = ids[:, :-1], ids[:, 1:]
 

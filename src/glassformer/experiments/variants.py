@@ -21,7 +21,7 @@ from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, ScalingRequest
 from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
-from glassformer.models.modules import LanguageModel
+from glassformer.models.modules import LanguageModel, device_of
 from glassformer.tasks.language_model import answers
 
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
@@ -92,7 +92,7 @@ def loss_by_position(
     """Over stretches of the text, evenly spread: how surprising each of their characters is; START is no character."""
     spread = np.linspace(0, len(ids) - length - 1, texts).astype(int)
     rows = np.stack([ids[first : first + length + 1] for first in spread]).astype(np.int64)
-    block = torch.from_numpy(rows).to(model.head.weight.device)
+    block = torch.from_numpy(rows).to(device_of(model))
     features = model.features(block[:, :-1])
     following = answers(block, start)
     losses = vocabulary_losses(

@@ -34,10 +34,10 @@ from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
+from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task
-from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 
 OwnModel = nn.Module | Callable[[Any, int], nn.Module]

@@ -30,9 +30,8 @@ from glassformer.families.requests import (
 )
 from glassformer.models.build import build_vectors
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
-from glassformer.models.modules import TextPredictor
+from glassformer.models.modules import TextPredictor, device_of
 from glassformer.runs.run import Run
-from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 
 

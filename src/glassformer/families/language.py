@@ -37,10 +37,9 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_language_model
-from glassformer.models.modules import TokenModel
+from glassformer.models.modules import TokenModel, device_of
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import device_of
 from glassformer.tasks.language_model import LanguageModelling, WindowTask
 from glassformer.text.tokenizer import Tokenizer
 

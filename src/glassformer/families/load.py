@@ -24,18 +24,17 @@ from glassformer.config.errors import (
     silent,
 )
 from glassformer.config.plugins import load_plugins
-from glassformer.config.presets import PRECISIONS_OF_USE, TEXT, VERSION
+from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT, VERSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.families.recognition import PATHS
 from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
-from glassformer.models.modules import Predictor
+from glassformer.models.modules import Predictor, device_of
 from glassformer.models.precision import lower_precision
 from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone, with_current_names
 from glassformer.runs.run import CARD, DONE, Run, environment, tokenizer_card
-from glassformer.tasks.labelling import device_of
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
 from glassformer.training.checkpointer import Snapshot, restore
@@ -183,16 +182,18 @@ def load(
     built.to(place).eval()
     if precision != "fp32":
         done = lower_precision(built, precision)
-        say(f"{done}; what that costs: glassformer evaluate {run.path} DATA --precision {precision}")
+        say(f"{done}; what that costs: glassformer evaluate {run.path} --precision {precision}")
     return replace(family.loaded(built, processor, run, config), load_again=_load_again, precision=precision)
 
 
 def _check_precision(precision: str, device: torch.device, config: Config) -> None:
-    refuse_unknown("precision", precision, PRECISIONS_OF_USE)
+    refuse_unknown("precision", precision, INFERENCE_PRECISIONS)
     if precision == "int8" and device.type != "cpu":
         raise Misuse("8 bits are for a CPU (--device cpu); a GPU is fast in bf16 (--precision bf16)")
     if Precision(precision, device).slow:
         raise Misuse("this CPU has no bf16 of its own, so that fp32 is faster here (--precision fp32, or int8)")
+    if precision == "bf16" and config.data.kind != TEXT:
+        raise Misuse("bf16 is for models that read text; this one also reads numbers or images (--precision fp32)")
     if precision != "fp32" and config.model.encoder == OWN:
         raise Misuse(f"precision {precision} is for models that are built here; this one is a person's own nn.Module")
 
@@ -215,7 +216,7 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
     refuse_misfit(built, with_current_names(shapes, built.state_dict().keys()), file)
 
 
-def _load_again(path: str, device: str, own: OwnModel | None, precision: str) -> Loaded:
+def _load_again(path: str, device: str, own: OwnModel | None, precision: str = "fp32") -> Loaded:
     """A loaded model in a process that may know nothing yet of what others were registered."""
     load_plugins()
     return load(path, device, model=own, precision=precision)
@@ -242,11 +243,12 @@ def load_for(
     precision: str = "fp32",
 ) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
-    loaded = load(run, device, precision=precision, say=say)
-    if loaded.family.verb != verb:
-        what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {loaded.family.verb} {run} TEXT"
-        raise Misuse(f"{loaded.run.path} learned {loaded.config.task}, not to {what}: {instead}")
-    return loaded
+    folder = opened_run(run)
+    task = folder.config().task
+    if FAMILIES[task].verb != verb:
+        what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {FAMILIES[task].verb} {run} TEXT"
+        raise Misuse(f"{folder.path} learned {task}, not to {what}: {instead}")
+    return load(folder, device, precision=precision, say=say)
 
 
 # --- the card ---

@@ -20,8 +20,7 @@ from glassformer.families.language import StreamFamily, window_settings
 from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
-from glassformer.models.modules import MaskedLanguageModel
-from glassformer.tasks.labelling import device_of
+from glassformer.models.modules import MaskedLanguageModel, device_of
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.display import cut
 from glassformer.text.pipelines import MASK

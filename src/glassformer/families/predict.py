@@ -31,9 +31,9 @@ from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import listed
 from glassformer.families.requests import Embedded, Example, check_text
-from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
+from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel, device_of
 from glassformer.tasks.answers import Answers, Labels, Scale
-from glassformer.tasks.labelling import Batching, compute_rows, device_of, score
+from glassformer.tasks.labelling import Batching, compute_rows, score
 from glassformer.text.tokenizer import Tokenizer
 
 

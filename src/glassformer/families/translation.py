@@ -33,10 +33,9 @@ from glassformer.families.requests import (
     say_unknown,
 )
 from glassformer.models.build import build_seq2seq
-from glassformer.models.modules import Seq2Seq
+from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.labelling import device_of
 from glassformer.tasks.translation import Translating
 from glassformer.text.tokenizer import Tokenizer
 

@@ -2,8 +2,10 @@
 that read a whole example and answer with a few numbers: the classifier and the regressor.
 """
 
+from itertools import chain
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -13,6 +15,10 @@ from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.encoders.base import Encoder, State
 from glassformer.models.inputs import Vectors
+
+
+def device_of(model: nn.Module) -> torch.device:
+    return next((weight.device for weight in chain(model.parameters(), model.buffers())), torch.device("cpu"))
 
 
 class TokenModel(nn.Module):

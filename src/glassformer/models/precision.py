@@ -5,6 +5,7 @@ from torch import nn
 
 from glassformer.bricks.int8 import to_int8
 from glassformer.config.errors import Misuse
+from glassformer.models.build import parameter_count
 
 
 def lower_precision(model: nn.Module, precision: str) -> str:
@@ -16,8 +17,11 @@ def lower_precision(model: nn.Module, precision: str) -> str:
         # what is not saved (the angles of rotary positions) is made of other numbers, and needs all its digits
         for weight in weights:
             weight.data = weight.data.to(torch.bfloat16) if weight.is_floating_point() else weight.data
+        for part in model.modules():
+            if isinstance(part, nn.RNNBase):
+                part.flatten_parameters()  # cuDNN wants them side by side in memory
         return "weights and products in bf16"
-    count = to_int8(model)
+    total, count = parameter_count(model), to_int8(model)
     if not count:
         raise Misuse("this model has no linear maps to be put in 8 bits: use it in fp32")
-    return f"{count:,} weights in 8 bits"
+    return f"{count:,} of {total:,} weights in 8 bits"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import DataError, Progress, SettingError, unheard, with_article
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
-from glassformer.models.modules import Predictor
+from glassformer.models.modules import Predictor, device_of
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
@@ -172,10 +172,6 @@ def compute_rows(
         done += len(rows)
         how.progress(done, len(examples))
     return out
-
-
-def device_of(model: nn.Module) -> torch.device:
-    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
 
 
 def ratios(shares: Any, wholes: Any) -> NDArray[np.float64]:

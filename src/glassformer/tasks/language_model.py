@@ -15,7 +15,7 @@ from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
-from glassformer.models.modules import LanguageModel, TokenModel
+from glassformer.models.modules import LanguageModel, TokenModel, device_of
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
@@ -276,7 +276,7 @@ class LanguageModelling(WindowTask):
         records = []
         columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):
-            batch = stack_rows(model.head.weight.device, [ids[begin : end + 1] for begin, end, _ in rows])
+            batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))
             following = answers(batch, self.start)
             losses = vocabulary_losses(

@@ -15,7 +15,7 @@ from glassformer.config.errors import DataError
 from glassformer.data.mixing import mix, number
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
-from glassformer.models.modules import MaskedLanguageModel
+from glassformer.models.modules import MaskedLanguageModel, device_of
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
 from glassformer.tasks.language_model import (
     TokenColumns,
@@ -149,7 +149,7 @@ class MaskedModelling(WindowTask):
         `loss`, whether it is `right`.
         """
         windows = self.drawn_windows(self.windows(len(ids), most))
-        device = model.head.weight.device
+        device = device_of(model)
         records = []
         columns = TokenColumns(sum(window.end - window.counted for window in windows))
         for rows in equal_lengths(windows, self.context):

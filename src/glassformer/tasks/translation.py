@@ -17,7 +17,7 @@ from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
-from glassformer.models.modules import Seq2Seq
+from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
@@ -164,7 +164,7 @@ class Translating(Task):
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""
-        device = model.head.weight.device
+        device = device_of(model)
         place = {row: number for number, row in enumerate(rows.tolist())}
         out: list[tuple[float, int]] = [(0.0, 0)] * len(rows)
         for some, *tensors in pairs.batches(rows):

@@ -108,7 +108,6 @@ class Trainer:
         """What the next step needs, got ready while a GPU computes this one."""
         self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
         self.shown, self.usual = shown, usual
-        self._took_a_step = False
         self.done = 0.0
         """How far through the training, 0 to 1."""
         self.clock = clock or Stopwatch()
@@ -163,10 +162,10 @@ class Trainer:
                 self._keep_moment(last=True)
                 return "patience"
             before = self.done
+            is_first = not self.loss.ran
             asked = self._step(interrupt.asked)
-            if self.loss.how != "off" and not self._took_a_step:
+            if is_first and self.loss.how != "off":
                 self._say(f"the first update was done {self.clock():.0f} s after the command began")
-            self._took_a_step = True
             self.done = self._part_done()
             self._keep_moment(last=self.done >= 1)
             if self.done >= 1 or self.validator.due(before, self.done):

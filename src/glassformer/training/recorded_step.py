@@ -38,7 +38,7 @@ class Recording:
         return self.loss
 
     def make_gradients(self) -> None:
-        """Of that loss, and where an update that is not recorded would look for them, too."""
+        """Gradients of the loss found last, where an update that is not recorded would look for them, too."""
         for weight, gradient in zip(self.weights, self.gradients, strict=True):
             weight.grad = gradient
         self.backward.replay()

@@ -55,12 +55,12 @@ def lines_of(file: str, encoding: str = "utf-8") -> list[str]:
 
 def check_lines(file: str) -> None:
     """Before torch is there: a text file that is not there is refused as it would be later."""
-    if not Path(file).exists():
+    if not Path(file).expanduser().exists():
         lines_of(file)
 
 
 def check_rows(file: str) -> None:
-    """The same of a table, or a data set by its name."""
+    """Before torch is there: what is neither a file nor the name of a data set is refused as it would be later."""
     if not Path(file).expanduser().exists():
         from glassformer.data.io.place import find
 

@@ -37,6 +37,7 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel, S
 from glassformer.families.load import split_data
 from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
+from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import stack_rows
@@ -176,7 +177,7 @@ def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterat
 @uses.register
 def _(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
     ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
-    window = stack_rows(loaded.model.head.weight.device, [ids])
+    window = stack_rows(device_of(loaded.model), [ids])
     return (loaded.model(window) for _ in itertools.count())
 
 
