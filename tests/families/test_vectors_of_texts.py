@@ -53,7 +53,7 @@ def test_the_command_embeds(ours: LoadedEmbedder, tmp_path: Path, capsys: pytest
     ("words", "says"),
     [
         (["predict", "RUN", "x"], "predicts nothing: glassformer embed RUN TEXT"),
-        (["predict", "RUN", "--file", "x.csv"], "predicts nothing: glassformer embed RUN TEXT"),
+        (["predict", "RUN", "--file", __file__], "predicts nothing: glassformer embed RUN TEXT"),
         (["generate", "RUN", "x"], "not to write: glassformer embed RUN TEXT"),
         (["translate", "RUN", "x"], "not to translate: glassformer embed RUN TEXT"),
         (["evaluate", "RUN"], "no right one to compare it with: glassformer embed RUN TEXT"),

@@ -84,20 +84,3 @@ def test_rounds_written_out(shape: tuple[int, int]) -> None:
     for a, b, c in ROUNDS:
         x = a * x + b * x**3 + c * x**5
     same(orthogonalise(((u * values) @ v)[None])[0], (u * x) @ v, 1e-9)
-
-
-def test_each_head_is_a_matrix_of_its_own() -> None:
-    joined, plain = (torch.nn.Parameter(numbers(6, 5)) for _ in range(2))
-    heads = [torch.nn.Parameter(part.clone()) for part in joined.detach().chunk(3)]
-    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.2}
-    together = Muon([{"params": [plain, joined]}], **settings, heads={joined: 3})
-    apart = Muon([{"params": heads}], **settings)
-    for step in range(2):
-        for weight in (joined, plain):
-            weight.grad = numbers(6, 5, seed=step)
-        for head, gradient in zip(heads, numbers(6, 5, seed=step).chunk(3), strict=True):
-            head.grad = gradient.clone()
-        together.step()
-        apart.step()
-    same(joined, torch.cat(heads))
-    assert not torch.allclose(joined, plain, atol=1e-3)

@@ -13,7 +13,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS, TrainingSettings
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.training.muon import Muon
-from glassformer.training.optimiser import Optimiser, decayed, head_matrices
+from glassformer.training.optimiser import Optimiser, decayed
 from helpers.fitting import Fit, linear, trained
 from helpers.running import CAUSAL, labelled, tiny
 from helpers.support import numbers, randomise, same
@@ -309,11 +309,3 @@ def test_state_by_name_brings_another_to_the_same_place(optimizer: str) -> None:
     for name, weight in model.named_parameters():
         assert torch.equal(weight, twin.get_parameter(name)), name
     assert other.state().keys() == one.state().keys()
-
-
-def test_queries_keys_and_values_are_a_matrix_for_each_head() -> None:
-    config = resolve({}, {"size": "tiny", "model.heads": 4, "model.kv_heads": 2, "model.layers": 1})
-    model = build_language_model(config.model, vocab=11, seed=0)
-    names = {id(weight): name.split(".")[-2] for name, weight in model.named_parameters()}
-    counts = {names[id(weight)]: heads for weight, heads in head_matrices(model).items()}
-    assert counts == {"query": 4, "key": 2, "value": 2}

@@ -5,7 +5,6 @@ Written here because torch's own computes in bf16, which is very slow on a CPU w
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,25 +73,12 @@ class Muon(UpdateRule):
     waits for the device, and the rate may be a tensor there.
     """
 
-    def __init__(
-        self, groups: Sequence[dict[str, Any]], *, heads: Mapping[Tensor, int] | None = None, **defaults: Any
-    ) -> None:
-        """`heads`: which weights are several matrices, one on top of the other, and how many: each is made orthogonal
-        by itself.
-        """
-        super().__init__(groups, **defaults)
-        self.heads = heads or {}
-
     def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        alike: dict[tuple[int, ...], list[Tensor]] = defaultdict(list)
+        alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
         for weight in weights:
-            alike[self._matrices(weight, weight).shape[1:]].append(weight)
+            alike[weight.flatten(1).shape].append(weight)
         for some in alike.values():  # matrices of one shape go through the iteration together
             self._update(some, group["lr"], group["momentum"], group["weight_decay"])
-
-    def _matrices(self, values: Tensor, weight: Tensor) -> Float[Tensor, "n r c"]:
-        """The matrices of a weight, or of what has its shape."""
-        return values.reshape(self.heads.get(weight, 1), -1, values[0].numel())
 
     def _update(self, weights: list[Tensor], lr: float | Tensor, momentum: float, weight_decay: float) -> None:
         averages = []
@@ -104,9 +90,9 @@ class Muon(UpdateRule):
         gradients = gradients_of(weights)
         torch._foreach_lerp_(averages, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, averages, momentum)
-        updates = orthogonalise(torch.cat(list(map(self._matrices, ahead, weights))))
+        updates = orthogonalise(torch.stack([update.flatten(1) for update in ahead]))
         updates.mul_(lr * 0.2 * max(updates.shape[-2:]) ** 0.5)
         if weight_decay:
             torch._foreach_mul_(weights, 1 - lr * weight_decay)
-        pieces = torch.split(updates, [self.heads.get(weight, 1) for weight in weights])
-        torch._foreach_sub_(weights, [piece.reshape_as(weight) for piece, weight in zip(pieces, weights, strict=True)])
+        shaped = [update.reshape_as(weight) for update, weight in zip(updates, weights, strict=True)]
+        torch._foreach_sub_(weights, shaped)

@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Attention
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import with_current_names
 from glassformer.training.frozen import rates
@@ -25,14 +24,6 @@ def decayed(model: nn.Module) -> dict[str, nn.Parameter]:
         for name, weight in model.named_parameters()
         if weight.requires_grad and weight.dim() >= 2 and id(weight) not in tables | first
     }
-
-
-def head_matrices(model: nn.Module) -> dict[Tensor, int]:
-    """Weights that are one matrix for each head, on top of each other, and how many: of queries, keys and values."""
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    counts = [(part.query, part.heads) for part in attentions]
-    counts += [(linear, part.kv_heads) for part in attentions for linear in (part.key, part.value)]
-    return {linear.weight: heads for linear, heads in counts if linear is not None}
 
 
 class Optimiser:
@@ -72,8 +63,7 @@ class Optimiser:
             self.parts.append(AdamW(groups, lr=self.lr, betas=betas))
         if matrices:
             groups = self._groups(matrices.values())
-            heads = head_matrices(model)
-            self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay, heads=heads))
+            self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
         if self.recordable:
             for part in self.parts:
                 for group in part.param_groups:
