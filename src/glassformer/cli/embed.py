@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_lines, check_out, held_texts, refuse_files, writer_to
+from glassformer.cli.terminal.inputs import check_out, check_rows, held_texts, refuse_files, writer_to
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
@@ -30,7 +30,7 @@ PARSER = Parser(
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to embed (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="embed the texts of a table (.csv, .tsv, .jsonl, .parquet), or every "
-               "line of a text file", check=check_lines),
+               "line of a text file", check=check_rows),
         TEXT_COLUMN,
         ENCODING,
         flag("--tokens", "a vector for each token, instead of one for the text"),

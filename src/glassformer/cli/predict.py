@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_lines, check_out, lines_of, refuse_files, texts_of
+from glassformer.cli.terminal.inputs import check_out, check_rows, lines_of, refuse_files, texts_of
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
@@ -23,7 +23,7 @@ PARSER = Parser(
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to judge: texts, files of images, or rows as "
                "JSON objects, as the run learned (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), which comes "
-               "out with what was predicted added, or every line of a text file", check=check_lines),
+               "out with what was predicted added, or every line of a text file", check=check_rows),
         TEXT_COLUMN,
         ENCODING,
         Option("--out", metavar="FILE", help="where to write the table: .csv, .tsv (cells that a spreadsheet would "
