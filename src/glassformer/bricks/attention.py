@@ -14,10 +14,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks.gpu_ops import norm_and_rotate
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
 from glassformer.bricks.tap import Brick, Make, Tap
+
+KERNEL_WIDTHS = (16, 32, 64, 128, 256)
+"""Of heads, for which there is a kernel."""
 
 
 class Memory(NamedTuple):
@@ -234,8 +238,18 @@ class Attention(Brick, nn.Module):
         maps = (self.query, self.key, self.value)
         weight = torch.cat([part.weight for part in maps])
         bias = None if self.key.bias is None else torch.cat([part.bias for part in maps])
-        query, key, value = torch.split(F.linear(x, weight, bias), [part.out_features for part in maps], -1)
+        packed = F.linear(x, weight, bias)
+        first, second = self.query_norm, self.key_norm
+        if first is not None and second is not None and rotation is not None and self._has_kernel(packed):
+            gains = torch.stack([first.weight, second.weight])
+            query, key, value = norm_and_rotate(packed, gains, *rotation, first.eps, self.kv_heads)
+            return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        query, key, value = torch.split(packed, [part.out_features for part in maps], -1)
         return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
+
+    def _has_kernel(self, packed: Tensor) -> bool:
+        """Whether these are learned through on a GPU, by heads of a width that our kernel has."""
+        return self.training and packed.is_cuda and self.head_width in KERNEL_WIDTHS
 
     def attend(
         self,

@@ -1,6 +1,5 @@
-"""Triton kernels. For one token of each row, which is too little to be worth a launch, so that a kernel does what three
-or four would do otherwise: a linear map with all that stands around it, and attention to a cache. And the softmax loss
-over a large vocabulary, with its gradient.
+"""Triton kernels for one token of each row, which is too little to be worth a launch, so that a kernel does what three
+or four would do otherwise: a linear map with all that stands around it, and attention to a cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -292,44 +291,3 @@ def attend_to_cache(
     if splits > 1:
         _combine[(rows * heads,)](parts, best[0], best[1], out, E=width, SPLITS=splits, num_warps=2)
     return out
-
-
-@triton.jit
-def _softmax_loss(scores_at, true_at, loss_at, gradient_at, vocab, smoothing, BLOCK: tl.constexpr):
-    """The softmax loss of one row, and its gradient."""
-    row = tl.program_id(0).to(tl.int64)
-    scores_at += row * vocab
-    gradient_at += row * vocab
-    answer = tl.load(true_at + row)
-    columns = tl.arange(0, BLOCK)
-    best = tl.full([BLOCK], -float("inf"), tl.float32)
-    total, scores = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
-    for k in range(0, vocab, BLOCK):
-        here = k + columns < vocab
-        x = tl.load(scores_at + k + columns, mask=here, other=-float("inf")).to(tl.float32)
-        higher = tl.maximum(best, x)
-        shift = tl.where(higher == -float("inf"), 0.0, higher)
-        total = total * tl.exp(best - shift) + tl.exp(x - shift)
-        scores += tl.where(here, x, 0.0)
-        best = higher
-    highest = tl.max(best, 0)
-    log_total = highest + tl.log(tl.sum(total * tl.exp(best - highest), 0))
-    counts = tl.where(answer >= 0, 1.0, 0.0)
-    loss = log_total - tl.load(scores_at + tl.maximum(answer, 0)).to(tl.float32)
-    loss = (1 - smoothing) * loss + smoothing * (log_total - tl.sum(scores, 0) / vocab)
-    tl.store(loss_at + row, tl.where(answer >= 0, loss, 0.0))
-    for k in range(0, vocab, BLOCK):
-        here = k + columns < vocab
-        x = tl.load(scores_at + k + columns, mask=here, other=0.0).to(tl.float32)
-        target = tl.where(k + columns == answer, 1 - smoothing, 0.0) + smoothing / vocab
-        gradient = (tl.exp(x - log_total) - target) * counts
-        tl.store(gradient_at + k + columns, gradient.to(gradient_at.dtype.element_ty), mask=here)
-
-
-@on_its_device
-def softmax_loss_rows(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The softmax loss of each row, in float32, and its gradient by the scores; 0 where the answer is negative."""
-    rows, vocab = scores.shape
-    losses, gradient = scores.new_empty(rows, dtype=torch.float32), torch.empty_like(scores)
-    _softmax_loss[(rows,)](scores, true, losses, gradient, vocab, smoothing, BLOCK=2048, num_warps=8)
-    return losses, gradient

@@ -137,7 +137,7 @@ def _loss_and_gradient(
 def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """On a GPU, by a kernel that reads each row twice, the second time from the cache."""
     if kernels_work():
-        from glassformer.bricks.gpu_kernels import softmax_loss_rows
+        from glassformer.bricks.gpu_training_kernels import softmax_loss_rows
 
         return softmax_loss_rows(scores, true, smoothing)
     losses, by_scores = _loss_and_gradient(scores, true, smoothing, gradient=True)
