@@ -337,7 +337,8 @@ class Trainer:
             "this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)": (
                 self.precision.slow
             ),
-            "compiling the step first, which takes a while (--training.compile off)": self.loss.how != "off",
+            "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
+            "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how == "tuned",
             f"{self.processes.world} processes": self.processes.world > 1,
             f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
         }
