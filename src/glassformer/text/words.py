@@ -35,6 +35,7 @@ TOGETHER = 2**18
 SHORT = 15
 """Bytes of a stretch that is found without Python: they and their number are two numbers of 64 bits."""
 SLOT_BITS = 19
+"""How many bits the number of such a stretch's slot has."""
 FIRST_BYTES, LAST_BYTES = (
     np.array([256 ** min(max(length - before, 0), 8) - 1 for length in range(SHORT + 1)], np.uint64)
     for before in (0, 8)
@@ -75,15 +76,14 @@ class Cutter:
         self._pipeline = pipeline
         self._lower = pipeline.normalizer is not None
 
-    def __call__(self, stretch: str) -> list[str]:
-        if stretch.isascii():
-            return [self.folded(stretch)]
+    def folded(self, text: str) -> bytes:
+        """The text, with ASCII in small letters where these are wanted."""
+        return text.encode().lower() if self._lower else text.encode()
+
+    def words(self, stretch: str) -> list[str]:
+        """The words of a folded stretch that holds more than ASCII."""
         text = self._pipeline.normalizer.normalize_str(stretch) if self._lower else stretch
         return [word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text)]
-
-    def folded(self, text: str) -> str:
-        """The text, in small letters where that is cheap: fewer stretches are then different."""
-        return text.lower() if self._lower and text.isascii() else text
 
 
 class Stretches(defaultdict[bytes, int]):
@@ -93,9 +93,9 @@ class Stretches(defaultdict[bytes, int]):
     are found without Python, unless another one was there first.
     """
 
-    def __init__(self, cut: Cutter, number: Callable[[str], int]) -> None:
+    def __init__(self, cutter: Cutter, number: Callable[[str], int]) -> None:
         super().__init__()
-        self._cut = cut
+        self._cutter = cutter
         self.number = number
         self.clear()
 
@@ -118,7 +118,8 @@ class Stretches(defaultdict[bytes, int]):
     def cut_new(self) -> None:
         """Cut what is new. Long stretches keep their numbers, and are forgotten."""
         new = list(itertools.islice(reversed(self), self._new))[::-1]
-        cut = [self._cut(stretch.decode()) for stretch in new]
+        texts = b" ".join(new).decode().split(" ") if new else []
+        cut = [[text] if text.isascii() else self._cutter.words(text) for text in texts]
         self.words.extend([self.number(word) for words in cut for word in words])
         self.ends.extend(itertools.accumulate(map(len, cut), initial=self.ends.pop()))
         for stretch in new:
@@ -132,7 +133,7 @@ class Stretches(defaultdict[bytes, int]):
 
     def numbers(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The numbers of each text's stretches, as they follow each other."""
-        parts = [self._cut.folded(text).encode() for text in texts]
+        parts = [self._cutter.folded(text) for text in texts]
         whole = b" ".join([b"", *parts, b" " * (SHORT + 1)])
         starts, ends = find_stretches(whole)
         numbers = self._look_up(whole, starts, ends)
@@ -140,23 +141,20 @@ class Stretches(defaultdict[bytes, int]):
         return [numbers[first:last] for first, last in itertools.pairwise(borders)]
 
     def _look_up(self, whole: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The numbers of the stretches between these places; behind the last one, as many bytes as a short one has."""
         lengths = ends - starts
-        size = np.minimum(lengths, SHORT)
-        eight = np.ndarray(len(whole) - 7, "<u8", whole, strides=(1,))  # from each byte on
+        is_short, size = lengths <= SHORT, np.minimum(lengths, SHORT)
+        eight = np.ndarray(len(whole) - 7, "<u8", whole, strides=(1,))  # bytes, from each on
         first = eight[starts] & FIRST_BYTES[size]
-        last = eight[np.minimum(starts + 8, len(eight) - 1)] & LAST_BYTES[size] | (
-            size.astype(np.uint64) << np.uint64(56)
-        )
+        last = eight[starts + 8] & LAST_BYTES[size] | size.astype(np.uint64) << np.uint64(56)
         slots = ((first ^ last * SPREAD) * SPREAD >> np.uint64(64 - SLOT_BITS)).view(np.int64)
         numbers = self._numbers[slots]
-        others = np.flatnonzero((self._first[slots] != first) | (self._last[slots] != last) | (lengths > SHORT))
+        others = np.flatnonzero((self._first[slots] != first) | (self._last[slots] != last) | ~is_short)
         places = zip(starts[others].tolist(), ends[others].tolist(), strict=True)
         numbers[others] = [self[whole[start:end]] for start, end in places]
-        free = others[(self._last[slots[others]] == 0) & (lengths[others] <= SHORT)][
-            ::-1
-        ]  # the first comes last: it stays
+        free = others[(self._last[slots[others]] == 0) & is_short[others]]
         for values, here in ((self._first, first), (self._last, last), (self._numbers, numbers)):
-            values[slots[free]] = here[free]
+            values[slots[free[::-1]]] = here[free[::-1]]  # of several for one slot the first stays
         return numbers
 
     def groups(
