@@ -77,9 +77,11 @@ def collected_later() -> Iterator[None]:
         yield
         return
     gc.disable()
-    yield
-    gc.freeze()
-    gc.enable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()
 
 
 def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
