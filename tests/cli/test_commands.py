@@ -1,5 +1,6 @@
 """The command line as a person uses it."""
 
+import gc
 import importlib
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import VERBS
+from glassformer.cli.train import collected_later
 from glassformer.config.plugins import VARIABLE
 from glassformer.config.resolve import ALIASES
 from glassformer.config.views import VIEWS
@@ -160,3 +162,17 @@ def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     code, _, err = command("train", "good.txt", *TINY[:-2], "--tokenizer.file", "tokens.json", "--out", "with-file")
     assert code == 0, err
     assert (files / "with-file" / "tokenizer.json").read_text() == (files / "tokens.json").read_text()
+
+
+def test_while_modules_are_imported_nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    with collected_later():
+        assert gc.isenabled()  # what is slow to import is there already
+    monkeypatch.delitem(sys.modules, "torch")
+    try:
+        with collected_later():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

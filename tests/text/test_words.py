@@ -8,6 +8,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tokenizers import Regex, models, normalizers, pre_tokenizers
 
 from glassformer.config.sections import TokenizerSettings
@@ -25,13 +26,15 @@ TEXTS = [
     "The fox isn't here, the Fox said.",
     "no-blanks-at-all-" * 7,
     "a " + "漢" * 90 + " b",
+    "an o'clock' 'isn't' rock''n'roll of fifteenletters15 sixteenletters_16 sixteenletters_17",
+    "control\x00\x1f\x7f é\x00 é",
     "straße STRASSE",
 ]
 NEW = ["an unheard-of word", "the fox", ""]
 
 lowercase = pytest.mark.parametrize("lowercase", [True, False])
 encoded_next = pytest.mark.parametrize("encoded_next", [True, False])
-any_texts = st.lists(st.text("aB’' é\n\t漢,İ", max_size=30), min_size=1, max_size=9)
+any_texts = st.lists(st.text("aB’' é\n\t漢,İ\0", max_size=30), min_size=1, max_size=9)
 
 
 def pipeline(*, lowercase: bool = True) -> tokenizers.Tokenizer:
@@ -62,13 +65,15 @@ def right(tokenizer: Tokenizer, texts: list[str]) -> bool:
     return [one.tolist() for one in ids] == expected
 
 
-@pytest.fixture(params=["roomy", "few together", "little room", "few numbers"])
+@pytest.fixture(params=["roomy", "few together", "little room", "few slots", "few numbers"])
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Limits so low that each is met within a few texts."""
     if request.param == "few together":
         monkeypatch.setattr(words_module, "TOGETHER", 5)
     if request.param == "little room":
         monkeypatch.setattr(words_module, "MOST_KEPT", 7)
+    if request.param == "few slots":
+        monkeypatch.setattr(words_module, "SLOT_BITS", 1)
     if request.param == "few numbers":
         monkeypatch.setattr(words_module, "MOST_NUMBERS", 11)
     return str(request.param)
@@ -119,13 +124,13 @@ def test_a_long_text_is_counted_in_pieces_and_encoded_whole() -> None:
 
 def test_a_text_that_is_encoded_next_is_not_cut_again(monkeypatch: pytest.MonkeyPatch) -> None:
     cut: list[str] = []
-    stretches = words_module.Cutter.stretches
+    numbers = words_module.Stretches.numbers
 
-    def noticed(self: words_module.Cutter, text: str) -> list[str]:
-        cut.append(text)
-        return stretches(self, text)
+    def noticed(self: words_module.Stretches, texts: list[str]) -> list[NDArray[np.int32]]:
+        cut.extend(texts)
+        return numbers(self, texts)
 
-    monkeypatch.setattr(words_module.Cutter, "stretches", noticed)
+    monkeypatch.setattr(words_module.Stretches, "numbers", noticed)
     texts = sorted({text for text in TEXTS if text})
     tokenizer = trained(texts * 2, encoded_next=True)
     assert cut == texts * 2
@@ -158,17 +163,18 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch: pytest.Monkey
 
 def test_too_many_stretches_are_forgotten_with_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words_module, "MOST_KEPT", 4)
+    monkeypatch.setattr(words_module, "TOGETHER", 0)
     tokenizer = trained(["a b", "c d e", "a b"], encoded_next=True)
     assert tokenizer._numberer._numbers == {}
-    assert list(tokenizer._numberer.stretches) == ["a", "b"]
+    assert list(tokenizer._numberer.stretches) == [b"a", b"b"]
     tokenizer.encode_batch(["c d e", "b"])
-    assert list(tokenizer._numberer.stretches) == ["b"]
+    assert list(tokenizer._numberer.stretches) == [b"b"]
 
 
 def test_stretches_of_many_words_fill_the_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words_module, "MOST_KEPT", 4)
     tokenizer = trained(["a a"], encoded_next=False)
-    tokenizer.encode_batch([".,.,.,.,.,", "a .,.,.,.,.,."])
+    tokenizer.encode_batch(["é.,.,.,.,.,", "a é.,.,.,.,.,."])
     assert list(tokenizer._numberer.stretches) == []
 
 
@@ -176,4 +182,4 @@ def test_stretches_of_many_words_fill_the_room_too(monkeypatch: pytest.MonkeyPat
 def test_long_stretches_are_not_remembered(encoded_next: bool) -> None:
     tokenizer = trained(["a b a b " + "x" * 41], encoded_next=encoded_next)
     tokenizer.encode_batch(["a b a b " + "x" * 41, "a " + "漢" * 1000, "y" * 40])
-    assert list(tokenizer._numberer.stretches) == ["a", "b", "y" * 40]
+    assert list(tokenizer._numberer.stretches) == [b"a", b"b", b"y" * 40]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.embedding import WordDropout
@@ -213,6 +214,8 @@ class BagOfWords(nn.Module):
     ) -> tuple[Int[Tensor, "B F"], Int[Tensor, "B F"]]:
         """Each text's features in order (unreal ones last: one past the table), and how many alike came before."""
         ordered = in_order(ids.masked_fill(~real, self.table.num_embeddings))
+        if ids.device.type == "cpu":
+            return ordered, torch.from_numpy(ranks(ordered.numpy()))
         place = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
         new = F.pad(ordered[:, 1:] != ordered[:, :-1], (1, 0), value=True)
         return ordered, place - (place * new).cummax(1).values
@@ -281,8 +284,16 @@ def picked(values: Float[Tensor, "rows"], ids: Int[Tensor, "B F"]) -> Float[Tens
 def in_order(ids: Int[Tensor, "B F"]) -> Int[Tensor, "B F"]:
     """Each row sorted. On a CPU numpy does it in a tenth of torch's time, which keeps track of places too."""
     if ids.device.type == "cpu":
-        return torch.from_numpy(np.sort(ids.numpy(), 1))
+        return torch.from_numpy(np.sort(ids.numpy().astype(np.int32), 1))  # smaller numbers are sorted faster
     return ids.sort(1).values
+
+
+def ranks(ordered: NDArray[np.int32]) -> NDArray[np.int32]:
+    """How many alike came before, in each sorted row. numpy takes half of torch's time."""
+    place = np.arange(ordered.shape[1], dtype=np.int32)
+    begins = np.zeros_like(ordered)
+    begins[:, 1:] = np.where(ordered[:, 1:] != ordered[:, :-1], place[1:], 0)
+    return place - np.maximum.accumulate(begins, axis=1)
 
 
 def runs(values: Shaped[Tensor, "B T"], length: int) -> list[Shaped[Tensor, "B runs"]]:

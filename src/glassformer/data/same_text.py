@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.wording import counted, shortened
 
+OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
+"""White space of ASCII that is no single blank."""
+
 
 def normal_form(text: str) -> str:
     """A text without what tokenizers may not see: Unicode's NFKC, letters' case folded, white space joined, none
     around it."""
     if text.isascii():
         text = text.lower()
-        if text.isprintable() and "  " not in text:  # the only white space is single blanks: nothing to join
+        if not any(sign in text for sign in OTHER_BLANKS):  # the only white space is single blanks: nothing to join
             return text.strip(" ")
     else:  # folding can take composed letters apart, so that they are composed once more
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -33,18 +34,22 @@ def over_represented(
     probable first.
     """
     logs = np.array([math.lgamma(number + 1) for number in range(errors + rest + 1)])
+
+    @cache  # of thousands of words, most are counted as often as some other
+    def chance(hits: int, having: int) -> tuple[float, Interval]:
+        return _fisher(hits, having, errors, rest, logs), share_interval(hits, having)
+
     counts: dict[str, tuple[int, int]] = {}
-    p_values: list[float] = []
     for name in sorted({*in_errors, *in_rest}):
         hits, others = in_errors.get(name, 0), in_rest.get(name, 0)
         if hits > errors or others > rest:
             raise ValueError(f"{name!r} was counted in more examples than there are")
         if hits + others:
             counts[name] = hits, hits + others
-            p_values.append(_fisher(hits, hits + others, errors, rest, logs))
     rows = []
-    for (name, (hits, having)), p, corrected in zip(counts.items(), p_values, holm(p_values), strict=True):
-        rate = share_interval(hits, having)
+    p_values = [chance(*both)[0] for both in counts.values()]
+    for (name, (hits, having)), corrected in zip(counts.items(), holm(p_values), strict=True):
+        p, rate = chance(hits, having)
         lift = rate.value * (errors + rest) / errors if errors else 0.0
         rows.append(Overrepresentation(name, hits, having, rate, lift, p, corrected))
     return {row.name: row for row in sorted(rows, key=lambda row: (row.p, -row.lift, row.name))}

@@ -73,11 +73,16 @@ class Classification(Labelling):
                 self.noun: text,
                 "label": names[answer],
                 "predicted": names[guess],
-                "probability": float(row[guess]),
-                "loss": float(loss),
+                "probability": probability,
+                "loss": loss,
             }
-            for text, answer, guess, row, loss in zip(
-                examples.texts, examples.answers, predicted, probabilities, losses, strict=True
+            for text, answer, guess, probability, loss in zip(
+                examples.texts,
+                examples.answers.tolist(),
+                predicted.tolist(),
+                probabilities.max(1).tolist(),
+                losses.tolist(),
+                strict=True,
             )
         ]
         summary = (

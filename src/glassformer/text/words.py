@@ -1,7 +1,8 @@
-"""Words, fast: whatever stands between two blanks is cut once, and is a number after that.
+"""Words, fast: each different one is looked up once, and is a number after that.
 
-Texts repeat themselves, so this is several times as fast as taking every text through the pipeline; and no word holds a
-blank, so the result is the same.
+Texts repeat themselves, and numpy finds where words of ASCII begin and end, so this is many times as fast as taking
+every text through the pipeline. What holds other letters is cut there, once: no word holds a blank, so the result is
+the same.
 """
 
 import itertools
@@ -14,55 +15,87 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n| ", re.ASCII)
-"""The pipeline's words, as far as ASCII goes (there, Python and the pipeline agree on what a letter is), and blanks."""
+LETTER, MARK = 1, 2
+KINDS = bytes(
+    LETTER if re.match(r"\w", sign, re.ASCII) else MARK if re.match(r"\S|\n", sign, re.ASCII) else 0
+    for sign in map(chr, range(128))
+) + bytes(128)
+"""What each byte is, as far as ASCII goes (there, Python and the pipeline agree): of a word, one alone, or none."""
+BLANK, APOSTROPHE = b" '"
 
 MOST_KEPT, LONGEST_KEPT = 2**20, 40
-"""Stretches remembered at once, and the characters of one, so that a large corpus does not fill the memory."""
+"""Stretches remembered at once, and the bytes of one, so that a large corpus does not fill the memory."""
 
 MOST_NUMBERS = 2**25
 """Stretches, each as often as it stands there, of the texts that are remembered from counting to encoding."""
 
-TOGETHER = 2**20
-"""Characters of texts whose new stretches are cut in one go."""
+TOGETHER = 2**18
+"""Characters of texts whose stretches are found in one go."""
+
+SHORT = 15
+"""Bytes of a stretch that is found without Python: they and their number are two numbers of 64 bits."""
+SLOT_BITS = 19
+"""How many bits the number of such a stretch's slot has."""
+FIRST_BYTES, LAST_BYTES = (
+    np.array([256 ** min(max(length - before, 0), 8) - 1 for length in range(SHORT + 1)], np.uint64)
+    for before in (0, 8)
+)
+"""Of a stretch of each length, what remains of the 8 bytes from its beginning, and of the 8 after these."""
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, near 2⁶⁴ over the golden ratio: products with it wrap around and spread over 64 bits."""
+
+
+def find_stretches(whole: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each stretch begins, and where it has ended. The first and the last byte are blanks.
+
+    A stretch is a word of ASCII; or what stands between two blanks, where that holds other letters.
+    """
+    letters = np.frombuffer(whole, np.uint8)
+    kinds = np.frombuffer(whole.translate(KINDS), np.uint8)
+    within = kinds == LETTER
+    within[1:-1] |= (letters[1:-1] == APOSTROPHE) & within[:-2] & within[2:]
+    if not whole.isascii():
+        other = letters >= 128
+        blanks = np.flatnonzero(letters == BLANK)
+        after = np.searchsorted(blanks, np.flatnonzero(other[1:] & ~other[:-1]) + 1)
+        steps = np.zeros(len(letters), np.int8)
+        steps[blanks[after - 1] + 1] = 1
+        steps[blanks[after]] = -1
+        within |= np.cumsum(steps, dtype=np.int8).view(np.bool_)
+    alone = (kinds == MARK) & ~within
+    begins, ends = alone.copy(), alone
+    begins[1:] |= within[1:] & ~within[:-1]
+    ends[:-1] |= within[:-1] & ~within[1:]
+    return np.flatnonzero(begins), np.flatnonzero(ends) + 1
 
 
 class Cutter:
-    """Texts into stretches, and these into words."""
+    """Stretches into words."""
 
     def __init__(self, pipeline: tokenizers.Tokenizer) -> None:
         self._pipeline = pipeline
         self._lower = pipeline.normalizer is not None
 
-    def __call__(self, stretches: Iterable[str]) -> list[str]:
-        """The words of each stretch, and a blank after them. Many are cut faster than each alone."""
-        words: list[str] = []
-        for ascii, some in itertools.groupby(stretches, str.isascii):
-            if ascii:
-                text = " ".join(some) + " "
-                words += ASCII_WORD.findall(text.lower() if self._lower else text)
-            else:
-                words += itertools.chain.from_iterable((*self._words(stretch), " ") for stretch in some)
-        return words
+    def folded(self, text: str) -> bytes:
+        """The text, with ASCII in small letters where these are wanted."""
+        return text.encode().lower() if self._lower else text.encode()
 
-    def _words(self, text: str) -> list[str]:
-        text = self._pipeline.normalizer.normalize_str(text) if self._lower else text
+    def words(self, stretch: str) -> list[str]:
+        """The words of a folded stretch that holds more than ASCII."""
+        text = self._pipeline.normalizer.normalize_str(stretch) if self._lower else stretch
         return [word for word, _ in self._pipeline.pre_tokenizer.pre_tokenize_str(text)]
 
-    def stretches(self, text: str) -> list[str]:
-        """What stands between blanks, folded where that is cheap: fewer of them are then different."""
-        return (text.lower() if self._lower and text.isascii() else text).split(" ")
 
+class Stretches(defaultdict[bytes, int]):
+    """Stretch → its number n; words[ends[n] : ends[n + 1]] are its words, as `number` numbers them.
 
-class Stretches(defaultdict[str, int]):
-    """Stretch between blanks → its number n; words[ends[n] : ends[n + 1]] are its words, as `number` numbers them.
-
-    A stretch has its number when it is first met, and its words after `cut_new`.
+    A stretch has its number when it is first met, and its words after `cut_new`. Short ones have a slot too, where they
+    are found without Python, unless another one was there first.
     """
 
-    def __init__(self, cut: Cutter, number: Callable[[str], int]) -> None:
+    def __init__(self, cutter: Cutter, number: Callable[[str], int]) -> None:
         super().__init__()
-        self._cut = cut
+        self._cutter = cutter
         self.number = number
         self.clear()
 
@@ -73,6 +106,9 @@ class Stretches(defaultdict[str, int]):
         self.ends = array("q", [0])
         self._long = 0
         """Stretches that have a number and are not remembered."""
+        self._first, self._last = np.zeros((2, 2**SLOT_BITS), np.uint64)
+        """The bytes of the stretch in each slot; none has no bytes."""
+        self._numbers = np.zeros(2**SLOT_BITS, np.int32)
 
     @property
     def _new(self) -> int:
@@ -82,11 +118,10 @@ class Stretches(defaultdict[str, int]):
     def cut_new(self) -> None:
         """Cut what is new. Long stretches keep their numbers, and are forgotten."""
         new = list(itertools.islice(reversed(self), self._new))[::-1]
-        words = self._cut(new)
-        blanks = np.array([place for place, word in enumerate(words) if word == " "], np.int64)
-        ends = len(self.words) + blanks - np.arange(len(blanks))
-        self.words.extend([self.number(word) for word in words if word != " "])
-        self.ends.frombytes(ends.tobytes())
+        texts = b" ".join(new).decode().split(" ") if new else []
+        cut = [[text] if text.isascii() else self._cutter.words(text) for text in texts]
+        self.words.extend([self.number(word) for words in cut for word in words])
+        self.ends.extend(itertools.accumulate(map(len, cut), initial=self.ends.pop()))
         for stretch in new:
             if len(stretch) > LONGEST_KEPT:
                 del self[stretch]
@@ -94,36 +129,54 @@ class Stretches(defaultdict[str, int]):
 
     @property
     def full(self) -> bool:
-        return max(len(self.ends) + self._new, len(self.words) // 4) > MOST_KEPT
+        return max(len(self.ends), len(self.words) // 4) > MOST_KEPT
 
-    def numbers(self, text: str) -> NDArray[np.int32]:
-        """The numbers of the text's stretches, as they follow each other."""
-        stretches = self._cut.stretches(text)
-        return np.fromiter(map(self.__getitem__, stretches), np.int32, len(stretches))
+    def numbers(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """The numbers of each text's stretches, as they follow each other."""
+        parts = [self._cutter.folded(text) for text in texts]
+        whole = b" ".join([b"", *parts, b" " * (SHORT + 1)])
+        starts, ends = find_stretches(whole)
+        numbers = self._look_up(whole, starts, ends)
+        borders = np.searchsorted(starts, np.cumsum([0, *(len(part) + 1 for part in parts)])).tolist()
+        return [numbers[first:last] for first, last in itertools.pairwise(borders)]
+
+    def _look_up(self, whole: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The numbers of the stretches between these places; behind the last one, as many bytes as a short one has."""
+        lengths = ends - starts
+        is_short, size = lengths <= SHORT, np.minimum(lengths, SHORT)
+        eight = np.ndarray(len(whole) - 7, "<u8", whole, strides=(1,))  # bytes, from each on
+        first = eight[starts] & FIRST_BYTES[size]
+        last = eight[starts + 8] & LAST_BYTES[size] | size.astype(np.uint64) << np.uint64(56)
+        slots = ((first ^ last * SPREAD) * SPREAD >> np.uint64(64 - SLOT_BITS)).view(np.int64)
+        numbers = self._numbers[slots]
+        others = np.flatnonzero((self._first[slots] != first) | (self._last[slots] != last) | ~is_short)
+        places = zip(starts[others].tolist(), ends[others].tolist(), strict=True)
+        numbers[others] = [self[whole[start:end]] for start, end in places]
+        free = others[(self._last[slots[others]] == 0) & is_short[others]]
+        for values, here in ((self._first, first), (self._last, last), (self._numbers, numbers)):
+            values[slots[free[::-1]]] = here[free[::-1]]  # of several for one slot the first stays
+        return numbers
 
     def groups(
-        self, texts: Iterable[str], numbers: Callable[[str], NDArray[np.int32]], forget: Callable[[], None]
+        self,
+        texts: Iterable[str],
+        numbers: Callable[[list[str]], list[NDArray[np.int32]]],
+        forget: Callable[[], None],
     ) -> Iterator[list[NDArray[np.int32]]]:
         """The numbers of some texts at a time; what the numbers mean is forgotten where too many are remembered."""
-        group: list[NDArray[np.int32]] = []
-        size = 0
-        for text in texts:
-            group.append(numbers(text))
-            size += len(text)
-            if size > TOGETHER or self.full:
-                self.cut_new()
-                yield group
-                group, size = [], 0
-                self._make_room(forget)
-        if group:
+        for group in together(texts):
+            found = numbers(group)
             self.cut_new()
-            yield group
-            self._make_room(forget)
+            yield found
+            if self.full:
+                self.clear()
+                forget()
 
-    def _make_room(self, forget: Callable[[], None]) -> None:
-        if self.full:
-            self.clear()
-            forget()
+    def counted(self, counts: NDArray[np.int64], times: NDArray[np.int64], words: int) -> NDArray[np.int64]:
+        """How often each word stands there, with as many `times` each stretch."""
+        of_word = np.repeat(times, np.diff(self.ends)[: len(times)])
+        more = np.bincount(np.asarray(self.words)[: len(of_word)], weights=of_word, minlength=words)  # exact below 2⁵³
+        return np.pad(counts, (0, words - len(counts))) + more.astype(np.int64)
 
     def words_of(self, texts: Sequence[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
         """The numbers of each text's stretches → the numbers of its words."""
@@ -134,6 +187,20 @@ class Stretches(defaultdict[str, int]):
         words = np.asarray(self.words)[places]
         borders = after[np.cumsum([0, *map(len, texts)])].tolist()
         return [words[first:last] for first, last in itertools.pairwise(borders)]
+
+
+def together(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Some texts at a time."""
+    group: list[str] = []
+    size = 0
+    for text in texts:
+        group.append(text)
+        size += len(text)
+        if size > TOGETHER:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 class TextCache:
@@ -150,11 +217,12 @@ class TextCache:
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
 
-    def keep(self, text: str, numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    def keep(self, texts: list[str], numbers: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
         """The numbers, remembered where there is room."""
-        if len(numbers) <= self._room and text not in self.numbers:
-            self.numbers[text] = numbers
-            self._room -= len(numbers)
+        for text, those in zip(texts, numbers, strict=True):
+            if len(those) <= self._room and text not in self.numbers:
+                self.numbers[text] = those
+                self._room -= len(those)
         return numbers
 
     def forget(self) -> None:
@@ -168,12 +236,14 @@ def count_words(texts: Iterable[str], pipeline: tokenizers.Tokenizer) -> Counter
     words: dict[str, int] = defaultdict(itertools.count().__next__)
     stretches = Stretches(Cutter(pipeline), words.__getitem__)
     cache = texts if isinstance(texts, TextCache) else TextCache(texts, room=0)
-    counts = np.zeros(0, np.int64)
-    for group in stretches.groups(cache, lambda text: cache.keep(text, stretches.numbers(text)), cache.forget):
-        times = np.bincount(np.concatenate([np.empty(0, np.int32), *group]), minlength=len(stretches.ends) - 1)
-        of_word = np.repeat(times, np.diff(stretches.ends))
-        more = np.bincount(np.asarray(stretches.words), weights=of_word, minlength=len(words))  # exact below 2⁵³
-        counts = np.pad(counts, (0, len(words) - len(counts))) + more.astype(np.int64)
+    counts, times = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    for group in stretches.groups(cache, lambda texts: cache.keep(texts, stretches.numbers(texts)), cache.forget):
+        more = np.bincount(np.concatenate([np.empty(0, np.int32), *group]), minlength=len(stretches.ends) - 1)
+        more[: len(times)] += times
+        times = more
+        if stretches.full:
+            counts, times = stretches.counted(counts, times, len(words)), np.zeros(0, np.int64)
+    counts = stretches.counted(counts, times, len(words))
     cache.stretches, cache.words = stretches, words
     return Counter(dict(zip(words, counts.tolist(), strict=True)))
 
@@ -198,9 +268,11 @@ class Numberer:
     def ids(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
         """The ids of each text. What was remembered of texts is used here, and gone afterwards."""
 
-        def numbers(text: str) -> NDArray[np.int32]:
-            known = self._numbers.pop(text, None)
-            return self.stretches.numbers(text) if known is None else known
+        def numbers(texts: list[str]) -> list[NDArray[np.int32]]:
+            known = [self._numbers.pop(text, None) for text in texts]
+            new = [text for text, those in zip(texts, known, strict=True) if those is None]
+            fresh = iter(self.stretches.numbers(new))
+            return [next(fresh) if those is None else those for those in known]
 
         groups = self.stretches.groups(texts, numbers, self._numbers.clear)
         ids = [ids for group in groups for ids in self.stretches.words_of(group)]

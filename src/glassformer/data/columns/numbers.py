@@ -94,7 +94,8 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
         different = {value.strip() for value in values if not is_empty(value)}
         if table.typed and all(number_in(value) is not None for value in different):
             continue
-        counts = {sign: sum(plain_number(value, sign) is not None for value in different) for sign in OTHER_SIGN}
+        others = [value for value in different if not value[:1].isalpha()]  # no number begins with a letter
+        counts = {sign: sum(plain_number(value, sign) is not None for value in others) for sign in OTHER_SIGN}
         if max(counts.values()) <= len(different) / 2:
             continue
         if wanted is not None and counts[wanted] > len(different) / 2:

@@ -70,9 +70,10 @@ class Sequences:
         lengths = self.starts[rows + 1] - starts
         places = np.arange(max(1, int(lengths.max(initial=0))))
         mask = places < lengths[:, None]
-        at = np.minimum(starts[:, None] + places, max(0, len(self.ids) - 1))
-        tokens = self.ids[at] if len(self.ids) else np.zeros(mask.shape, np.int32)
-        return torch.from_numpy(np.where(mask, tokens, self.pad).astype(np.int64)), torch.from_numpy(mask)
+        tokens = np.full(mask.shape, self.pad, np.int64)
+        for text, start, length in zip(tokens, starts.tolist(), lengths.tolist(), strict=True):
+            text[:length] = self.ids[start : start + length]
+        return torch.from_numpy(tokens), torch.from_numpy(mask)
 
     @staticmethod
     def trim(ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:

@@ -49,11 +49,11 @@ def number_values(values: NDArray[Any]) -> Rows:
     return out
 
 
-def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[Counter[int]], Numbers]:
+def count_groups(digests: Numbers, groups: Rows, classes: Rows, seed: int) -> tuple[list[dict[int, int]], Numbers]:
     """How many rows of each class a group has, and a number by chance for it, made of its content and the seed."""
-    counts: list[Counter[int]] = [Counter() for _ in range(int(groups.max(initial=-1)) + 1)]
+    counts: list[dict[int, int]] = [{} for _ in range(int(groups.max(initial=-1)) + 1)]
     for group, label in zip(groups.tolist(), classes.tolist(), strict=True):
-        counts[group][label] += 1
+        counts[group][label] = counts[group].get(label, 0) + 1
     keys = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
     np.minimum.at(keys, groups, digests)
     return counts, mix(keys, number(seed))
@@ -97,7 +97,7 @@ def _shares(total: Counter[int], fraction: float, seed: int) -> Counter[int]:
     return shares
 
 
-def _pick(counts: list[Counter[int]], waiting: list[int], wanted: Counter[int], left: Counter[int]) -> list[int]:
+def _pick(counts: list[dict[int, int]], waiting: list[int], wanted: Counter[int], left: Counter[int]) -> list[int]:
     """Groups, in their order, that fit; then those that bring the classes nearer to what is wanted; one at least."""
     picked: list[int] = []
 
@@ -170,17 +170,17 @@ def folds_of(digests: Numbers, groups: Rows, classes: Rows, folds: int, seed: in
     homes: dict[int, set[int]] = defaultdict(set)
     """The folds of each class."""
     fold_of = np.zeros(len(counts), dtype=np.int64)
-    for group in sorted(range(len(counts)), key=lambda group: (-counts[group].total(), chance[group])):
+    for group in sorted(range(len(counts)), key=lambda group: (-sum(counts[group].values()), chance[group])):
         labels = counts[group]
 
-        def costs(fold: int, labels: Counter[int] = labels) -> tuple[int, float, int]:
+        def costs(fold: int, labels: dict[int, int] = labels) -> tuple[int, float, int]:
             alone = sum(homes[label] == {fold} for label in labels)
             return alone, sum(count * have[fold][label] / total[label] for label, count in labels.items()), sizes[fold]
 
         fold = min(range(folds), key=costs)
         fold_of[group] = fold
         have[fold].update(labels)
-        sizes[fold] += labels.total()
+        sizes[fold] += sum(labels.values())
         for label in labels:
             homes[label].add(fold)
     for group, labels in enumerate(counts):
