@@ -19,7 +19,7 @@ from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.device import choose_compile
-from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
+from glassformer.training.events import Checkpointed, Ended, Event, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical, move_clock
@@ -368,6 +368,26 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         stopped(3, signal.SIGINT, times=2, steps=9)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_compiler_that_dies_of_the_signal_has_not_failed(interrupted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to the whole group of processes ends the C++ compiler too."""
+
+    def compiled(function: object, **how: object) -> Any:
+        def dies(*tensors: torch.Tensor) -> None:
+            if interrupted:
+                os.kill(os.getpid(), signal.SIGTERM)
+            raise RuntimeError("C++ compile error")
+
+        return dies
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    training = trained(linear(), Fit(), steps=3, compile="on")
+    assert [event.text for event in training.told(Noted)] == (
+        [] if interrupted else ["torch.compile failed (C++ compile error); going on without it"]
+    )
+    assert training.told(Ended)[0].reason == ("interrupted" if interrupted else "finished")
 
 
 # --- numbers that are none ---
