@@ -1,6 +1,7 @@
 """glassformer generate"""
 
 import itertools
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
@@ -54,6 +55,7 @@ def run(argv: list[str]) -> None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
 
     from glassformer.families.load import load_for
+    from glassformer.families.requests import say_unknown
 
     loaded: Any = load_for("generate", options.run, options.device, say, precision=options.precision)
     if not loaded.model.encoder.causal:
@@ -76,9 +78,11 @@ def run(argv: list[str]) -> None:
         "repetition_penalty": options.repetition_penalty,
         "stop": [_unescaped(stop) for stop in options.stop],
         "seed": options.seed,
-        "say": say,
+        "say": cache(say),  # what holds of every prompt, once
     }
-    for prompt in _prompts(options.prompt, options.file, options.encoding):
+    prompts = _prompts(options.prompt, options.file, options.encoding)
+    say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)], say)
+    for prompt in prompts:
         chat = _messages(prompt, options.system) if options.chat else None
         writing = loaded.stream(prompt, **sampling) if chat is None else loaded.stream_chat(chat, **sampling)
         if options.json:

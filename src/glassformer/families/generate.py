@@ -75,8 +75,6 @@ class Writer:
         if beam is not None and not 1 <= beam <= WIDEST:
             raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
         ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
-        if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
-            say(f"{unknown} of the prompt's tokens are unknown to this model")
         limit = self.model.encoder.limit
         ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
         text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())

@@ -94,8 +94,7 @@ def translate_texts(
     encoded = [source_ids(tokenizer, text, context) for text in filled]
     if cut := sum(was_cut for _, was_cut in encoded):
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
-    if tokenizer.unk is not None and (unknown := sum(ids.count(tokenizer.unk) for ids, _ in encoded)):
-        say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
+    say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
