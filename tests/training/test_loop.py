@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -388,6 +389,31 @@ def test_a_compiler_that_dies_of_the_signal_has_not_failed(interrupted: bool, mo
         [] if interrupted else ["torch.compile failed (C++ compile error); going on without it"]
     )
     assert training.told(Ended)[0].reason == ("interrupted" if interrupted else "finished")
+
+
+@pytest.mark.parametrize("place", ["cache/kernel.so", "library/kernel.so"])
+def test_a_broken_kernel_in_the_cache_is_compiled_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = tmp_path / place
+    kernel.parent.mkdir()
+    kernel.touch()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def compiled(function: Any, **how: object) -> Any:
+        def loads(*tensors: torch.Tensor) -> torch.Tensor:
+            if kernel.exists():
+                raise RuntimeError("backend failed") from ImportError("file too short", path=str(kernel))
+            return function(*tensors)
+
+        return loads
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    training = trained(linear(), Fit(), steps=2, compile="on")
+    failures = [event.text for event in training.told(Noted) if "failed" in event.text]
+    is_cached = place.startswith("cache")
+    assert kernel.exists() != is_cached
+    assert len(failures) == (0 if is_cached else 1)
 
 
 # --- numbers that are none ---
