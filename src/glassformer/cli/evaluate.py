@@ -11,6 +11,7 @@ from glassformer.cli.terminal.show import print_json, say, say_next, show_table,
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
+from glassformer.decoding.options import Search
 
 if TYPE_CHECKING:
     from glassformer.cli.terminal.rows import RowProgress
@@ -33,8 +34,10 @@ PARSER = Parser(
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
                "context)"),
-        Option("--beam", type=int, metavar="N", help="translators: translations followed at once (default 5)"),
-        Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)"),
+        Option("--beam", type=int, metavar="N", help="translators: translations followed at once (default 5)",
+               check=lambda beam: Search(beam=beam)),
+        Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)",
+               check=lambda penalty: Search(length_penalty=penalty)),
         flag("--lowercase", "translators: BLEU of lower-cased texts too, as older tables have it"),
         flag("--errors", "where it is wrong: what it confuses, words and lengths of errors, how sure it is; odd "
              "translations; the tokens that hold the loss"),

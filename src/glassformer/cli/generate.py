@@ -8,6 +8,7 @@ from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Optio
 from glassformer.cli.terminal.inputs import check_lines, lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
+from glassformer.decoding.options import Sampling, check_writing
 
 if TYPE_CHECKING:
     from glassformer.families.generate import Likely
@@ -53,6 +54,9 @@ def run(argv: list[str]) -> None:
         raise Misuse("--system is what a model is told before a message: it goes with --chat")
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
+    temperature = 1.0 if options.temperature is None else options.temperature
+    how = Sampling(0.0 if options.greedy else temperature, options.top_k, options.top_p, options.repetition_penalty)
+    check_writing(how, tokens=options.tokens, beam=options.beam, seed=options.seed)
 
     from glassformer.families.load import load_for
     from glassformer.families.requests import say_unknown
@@ -72,7 +76,7 @@ def run(argv: list[str]) -> None:
         "tokens": options.tokens,
         "greedy": options.greedy,
         "beam": options.beam,
-        "temperature": 1.0 if options.temperature is None else options.temperature,
+        "temperature": temperature,
         "top_k": options.top_k,
         "top_p": options.top_p,
         "repetition_penalty": options.repetition_penalty,

@@ -16,7 +16,8 @@ from glassformer.data.features.texts import PairExamples, encode_pairs, source_r
 from glassformer.data.io.aligned import SOURCE, TARGET
 from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
 from glassformer.data.wording import counted
-from glassformer.decoding.translate import Search, marks_of, translate
+from glassformer.decoding.options import Search
+from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.memory import reader_of

@@ -24,7 +24,7 @@ from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.decoding.generate import generate
-from glassformer.decoding.sampling import Sampling
+from glassformer.decoding.options import Sampling
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
 from glassformer.families.labelling import (
     ClassificationFamily,
