@@ -33,10 +33,10 @@ PARSER = Parser(
         Option("--out", metavar="FILE", help="where to write (default: stdout)"),
         Option("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "
                "(default 5)"),
-        Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by score over "
-               "length to this power: below 1 prefers short ones (default 1)"),
+        Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by their "
+               "log-probability over length to this power: below 1 prefers short ones (default 1)"),
         Option("--nbest", type=int, default=1, metavar="N", help="print so many for each text, with line number and "
-               "score (default 1: the text alone)"),
+               "the score that ranks them (default 1: the text alone)"),
         DEVICE,
         PRECISION,
         flag("--json", "print one JSON object a line"),

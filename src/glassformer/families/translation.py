@@ -43,10 +43,11 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Scored:
-    """A translation and its score: the sum of its tokens' log-probabilities."""
+    """A translation, and the score by which it is ranked."""
 
     text: str
     score: float
+    """The sum of its tokens' log-probabilities over their number to the power of the length penalty."""
     ids: list[int] = field(default_factory=list, repr=False, compare=False)
     """Its tokens, as they were chosen: text cut again may differ."""
 
@@ -104,7 +105,7 @@ def translate_texts(
         Translation(
             text,
             [
-                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.score, hypothesis.ids)
+                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.rank(how.length_penalty), hypothesis.ids)
                 for hypothesis in next(hypotheses)
             ]
             if text.strip()
