@@ -161,9 +161,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
     show_text(evaluation.summary + (f", over {metrics[counted]:,} {counted}" if counted else ""))
     if "fp32" in details:
         show_text(f"in fp32: {details['fp32']['summary']}")
-        show_text(
-            f"difference: {evaluation.primary} {metrics[evaluation.primary] - details['fp32'][evaluation.primary]:+.4f}"
-        )
+        show_text(f"difference: {_differences(evaluation)}")
     if "bleu_lowercase" in metrics:
         show_text(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():
@@ -173,6 +171,15 @@ def _show_metrics(evaluation: "Evaluation") -> None:
         _show_confusion(**details["confusion"], counted=counted)
     if "per_label" in details:
         _show_scores("label", details["per_label"], counted)
+
+
+def _differences(evaluation: "Evaluation") -> str:
+    """What a lower precision changes in each metric, first in the one that weights are chosen by."""
+    from glassformer.trials.results.metrics import QUALITY, titled
+
+    metrics, full = evaluation.metrics, evaluation.details["fp32"]
+    names = dict.fromkeys([evaluation.primary, *(name for name in QUALITY if name in metrics)])
+    return ", ".join(f"{titled(name)} {metrics[name] - full[name]:+.4f}" for name in names)
 
 
 def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) -> None:
