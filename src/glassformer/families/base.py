@@ -388,7 +388,7 @@ class Family(ABC):
 class Families(Mapping[str, Family]):
     """The families by the names of their tasks; ours are imported when the first is asked for."""
 
-    modules = ("language", "masked", "labelling", "translation", "embedding")
+    modules = ("language", "masked", "label_kinds", "translation", "embedding")
 
     def __init__(self) -> None:
         self._own: dict[str, Family] = {}
