@@ -15,8 +15,8 @@ import time
 import torch
 
 from glassformer.config.resolve import resolve
+from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Request, RunningBatch
-from glassformer.decoding.sampling import Sampling
 from glassformer.models.build import build_language_model, parameter_count
 
 VOCAB, CONTEXT, PROMPT, TOKENS = 50304, 1024, 32, 256

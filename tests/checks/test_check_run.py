@@ -424,10 +424,10 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     [
         (
             "lstm-translator",
-            "glassformer.cli.translate.lines_of",
+            "glassformer.cli.run_verbs.translate.lines_of",
             lambda file, encoding: Path(file).read_text().splitlines()[::-1],
         ),
-        ("writer", "glassformer.cli.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
+        ("writer", "glassformer.cli.run_verbs.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
     ],
 )
 @pytest.mark.usefixtures("in_this_process")

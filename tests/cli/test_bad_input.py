@@ -9,7 +9,8 @@ import pytest
 from helpers.running import TINY, Command, one_line
 
 WRONG = {
-    "missing file": (["train", "nope.txt"], 2, ["nope.txt", "docstrings"]),
+    "missing file": (["train", "nope.txt"], 2, ["no file 'nope.txt'"]),
+    "missing file or data set": (["train", "nope"], 2, ["no file 'nope' and no data set", "docstrings"]),
     "nearly a data set": (["train", "docstring"], 2, ["did you mean docstrings"]),
     "empty": (["train", "empty.txt"], 2, ["empty.txt", "empty"]),
     "blank": (["train", "blank.txt"], 2, ["blank.txt", "empty"]),

@@ -111,7 +111,12 @@ def test_from_text_to_writing(command: Command, files: Path) -> None:
     code, out, _ = command("generate", "run", "--file", "prompts.txt", "--tokens", "3", "--json")
     assert [json.loads(line)["prompt"] for line in out.splitlines()] == ["the", "fox"]
     code, out, err = command("generate", "run", "§the", "--tokens", "3")
-    assert "1 of the prompt's tokens are unknown" in err
+    assert err.splitlines() == ["1 token is unknown to this model"]
+    (files / "prompts.txt").write_text("§the\nfox §§\nthe\n")
+    code, out, err = command("generate", "run", "--file", "prompts.txt", "--tokens", "30")
+    unknown, long = err.splitlines()
+    assert unknown == "3 tokens are unknown to this model"
+    assert "context of 8 tokens" in long
 
 
 def test_config_file_and_flags(command: Command, files: Path) -> None:

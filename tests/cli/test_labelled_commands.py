@@ -166,3 +166,11 @@ def test_data_show(command: Command, files: Path) -> None:
         number, text = line.split(" ←  ")
         words = [word for word in text.split("|") if word != "<pad>"]
         assert float(number.split()[1]) == pytest.approx(number_of[" ".join(words)], rel=1e-4)
+
+
+def test_what_a_lower_precision_costs_in_each_metric(command: Command, runs: Path) -> None:
+    code, out, _ = command("evaluate", runs / "two", "--precision", "int8", "--device", "cpu")
+    (line,) = [line for line in out.splitlines() if line.startswith("difference: ")]
+    assert code == 0
+    metrics = [part.rsplit(" ", 1)[0] for part in line.removeprefix("difference: ").split(", ")]
+    assert metrics == ["accuracy", "macro F1", "loss"]

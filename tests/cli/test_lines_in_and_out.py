@@ -96,7 +96,7 @@ def test_vectors_stopped_on_the_way(
 
     with monkeypatch.context() as patch:
         patch.setattr(np.lib.format, "open_memmap", stopped)
-        patch.setattr("glassformer.cli.embed._row", stopped)
+        patch.setattr("glassformer.cli.run_verbs.embed._row", stopped)
         code, _, err = command("embed", runs / "two", "a text", "--out", name)
     assert (code, err) == (1, "glassformer: stopped\n")
     assert (tmp_path / name).read_text() == "before"

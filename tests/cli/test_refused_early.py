@@ -33,15 +33,41 @@ MISTAKES = {
     "a file that is not there": [f"{verb} run --file nowhere.csv" for verb in ("predict", "embed", "evaluate")]
     + [f"{verb} run --file nowhere.txt" for verb in ("translate", "generate")],
     "a name that is none": ["look run a --view nonsense", "check run --only cached,nonsense"],
+    "a number out of range": [
+        *(f"{verb} run a --beam 0" for verb in ("generate", "translate", "evaluate", "look")),
+        "generate run a --tokens 0",
+        "generate run a --top-p 7",
+        "translate run a --nbest 9",
+        "evaluate run --length-penalty 99",
+    ],
+    "a file of settings with what is none": [f"{verb} opinions --config settings.yaml" for verb in TRAINING],
+    "a file where a folder should be": [
+        "demo --out settings.yaml/x",
+        "import a/model --out settings.yaml/x",
+        *(f"{verb} opinions --out settings.yaml/x" for verb in ("train", "compare", "tune")),
+    ],
     "scaling": [f"scaling --{option}" for option in ("models nonsense", "parts x", "lengths 1,2", "width 7")],
     "an option that is none": [f"{verb} x --nonsense" for verb in (*TRAINING, *READING, "scaling", "import", "export")],
 }
+
+
+def refusals(lines: list[str], folder: Path, first: str = "") -> list[str]:
+    """What is said of each line, all of them refused before torch was there. `first`: code that is run before."""
+    done = subprocess.run(
+        [sys.executable, "-c", first + RUN, *lines], capture_output=True, text=True, cwd=folder, check=True
+    )
+    assert [line.split("\t") for line in done.stdout.splitlines()] == [[line, "2", "False"] for line in lines]
+    return done.stderr.splitlines()
 
 
 @pytest.mark.parametrize("lines", MISTAKES.values(), ids=MISTAKES)
 def test_without_torch(lines: list[str], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "glassformer.json").write_text("{}")
-    done = subprocess.run([sys.executable, "-c", RUN, *lines], capture_output=True, text=True, cwd=tmp_path, check=True)
-    assert [line.split("\t") for line in done.stdout.splitlines()] == [[line, "2", "False"] for line in lines]
-    assert len(done.stderr.splitlines()) == len(lines)
+    (tmp_path / "settings.yaml").write_text("model: {widht: 12}")
+    assert len(refusals(lines, tmp_path)) == len(lines)
+
+
+def test_a_model_of_the_hub_without_its_library(tmp_path: Path) -> None:
+    (line,) = refusals(["import nowhere"], tmp_path, first="import sys; sys.modules['huggingface_hub'] = None")
+    assert "no file or folder nowhere; to fetch a model of that name from the hub: pip install" in line

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import DRAWS, Request, RunningBatch
-from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.decoding.sampling import GREEDY
 from glassformer.models.modules import LanguageModel
 from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model_of, prompt_of
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding import sampling
-from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows
+from glassformer.decoding.options import Sampling
+from glassformer.decoding.sampling import GREEDY, SamplingPlan, SamplingRows
 from helpers.support import numbers, same, softmax
 
 B, V = 3, 11

@@ -8,7 +8,8 @@ import pytest
 from glassformer.config.errors import SettingError
 from glassformer.decoding import translate as translate_room
 from glassformer.decoding.beam import Hypothesis, beam_search
-from glassformer.decoding.translate import GREEDY, Search, longest_translation, translate
+from glassformer.decoding.options import Search
+from glassformer.decoding.translate import GREEDY, longest_translation, translate
 from glassformer.models.modules import Seq2Seq
 from helpers.support import ready, tokens
 from helpers.translators import SOURCE_VOCAB, translator

@@ -123,12 +123,6 @@ def test_greedy_takes_no_seed() -> None:
     assert {penalised} != texts
 
 
-def test_a_prompt_with_unknown_letters_says_so() -> None:
-    said: list[str] = []
-    writer_of().generate("the €", tokens=3, say=said.append)
-    assert said == ["1 of the prompt's tokens are unknown to this model"]
-
-
 def test_no_tokens_at_all() -> None:
     with pytest.raises(SettingError, match="--tokens"):
         writer_of().generate(tokens=0)

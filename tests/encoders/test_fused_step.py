@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from glassformer.config.resolve import resolve
+from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Request, RunningBatch
-from glassformer.decoding.sampling import GREEDY, Sampling
+from glassformer.decoding.sampling import GREEDY
 from glassformer.encoders.fused_step import CpuStep
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.build import build_language_model, build_seq2seq

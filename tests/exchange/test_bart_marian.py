@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 import glassformer as gf
-from glassformer.decoding.translate import GREEDY, Search, longest_translation, marks_of, translate
+from glassformer.decoding.options import Search
+from glassformer.decoding.translate import GREEDY, longest_translation, marks_of, translate
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external

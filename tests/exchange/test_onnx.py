@@ -18,7 +18,7 @@ from torch import Tensor
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.data.features.texts import encode_examples
 from glassformer.decoding.generate import generate
-from glassformer.decoding.sampling import Sampling
+from glassformer.decoding.options import Sampling
 from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.answers import Classes, Labels, Scale

@@ -269,6 +269,14 @@ def test_pairs_that_are_too_long(trained: Path, tmp_path: Path) -> None:
 # --- translating ---
 
 
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 3.0])
+def test_translations_stand_in_the_order_of_their_scores(trained: Path, length_penalty: float) -> None:
+    texts = [source for source, _ in ROWS[:20]]
+    for translation in translator_of(trained).translate(texts, nbest=5, length_penalty=length_penalty):
+        scores = [one.score for one in translation.best]
+        assert scores == sorted(scores, reverse=True)
+
+
 def test_what_is_said_of_texts(trained: Path) -> None:
     said: list[str] = []
     loaded = translator_of(trained)

@@ -8,7 +8,8 @@ import torch
 
 from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve
-from glassformer.decoding.sampling import Sampling, SamplingPlan, SamplingRows, choose
+from glassformer.decoding.options import Sampling
+from glassformer.decoding.sampling import SamplingPlan, SamplingRows, choose
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel
 from helpers.running import CAUSAL, tiny

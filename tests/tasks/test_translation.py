@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TrainingSettings
 from glassformer.decoding.beam import Hypothesis
-from glassformer.decoding.translate import Search
+from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.translation import PairBatch, Translating, judge, text_scores
 from glassformer.training.loop import Trainer

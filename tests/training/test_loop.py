@@ -4,6 +4,7 @@ import copy
 import math
 import os
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.device import choose_compile
-from glassformer.training.events import Checkpointed, Ended, Event, Started, Stepped, Validated
+from glassformer.training.events import Checkpointed, Ended, Event, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical, move_clock
@@ -368,6 +369,51 @@ def test_a_second_ctrl_c_stops_at_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         stopped(3, signal.SIGINT, times=2, steps=9)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_a_compiler_that_dies_of_the_signal_has_not_failed(interrupted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal to the whole group of processes ends the C++ compiler too."""
+
+    def compiled(function: object, **how: object) -> Any:
+        def dies(*tensors: torch.Tensor) -> None:
+            if interrupted:
+                os.kill(os.getpid(), signal.SIGTERM)
+            raise RuntimeError("C++ compile error")
+
+        return dies
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    training = trained(linear(), Fit(), steps=3, compile="on")
+    assert [event.text for event in training.told(Noted)] == (
+        [] if interrupted else ["torch.compile failed (C++ compile error); going on without it"]
+    )
+    assert training.told(Ended)[0].reason == ("interrupted" if interrupted else "finished")
+
+
+@pytest.mark.parametrize("place", ["cache/kernel.so", "library/kernel.so"])
+def test_a_broken_kernel_in_the_cache_is_compiled_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = tmp_path / place
+    kernel.parent.mkdir()
+    kernel.touch()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+
+    def compiled(function: Any, **how: object) -> Any:
+        def loads(*tensors: torch.Tensor) -> torch.Tensor:
+            if kernel.exists():
+                raise RuntimeError("backend failed") from ImportError("file too short", path=str(kernel))
+            return function(*tensors)
+
+        return loads
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    training = trained(linear(), Fit(), steps=2, compile="on")
+    failures = [event.text for event in training.told(Noted) if "failed" in event.text]
+    is_cached = place.startswith("cache")
+    assert kernel.exists() != is_cached
+    assert len(failures) == (0 if is_cached else 1)
 
 
 # --- numbers that are none ---

@@ -1,6 +1,7 @@
 """glassformer compare"""
 
 from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_result
 
 PARSER = Parser(
@@ -31,7 +32,7 @@ PARSER = Parser(
         Option("--runs", metavar="RUNS", help="trained before, with commas between them: judged on the same examples"),
         flag("--no-floors", "leave out what learns nothing, or only counts"),
         flag("--no-references", "leave out scikit-learn's models"),
-        Option("--out", metavar="DIR", help="where all of it goes (default runs/compare-<data>-N)"),
+        Option("--out", check=check_folder, metavar="DIR", help="where all of it goes (default runs/compare-<data>-N)"),
         flag("--overwrite", "replace the comparison in --out"),
         CONFIG,
         TASK,

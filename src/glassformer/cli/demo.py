@@ -8,8 +8,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Option, Parser
+from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_table, show_text
-from glassformer.config.errors import Misuse
 from glassformer.config.units import duration
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ PARSER = Parser(
     "The main job on the embedded data: a short ladder of classifiers side by side, a translator of dates, two "
     "language models, what each of them learned, and one report of it all. How long each part takes is said before it.",
     "glassformer demo --out runs/demo",
-    [Option("--out", default="runs/demo", metavar="DIR", help="where to (default runs/demo)")],
+    [Option("--out", check=check_folder, default="runs/demo", metavar="DIR", help="where to (default runs/demo)")],
 )
 
 
@@ -97,8 +97,6 @@ class Part:
 
 def run(argv: list[str]) -> None:
     out = Path(PARSER.read(argv).out)
-    if out.exists() and not out.is_dir():
-        raise Misuse(f"--out {out} is a file, but must be a folder, or a name that is free")
 
     from glassformer.rendering.view import Views
 

@@ -3,6 +3,7 @@
 import shlex
 
 from glassformer.cli.options import JSON, Option, Parser, flag
+from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import print_json, say, say_next
 from glassformer.exchange import check_source
 
@@ -15,7 +16,7 @@ PARSER = Parser(
     [
         Option("source", metavar="SOURCE", help="a folder with config.json and *.safetensors, a .gguf file, or a name "
                "on the Hugging Face hub (OWNER/MODEL, or OWNER/MODEL/FILE.gguf)", check=check_source),
-        Option("--out", metavar="RUN", help="the run's folder (default: runs/NAME-N)"),
+        Option("--out", check=check_folder, metavar="RUN", help="the run's folder (default: runs/NAME-N)"),
         flag("--overwrite", "replace the run that is there"),
         JSON,
     ],

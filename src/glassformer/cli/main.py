@@ -37,6 +37,8 @@ VERBS: dict[str, str] = {
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
+RUN_VERBS = {"check", "doctor", "embed", "evaluate", "export", "generate", "look", "predict", "translate"}
+"""Those whose modules are in `run_verbs/`."""
 
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
 
@@ -139,7 +141,8 @@ def _run(argv: list[str]) -> int:
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = "import_" if verb == "import" else verb  # which is a word of Python's own
-    run: Callable[[list[str]], None] = importlib.import_module(f"glassformer.cli.{module}").run
+    room = "cli.run_verbs" if verb in RUN_VERBS else "cli"
+    run: Callable[[list[str]], None] = importlib.import_module(f"glassformer.{room}.{module}").run
     try:
         run(argv[1:])
     except SystemExit as stop:  # argparse after --help, a verb that has said what failed

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_table, show_text
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
@@ -25,7 +26,7 @@ PARSER = Parser(
         Option("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), "
                "images (a folder of class folders, or .npz), the name of an embedded data set (`glassformer data` "
                "lists them), or hf:NAME, a data set of the Hugging Face hub"),
-        Option("--out", metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)"),
+        Option("--out", check=check_folder, metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)"),
         CONFIG,
         TASK,
         JSON,

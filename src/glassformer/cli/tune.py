@@ -3,7 +3,9 @@
 import shlex
 
 from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
+from glassformer.config.file import check_config
 
 SEARCH = [
     Option("--model", dest="models", metavar="NAMES", help="a model, or several to choose from: bag,cnn (default "
@@ -25,8 +27,8 @@ SEARCH = [
            "where data is scarce, one part of it tells little"),
     flag("--no-pruning", "train every trial to its end"),
     flag("--no-final", "do not train the best once more: the test part is then never looked at"),
-    Option("--out", metavar="DIR", help="(default runs/tune-<data>-<model>-N)"),
-    Option("--config", metavar="FILE", help="settings that are not searched, from a YAML file"),
+    Option("--out", check=check_folder, metavar="DIR", help="(default runs/tune-<data>-<model>-N)"),
+    Option("--config", check=check_config, metavar="FILE", help="settings that are not searched, from a YAML file"),
     TASK,
     JSON,
 ]  # fmt: skip

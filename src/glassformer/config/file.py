@@ -5,7 +5,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, with_article
 from glassformer.config.limits import read_text
-from glassformer.config.resolve import with_former_rules
+from glassformer.config.resolve import flatten, with_former_rules
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -33,6 +33,6 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def check_config(path: str) -> None:
-    """Refuse a file that is not there, or holds no settings; what can be read only once is not read yet."""
+    """Refuse a file that is not there, or holds what is no setting; what can be read only once is not read yet."""
     if not Path(path).exists() or Path(path).is_file():
-        read_config(path)
+        flatten(read_config(path))

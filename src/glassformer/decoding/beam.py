@@ -27,6 +27,10 @@ class Hypothesis:
     ended: bool
     """It came to its END; otherwise it was cut at the length allowed."""
 
+    def rank(self, length_penalty: float) -> float:
+        """The score by which it is ranked among others: END counts as a token."""
+        return self.score / max(1, len(self.ids) + self.ended) ** length_penalty
+
 
 @torch.inference_mode()
 def beam_search(

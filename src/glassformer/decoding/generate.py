@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
+from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Request, RunningBatch
-from glassformer.decoding.sampling import Sampling
 from glassformer.models.modules import LanguageModel, device_of
 
 

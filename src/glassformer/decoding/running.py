@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.errors import Say, silent
-from glassformer.decoding.sampling import GREEDY, Sampling, SamplingPlan, SamplingRows, choose
+from glassformer.decoding.options import Sampling
+from glassformer.decoding.sampling import GREEDY, SamplingPlan, SamplingRows, choose
 from glassformer.encoders.base import State
 from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, device_of

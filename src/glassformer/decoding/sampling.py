@@ -1,44 +1,13 @@
 """Choosing the next token: plain functions of scores."""
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.config.errors import SettingError
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is chosen."""
-
-    temperature: float = 1.0
-    """Below 1 the likely becomes likelier; 0 is greedy."""
-    top_k: int | None = None
-    """Only the k likeliest."""
-    top_p: float | None = None
-    """Only the likeliest that together reach this probability."""
-    repetition_penalty: float = 1.0
-    """Above 1, tokens that were there before become less likely."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise SettingError(f"--temperature is {self.temperature:g}, but must be at least 0")
-        if self.top_k is not None and self.top_k < 1:
-            raise SettingError(f"--top-k is {self.top_k}, but must be at least 1")
-        if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise SettingError(f"--repetition-penalty is {self.repetition_penalty:g}, but must be above 0")
-
-    @property
-    def greedy(self) -> bool:
-        return self.temperature == 0
-
+from glassformer.decoding.options import Sampling
 
 GREEDY = Sampling(temperature=0.0)
 

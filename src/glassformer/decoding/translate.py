@@ -1,7 +1,6 @@
 """Texts through a translator, many at once: like lengths together, answers in the order of the questions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,8 +8,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.config.errors import Progress, SettingError, unheard
+from glassformer.config.errors import Progress, unheard
 from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.text.tokenizer import Tokenizer
 
@@ -18,26 +18,6 @@ ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
 """Living translations, and source tokens for each of them, that one batch may hold on a CPU."""
 GPU_SCORES_AT_ONCE, GPU_TOKENS_AT_ONCE = 2**26, 2**19
 """Scores of living translations, and such tokens, on a GPU: it takes as long for one row as for a thousand."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """How a translation is looked for."""
-
-    beam: int = 5
-    """Translations that are followed at once; 1 is greedy."""
-    length_penalty: float = 1.0
-    """Scores are divided by length to this power: 0 prefers short ones, above 1 long ones."""
-    best: int = 1
-    """How many to give, best first."""
-
-    def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SettingError(f"--beam is {self.beam}, but must be at least 1")
-        if not 0 <= self.length_penalty <= 10:
-            raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
-        if not 1 <= self.best <= self.beam:
-            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")
 
 
 GREEDY = Search(beam=1)

@@ -1,6 +1,7 @@
 """Other people's formats: Hugging Face folders and GGUF files in, Hugging Face folders and ONNX files out."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 from glassformer.config.errors import Misuse
@@ -20,3 +21,7 @@ def check_source(source: str) -> None:
     is_hubs = HUB_NAME.fullmatch(source) and (path.suffix != GGUF or source.count("/") == 2)
     if not path.exists() and not is_hubs:
         raise Misuse(f"no file or folder {source}")
+    if not path.exists() and find_spec("huggingface_hub") is None:
+        raise Misuse(
+            f"no file or folder {source}; to fetch a model of that name from the hub: pip install 'glassformer[hub]'"
+        )

@@ -48,12 +48,8 @@ def _in_folder(folder: Path) -> ExternalModel:
 
 def fetch(name: str, say: Say) -> Path:
     """The folder, or the one file, as the hub's own library keeps it; what is there already is not fetched again."""
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise Misuse(
-            f"no file or folder {name}; to fetch a model of that name from the hub: pip install 'glassformer[hub]'"
-        ) from None
+    import huggingface_hub
+
     say(f"{name}: asking the Hugging Face hub")
     model, _, file = name.rpartition("/") if name.endswith(GGUF) else (name, "", "")
     try:

@@ -192,11 +192,14 @@ class Loaded(Processor):
 
     def __getattr__(self, name: str) -> Any:
         """What only runs of another task can do is refused with what this one can."""
-        if name.startswith("_") or not any(name in family.methods for family in FAMILIES.values()):
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        known = ", ".join(self.family.methods)
+        if not any(name in family.methods for family in FAMILIES.values()):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}; it has {known}")
         raise NotThisRun(
-            f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has "
-            f"{', '.join(self.family.methods)}"
+            f"{self.run.path} is a run of {self.config.task}, which has no {name}: use {self.family.verb} "
+            f"(it has {known})"
         )
 
 
@@ -385,7 +388,7 @@ class Family(ABC):
 class Families(Mapping[str, Family]):
     """The families by the names of their tasks; ours are imported when the first is asked for."""
 
-    modules = ("language", "masked", "labelling", "translation", "embedding")
+    modules = ("language", "masked", "label_kinds", "translation", "embedding")
 
     def __init__(self) -> None:
         self._own: dict[str, Family] = {}

@@ -7,14 +7,11 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
-from glassformer.decoding.sampling import Sampling
+from glassformer.decoding.options import Sampling, check_writing
 from glassformer.models.modules import LanguageModel
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer
-
-WIDEST = 1000
-"""Texts that a beam may follow at once."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +59,9 @@ class Writer:
         probable of so many texts that are followed at once: found whole, within the model's context, and nothing of it
         is left to chance.
         """
-        if tokens < 1:
-            raise SettingError(f"--tokens is {tokens}, but must be at least 1")
-        if not 0 <= seed <= 2**62:
-            raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
         how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
-        if beam is not None and how != Sampling():
-            raise SettingError(
-                "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and "
-                "--repetition-penalty do not go with it"
-            )
-        if beam is not None and not 1 <= beam <= WIDEST:
-            raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
+        check_writing(how, tokens=tokens, beam=beam, seed=seed)
         ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
-        if self.tokenizer.unk is not None and (unknown := ids.count(self.tokenizer.unk)):
-            say(f"{unknown} of the prompt's tokens are unknown to this model")
         limit = self.model.encoder.limit
         ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
         text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())

@@ -194,8 +194,9 @@ class ModelInput:
 
 
 def say_unknown(tokenizer: Tokenizer, ids: list[int], say: Say) -> None:
+    """How many tokens of a text, or of several, the model does not know, if there are any."""
     if tokenizer.unk is not None and (unknown := ids.count(tokenizer.unk)):
-        say(f"{unknown} of the text's tokens {'is' if unknown == 1 else 'are'} unknown to this model")
+        say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
 
 
 @dataclass(frozen=True)

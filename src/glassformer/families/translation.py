@@ -16,7 +16,8 @@ from glassformer.data.features.texts import PairExamples, encode_pairs, source_r
 from glassformer.data.io.aligned import SOURCE, TARGET
 from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
 from glassformer.data.wording import counted
-from glassformer.decoding.translate import Search, marks_of, translate
+from glassformer.decoding.options import Search
+from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.memory import reader_of
@@ -42,10 +43,11 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Scored:
-    """A translation and its score: the sum of its tokens' log-probabilities."""
+    """A translation, and the score by which it is ranked."""
 
     text: str
     score: float
+    """The sum of its tokens' log-probabilities over their number to the power of the length penalty."""
     ids: list[int] = field(default_factory=list, repr=False, compare=False)
     """Its tokens, as they were chosen: text cut again may differ."""
 
@@ -94,8 +96,7 @@ def translate_texts(
     encoded = [source_ids(tokenizer, text, context) for text in filled]
     if cut := sum(was_cut for _, was_cut in encoded):
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
-    if tokenizer.unk is not None and (unknown := sum(ids.count(tokenizer.unk) for ids, _ in encoded)):
-        say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
+    say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
@@ -104,7 +105,7 @@ def translate_texts(
         Translation(
             text,
             [
-                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.score, hypothesis.ids)
+                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.rank(how.length_penalty), hypothesis.ids)
                 for hypothesis in next(hypotheses)
             ]
             if text.strip()

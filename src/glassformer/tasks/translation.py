@@ -16,7 +16,8 @@ from glassformer.config.errors import DataError, Progress, unheard
 from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
-from glassformer.decoding.translate import GREEDY, Search, marks_of, translate
+from glassformer.decoding.options import Search
+from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.tasks.base import Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer

@@ -129,6 +129,7 @@ class Trainer:
         )
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
+        self._interrupt = Interrupt()
 
     def run(self) -> Ended:
         """Train to the end of the budget, until it is enough, or until asked to stop.
@@ -138,15 +139,15 @@ class Trainer:
         threads = torch.get_num_threads()
         torch.set_num_threads(self.progress.threads)  # sums depend on it
         try:
-            with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), Interrupt() as interrupt:
-                reason = self._run(interrupt)
+            with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), self._interrupt:
+                reason = self._run()
         finally:
             torch.set_num_threads(threads)
         ended = Ended(self.progress.step, reason, self.progress.seconds)
         self.listen(ended)
         return ended
 
-    def _run(self, interrupt: Interrupt) -> str:
+    def _run(self) -> str:
         """Steps, and what is due between them; gives the reason for stopping."""
         settings, progress = self.settings, self.progress
         progress.preparing += self.processes.from_first(self.clock())
@@ -163,7 +164,7 @@ class Trainer:
                 return "patience"
             before = self.done
             is_first = not self.loss.ran
-            asked = self._step(interrupt.asked)
+            asked = self._step(self._interrupt.asked)
             if is_first and self.loss.how != "off":
                 self._say(f"the first update was done {self.clock():.0f} s after the command began")
             self.done = self._part_done()
@@ -172,7 +173,7 @@ class Trainer:
                 self._validate()
             elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
                 self._checkpoint()
-            if (asked or (interrupt.asked and self.processes.world == 1)) and self.done < 1:
+            if (asked or (self._interrupt.asked and self.processes.world == 1)) and self.done < 1:
                 self._checkpoint()
                 return "interrupted"
         return "finished"
@@ -238,7 +239,12 @@ class Trainer:
 
     def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.precision.autocast():
-            return self.loss.through(self.stepper, tensors, self._say) * weight
+            return self.loss.through(self.stepper, tensors, self._say_not_compiled) * weight
+
+    def _say_not_compiled(self, line: str) -> None:
+        """Nothing of a compiler that was ended by the signal that ends the run."""
+        if not self._interrupt.asked:
+            self._say(line)
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
         if self.penalised and first:

@@ -21,7 +21,8 @@ from glassformer.data.io.table import Table, read_table
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.families.base import Family, Loaded
-from glassformer.families.labelling import ClassificationFamily, LoadedPredictor
+from glassformer.families.label_kinds import ClassificationFamily
+from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.predict import InputNotes, Prediction, needed, part_of, rows_of
 from glassformer.runs.files import aside
 from glassformer.text.escaping import json_line, spreadsheet_cell

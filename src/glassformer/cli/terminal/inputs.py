@@ -32,6 +32,13 @@ def check_out(out: str | None, endings: tuple[str, ...] = ()) -> None:
         check_writable(out)
 
 
+def check_folder(out: str) -> None:
+    """Before anything is computed: a folder that is there, or can be made."""
+    there = next(place for place in (Path(out), *Path(out).parents) if place.exists())
+    if not there.is_dir():
+        raise Misuse(f"{there} is a file: name a folder with --out")
+
+
 @contextlib.contextmanager
 def writer_to(out: str | None) -> Iterator[TextIO]:
     """stdout, or a file, which is there once all is written; until then, the one of before stays."""

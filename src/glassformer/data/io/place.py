@@ -55,4 +55,6 @@ def _missing(name: str, path: Path) -> DataError:
         neighbours = []
     meant = nearest(name.partition(":")[0], [*neighbours, *DATASETS])
     hint = f"; did you mean {meant}?" if meant else ""
+    if path.suffix:  # no data set is called so
+        return DataError(f"no file '{name}'{hint}")
     return DataError(f"no file '{name}' and no data set of that name{hint} (data sets: {', '.join(DATASETS)})")

@@ -18,7 +18,7 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.features.tables import TableInputs
 from glassformer.families.base import FAMILIES, Family, Prepared
-from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
+from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily

@@ -24,15 +24,10 @@ from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
 from glassformer.decoding.generate import generate
-from glassformer.decoding.sampling import Sampling
+from glassformer.decoding.options import Sampling
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
-from glassformer.families.labelling import (
-    ClassificationFamily,
-    LabellingFamily,
-    LoadedPredictor,
-    MultilabelFamily,
-    RegressionFamily,
-)
+from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
+from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel, StreamFamily
 from glassformer.families.load import split_data
 from glassformer.families.masked import LoadedMasked, MaskedFamily

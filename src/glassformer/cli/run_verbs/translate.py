@@ -11,6 +11,7 @@ from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
+from glassformer.decoding.options import Search
 from glassformer.text.escaping import TEXT, json_line
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ PARSER = Parser(
         Option("--out", metavar="FILE", help="where to write (default: stdout)"),
         Option("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "
                "(default 5)"),
-        Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by score over "
-               "length to this power: below 1 prefers short ones (default 1)"),
+        Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by their "
+               "log-probability over length to this power: below 1 prefers short ones (default 1)"),
         Option("--nbest", type=int, default=1, metavar="N", help="print so many for each text, with line number and "
-               "score (default 1: the text alone)"),
+               "the score that ranks them (default 1: the text alone)"),
         DEVICE,
         PRECISION,
         flag("--json", "print one JSON object a line"),
@@ -47,6 +48,7 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     if options.file is not None and options.texts:
         raise Misuse("give TEXT or --file, not both")
+    Search(options.beam, options.length_penalty, options.nbest)  # refuse at once
     check_out(options.out)
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
@@ -57,10 +59,8 @@ def run(argv: list[str]) -> None:
     some_texts = blocks_of(options.texts) if options.file is None else blocks(file, TOGETHER)
 
     from glassformer.cli.terminal.rows import RowProgress
-    from glassformer.decoding.translate import Search
     from glassformer.families.load import load_for
 
-    Search(options.beam, options.length_penalty, options.nbest)  # refuse before a model is loaded
     loaded = load_for("translate", options.run, options.device, say, precision=options.precision)
     line = 0
     with RowProgress("line", printed=options.out is None) as progress, writer_to(options.out) as to:

@@ -11,6 +11,7 @@ from glassformer.cli.terminal.show import print_json, say, say_next, show_table,
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
+from glassformer.decoding.options import Search
 
 if TYPE_CHECKING:
     from glassformer.cli.terminal.rows import RowProgress
@@ -33,8 +34,10 @@ PARSER = Parser(
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
                "context)"),
-        Option("--beam", type=int, metavar="N", help="translators: translations followed at once (default 5)"),
-        Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)"),
+        Option("--beam", type=int, metavar="N", help="translators: translations followed at once (default 5)",
+               check=lambda beam: Search(beam=beam)),
+        Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)",
+               check=lambda penalty: Search(length_penalty=penalty)),
         flag("--lowercase", "translators: BLEU of lower-cased texts too, as older tables have it"),
         flag("--errors", "where it is wrong: what it confuses, words and lengths of errors, how sure it is; odd "
              "translations; the tokens that hold the loss"),
@@ -158,9 +161,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
     show_text(evaluation.summary + (f", over {metrics[counted]:,} {counted}" if counted else ""))
     if "fp32" in details:
         show_text(f"in fp32: {details['fp32']['summary']}")
-        show_text(
-            f"difference: {evaluation.primary} {metrics[evaluation.primary] - details['fp32'][evaluation.primary]:+.4f}"
-        )
+        show_text(f"difference: {_differences(evaluation)}")
     if "bleu_lowercase" in metrics:
         show_text(f"BLEU of lower-cased texts {metrics['bleu_lowercase']:.2f}")
     for name, signature in details.get("signature", {}).items():
@@ -170,6 +171,15 @@ def _show_metrics(evaluation: "Evaluation") -> None:
         _show_confusion(**details["confusion"], counted=counted)
     if "per_label" in details:
         _show_scores("label", details["per_label"], counted)
+
+
+def _differences(evaluation: "Evaluation") -> str:
+    """What a lower precision changes in each metric, first in the one that weights are chosen by."""
+    from glassformer.trials.results.metrics import QUALITY, titled
+
+    metrics, full = evaluation.metrics, evaluation.details["fp32"]
+    names = dict.fromkeys([evaluation.primary, *(name for name in QUALITY if name in metrics)])
+    return ", ".join(f"{titled(name)} {metrics[name] - full[name]:+.4f}" for name in names)
 
 
 def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) -> None:

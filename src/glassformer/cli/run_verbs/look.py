@@ -8,6 +8,7 @@ from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
+from glassformer.decoding.options import Search
 
 SUMMARY = "\n".join([
     "Inside a run, for every architecture: what it looks at, expects, and decides by. Looking changes no logit.",
@@ -45,6 +46,8 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     out = options.out or (None if options.json and not options.open else _usual_page(options))
     check_out(out, ENDINGS)
+    if options.beam is not None:
+        Search(beam=options.beam)  # refuse at once
     page = out is not None and out.endswith(".html")
     if options.open and not page:
         raise Misuse("--open shows a page: --out must end in .html")

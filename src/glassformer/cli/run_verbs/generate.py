@@ -1,12 +1,14 @@
 """glassformer generate"""
 
 import itertools
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_lines, lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
+from glassformer.decoding.options import Sampling, check_writing
 
 if TYPE_CHECKING:
     from glassformer.families.generate import Likely
@@ -52,8 +54,12 @@ def run(argv: list[str]) -> None:
         raise Misuse("--system is what a model is told before a message: it goes with --chat")
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
+    temperature = 1.0 if options.temperature is None else options.temperature
+    how = Sampling(0.0 if options.greedy else temperature, options.top_k, options.top_p, options.repetition_penalty)
+    check_writing(how, tokens=options.tokens, beam=options.beam, seed=options.seed)
 
     from glassformer.families.load import load_for
+    from glassformer.families.requests import say_unknown
 
     loaded: Any = load_for("generate", options.run, options.device, say, precision=options.precision)
     if not loaded.model.encoder.causal:
@@ -70,15 +76,17 @@ def run(argv: list[str]) -> None:
         "tokens": options.tokens,
         "greedy": options.greedy,
         "beam": options.beam,
-        "temperature": 1.0 if options.temperature is None else options.temperature,
+        "temperature": temperature,
         "top_k": options.top_k,
         "top_p": options.top_p,
         "repetition_penalty": options.repetition_penalty,
         "stop": [_unescaped(stop) for stop in options.stop],
         "seed": options.seed,
-        "say": say,
+        "say": cache(say),  # what holds of every prompt, once
     }
-    for prompt in _prompts(options.prompt, options.file, options.encoding):
+    prompts = _prompts(options.prompt, options.file, options.encoding)
+    say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)], say)
+    for prompt in prompts:
         chat = _messages(prompt, options.system) if options.chat else None
         writing = loaded.stream(prompt, **sampling) if chat is None else loaded.stream_chat(chat, **sampling)
         if options.json:

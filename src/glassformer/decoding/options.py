@@ -1,0 +1,72 @@
+"""How tokens are chosen and translations are looked for, known without torch."""
+
+import math
+from dataclasses import dataclass
+
+from glassformer.config.errors import SettingError
+
+WIDEST = 1000
+"""Texts that a beam may follow at once."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen."""
+
+    temperature: float = 1.0
+    """Below 1 the likely becomes likelier; 0 is greedy."""
+    top_k: int | None = None
+    """Only the k likeliest."""
+    top_p: float | None = None
+    """Only the likeliest that together reach this probability."""
+    repetition_penalty: float = 1.0
+    """Above 1, tokens that were there before become less likely."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise SettingError(f"--temperature is {self.temperature:g}, but must be at least 0")
+        if self.top_k is not None and self.top_k < 1:
+            raise SettingError(f"--top-k is {self.top_k}, but must be at least 1")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
+        if not 0 < self.repetition_penalty < math.inf:
+            raise SettingError(f"--repetition-penalty is {self.repetition_penalty:g}, but must be above 0")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
+
+
+def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) -> None:
+    """Refuse what no language model could be asked to write."""
+    if tokens < 1:
+        raise SettingError(f"--tokens is {tokens}, but must be at least 1")
+    if not 0 <= seed <= 2**62:
+        raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
+    if beam is not None and how != Sampling():
+        raise SettingError(
+            "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and "
+            "--repetition-penalty do not go with it"
+        )
+    if beam is not None and not 1 <= beam <= WIDEST:
+        raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a translation is looked for."""
+
+    beam: int = 5
+    """Translations that are followed at once; 1 is greedy."""
+    length_penalty: float = 1.0
+    """Scores are divided by length to this power: 0 prefers short ones, above 1 long ones."""
+    best: int = 1
+    """How many to give, best first."""
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise SettingError(f"--beam is {self.beam}, but must be at least 1")
+        if not 0 <= self.length_penalty <= 10:
+            raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
+        if not 1 <= self.best <= self.beam:
+            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")
