@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks import cpu_kernels
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
@@ -234,8 +235,30 @@ class Attention(Brick, nn.Module):
         maps = (self.query, self.key, self.value)
         weight = torch.cat([part.weight for part in maps])
         bias = None if self.key.bias is None else torch.cat([part.bias for part in maps])
-        query, key, value = torch.split(F.linear(x, weight, bias), [part.out_features for part in maps], -1)
+        product = F.linear(x, weight, bias)
+        if rotation is not None and self._normed_at_once(product):
+            return self._norm_all(product, rotation)
+        query, key, value = torch.split(product, [part.out_features for part in maps], -1)
         return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
+
+    def _normed_at_once(self, product: Float[Tensor, "B T i"]) -> bool:
+        """Whether queries and keys are normed and turned together: as a CPU learns, unless a norm is looked at."""
+        return (
+            self.query_norm is not None
+            and product.dtype == self.query_norm.weight.dtype
+            and cpu_kernels.applies_to(product)
+            and not cpu_kernels.watched(self.query_norm, self.key_norm)
+        )
+
+    def _norm_all(
+        self, product: Float[Tensor, "B T i"], rotation: Rotation
+    ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
+        assert self.query_norm is not None
+        assert self.key_norm is not None
+        gains = (self.query_norm.weight.expand(self.heads, -1), self.key_norm.weight.expand(self.kv_heads, -1))
+        heads, values = cpu_kernels.CPUNormedHeads.apply(product, torch.cat(gains), *rotation, self.query_norm.eps)  # type: ignore[no-untyped-call]
+        queries, keys = heads.transpose(1, 2).split([self.heads, self.kv_heads], 1)
+        return queries, keys, self._values(values)
 
     def attend(
         self,
