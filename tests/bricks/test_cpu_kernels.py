@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.bricks import cpu_kernels
+from glassformer.bricks.attention import Attention
 from glassformer.bricks.norm import RMSNorm, rms_norm
 from glassformer.bricks.positions import Rotary, rotate
 from helpers.support import numbers, randomise, same
@@ -46,6 +47,28 @@ def test_rotation(where: str, index: Tensor, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(cpu_kernels, "applies_to", lambda x: False)
     for one, expected in zip(ours, gradients(lambda x: rotate(x, rotation), x), strict=True):
         same(one, expected)
+
+
+@pytest.mark.parametrize("index", [torch.arange(T), torch.arange(B * T).view(B, T) % 7], ids=["all alike", "each row"])
+@pytest.mark.parametrize("kv_heads", [3, 1])
+def test_heads_normed_and_turned_at_once(kv_heads: int, index: Tensor) -> None:
+    attend = randomise(Attention(width=11, heads=HEADS, head_width=E, kv_heads=kv_heads, qk_norm=True).double())
+    rotation = Rotary(head_width=E)(index)
+
+    def run() -> tuple[Tensor, ...]:
+        x = numbers(B, T, 11).requires_grad_()
+        out = attend(x, rotation=rotation)
+        return out, *torch.autograd.grad(out, (x, *attend.parameters()), numbers(*out.shape, seed=5))
+
+    at_once = run()
+    assert attend.query_norm is not None
+    shapes: list[torch.Size] = []
+    attend.query_norm.register_forward_hook(lambda norm, args, out: shapes.append(out.shape))
+    one_by_one = run()
+    assert torch.equal(at_once[0], one_by_one[0])
+    for one, expected in zip(at_once, one_by_one, strict=True):
+        same(one, expected)
+    assert shapes == [(B, HEADS, T, E)]  # one who looks at a norm sees what it gives
 
 
 def test_only_where_a_gradient_is_made_in_full_precision() -> None:

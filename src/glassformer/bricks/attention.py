@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks import cpu_kernels
 from glassformer.bricks.gpu_ops import norm_and_rotate
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.norm import RMSNorm
@@ -238,18 +239,28 @@ class Attention(Brick, nn.Module):
         maps = (self.query, self.key, self.value)
         weight = torch.cat([part.weight for part in maps])
         bias = None if self.key.bias is None else torch.cat([part.bias for part in maps])
-        packed = F.linear(x, weight, bias)
-        first, second = self.query_norm, self.key_norm
-        if first is not None and second is not None and rotation is not None and self._has_kernel(packed):
-            gains = torch.stack([first.weight, second.weight])
-            query, key, value = norm_and_rotate(packed, gains, *rotation, first.eps, self.kv_heads)
-            return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
-        query, key, value = torch.split(packed, [part.out_features for part in maps], -1)
+        product = F.linear(x, weight, bias)
+        if rotation is not None and self.query_norm is not None and self.key_norm is not None:
+            norms, eps = (self.query_norm.weight, self.key_norm.weight), self.query_norm.eps
+            if self.training and product.is_cuda and self.head_width in KERNEL_WIDTHS:
+                heads = norm_and_rotate(product, torch.stack(norms), *rotation, eps, self.kv_heads)
+                queries, keys, values = (part.transpose(1, 2) for part in heads)
+                return queries, keys, values
+            if self._learned_on_a_cpu(product):
+                gains = torch.cat([norms[0].expand(self.heads, -1), norms[1].expand(self.kv_heads, -1)])
+                turned, rest = cpu_kernels.CPUNormedHeads.apply(product, gains, *rotation, eps)  # type: ignore[no-untyped-call]
+                queries, keys = turned.transpose(1, 2).split([self.heads, self.kv_heads], 1)
+                return queries, keys, self._values(rest)
+        query, key, value = torch.split(product, [part.out_features for part in maps], -1)
         return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
 
-    def _has_kernel(self, packed: Tensor) -> bool:
-        """Whether these are learned through on a GPU, by heads of a width that our kernel has."""
-        return self.training and packed.is_cuda and self.head_width in KERNEL_WIDTHS
+    def _learned_on_a_cpu(self, product: Float[Tensor, "B T i"]) -> bool:
+        """Whether queries and keys are normed and turned together there: unless a norm is looked at."""
+        return (
+            product.dtype == self.query_norm.weight.dtype
+            and cpu_kernels.applies_to(product)
+            and not cpu_kernels.watched(self.query_norm, self.key_norm)
+        )
 
     def attend(
         self,

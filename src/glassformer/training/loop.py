@@ -32,6 +32,7 @@ from glassformer.training.optimiser import Optimiser, decayed
 from glassformer.training.processes import Processes, check_shares, exchanging, reseed, share_of
 from glassformer.training.recorded_step import Recording, StepRecorder
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
+from glassformer.training.update_rules import gradients_of
 from glassformer.training.validation import Validator
 
 
@@ -100,6 +101,7 @@ class Trainer:
         else:
             self.progress.averaged = 0
         self.penalised = list(decayed(model).values()) if settings.l2 else []
+        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
         self.watch = LossWatch(device)
         self._recorder = self._make_recorder()
         self._recording: Recording | None = None
@@ -262,9 +264,8 @@ class Trainer:
             self._clip()
             self.optimiser.update()
 
-        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
         return StepRecorder(
-            weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self._say
+            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self._say
         )
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
@@ -299,15 +300,16 @@ class Trainer:
         return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
 
     def _gradients(self) -> list[Tensor]:
-        return [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        return gradients_of(self.weights)
 
     def _clip(self) -> Tensor | None:
         """Gradients no longer than allowed; gives their norm, where it is needed."""
         if self.settings.grad_clip is None and not self.scaled:
             return None
         norm = nn.utils.get_total_norm(self._gradients())
-        if self.settings.grad_clip is not None:
-            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.settings.grad_clip, norm)
+        most = self.settings.grad_clip
+        if most is not None and (norm.device.type != "cpu" or not norm + 1e-6 <= most):  # else they would be times 1
+            nn.utils.clip_grads_with_norm_(self.weights, most, norm)
         return norm
 
     def _fail(self, what: str) -> NoReturn:
@@ -344,7 +346,8 @@ class Trainer:
                 self.precision.slow
             ),
             "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
-            "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how == "tuned",
+            "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how
+            == "tuned",
             f"{self.processes.world} processes": self.processes.world > 1,
             f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
         }

@@ -86,5 +86,5 @@ class AdamW(UpdateRule):
         )
 
 
-def gradients_of(weights: list[Tensor]) -> list[Tensor]:
+def gradients_of(weights: Sequence[Tensor]) -> list[Tensor]:
     return [weight.grad for weight in weights if weight.grad is not None]
