@@ -256,11 +256,8 @@ class Attention(Brick, nn.Module):
 
     def _learned_on_a_cpu(self, product: Float[Tensor, "B T i"]) -> bool:
         """Whether queries and keys are normed and turned together there: unless a norm is looked at."""
-        return (
-            product.dtype == self.query_norm.weight.dtype
-            and cpu_kernels.applies_to(product)
-            and not cpu_kernels.watched(self.query_norm, self.key_norm)
-        )
+        alike = self.query_norm is not None and product.dtype == self.query_norm.weight.dtype
+        return alike and cpu_kernels.applies_to(product) and not cpu_kernels.watched(self.query_norm, self.key_norm)
 
     def attend(
         self,
