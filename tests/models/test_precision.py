@@ -180,6 +180,9 @@ def test_a_run_loses_little(run: Path, precision: str, monkeypatch: pytest.Monke
     full, lower = evaluate(run, device="cpu").metrics["loss"], evaluate(loaded).metrics["loss"]
     assert full != lower
     assert abs(full - lower) < 0.02
+    assert evaluate(run, device="cpu", precision=precision).metrics["loss"] == lower
+    with pytest.raises(Misuse, match=f"is for a run's folder; this one is loaded in {precision}"):
+        evaluate(loaded, precision="int8")
     assert len(loaded.generate("we", tokens=5, greedy=True)) >= 5
     assert loaded.parameters == load(run, "cpu").parameters
     assert pickle.loads(pickle.dumps(loaded)).precision == precision

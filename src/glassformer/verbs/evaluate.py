@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Say, silent
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.data.io.memory import keep
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
-from glassformer.families.base import AnyRun
+from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.evaluate import evaluate_run
+from glassformer.families.load import load
 from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.view import View
 from glassformer.tasks.base import Evaluation
@@ -25,6 +26,7 @@ def evaluate(
     length_penalty: float | None = None,
     lowercase: bool = False,
     device: str = "auto",
+    precision: str = "fp32",
     reading: Mapping[str, Any] | None = None,
     say: Say = silent,
 ) -> Evaluation:
@@ -33,7 +35,8 @@ def evaluate(
     `data` is a file, the name of a data set, or a table in memory (a DataFrame, a Dataset, a list of rows) with the
     columns that the run learned from; for language models also a list of texts.
     `stride` is for language models; `beam` (5), `length_penalty` (1) and `lowercase` (one more BLEU, of lower-cased
-    texts) for translators. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
+    texts) for translators. `precision`: that in which the run is loaded, as in `load`. `reading`: data settings that
+    differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = EvaluateOptions(
         data=keep(data, "evaluate"),
@@ -44,6 +47,10 @@ def evaluate(
         lowercase=lowercase,
         reading=dict(reading or {}),
     )
+    if precision != "fp32":
+        if isinstance(run, Loaded):
+            raise Misuse(f"precision={precision!r} is for a run's folder; this one is loaded in {run.precision}")
+        run = load(run, device, precision=precision, say=say)
     return evaluate_run(run, options, device, say).evaluation
 
 
