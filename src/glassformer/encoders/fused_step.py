@@ -218,13 +218,12 @@ class CpuStep:
             past.keys[:, :, end - 1] = queries_keys[:, heads:]
             past.values[:, :, end - 1] = values
             mixed = F.scaled_dot_product_attention(
-                queries_keys[:, :heads].unsqueeze(2),
+                queries_keys[:, :heads].unflatten(1, (kv_heads, -1)),  # those together that see the same keys
                 past.keys[:, :, :end],
                 past.values[:, :, :end],
                 scale=attend.scale,
-                enable_gqa=kv_heads != heads,
             )
-            x = _added(x, mixed.view(len(x), -1), block.output)
+            x = _added(x, mixed.reshape(len(x), -1), block.output)
             x = block.look_at_memory(x, norms[1], state, layer)
             hidden = inputs(norms[2](x))
             if block.feed.gate is None:
