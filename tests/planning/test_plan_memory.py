@@ -129,7 +129,7 @@ def test_twice_the_pieces_take_half_the_activations() -> None:
         said(planned_of(WRITING, model__width=32, model__layers=1, batch_size=16, training__accumulation_steps=count))
         for count in (1, 2)
     )
-    assert halves.kept == pytest.approx(whole.kept / 2, rel=0.02)
+    assert halves.kept == pytest.approx(whole.kept / 2, rel=0.05)  # what is kept of weights and positions stays
     assert halves.gradients == whole.gradients
 
 

@@ -288,7 +288,7 @@ def in_order(ids: Int[Tensor, "B F"]) -> Int[Tensor, "B F"]:
     return ids.sort(1).values
 
 
-def ranks(ordered: NDArray[np.int32]) -> NDArray[np.int32]:
+def ranks(ordered: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
     """How many alike came before, in each sorted row. numpy takes half of torch's time."""
     place = np.arange(ordered.shape[1], dtype=np.int32)
     begins = np.zeros_like(ordered)
