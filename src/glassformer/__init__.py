@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.inspection.capture import capture as capture
     from glassformer.inspection.views.registry import register_view as register_view
     from glassformer.reporting.report import report as report
+    from glassformer.serving.server import serve as serve
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
     from glassformer.trials.cross_validation import cross_validate as cross_validate
@@ -67,6 +68,7 @@ _PUBLIC = {
     "register_view": "glassformer.inspection.views.registry",
     "report": "glassformer.reporting.report",
     "scaling": "glassformer.verbs.scaling",
+    "serve": "glassformer.serving.server",
     "train": "glassformer.verbs.train",
     "tune": "glassformer.trials.tune",
 }

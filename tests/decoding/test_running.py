@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.decoding.options import Sampling
-from glassformer.decoding.running import DRAWS, Request, RunningBatch
+from glassformer.decoding.running import DRAWS, LIKELIEST, Request, RunningBatch, Written
 from glassformer.decoding.sampling import GREEDY
 from glassformer.models.modules import LanguageModel
 from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model_of, prompt_of
@@ -15,8 +15,8 @@ from helpers.writing import CONTEXT, SAMPLED, VOCAB, by_hand, every_model, model
 def finish(batch: RunningBatch, texts: dict[int, list[int]]) -> None:
     """Write on until no row is left, into the text of each row."""
     while written := batch.step():
-        for row, token in written.items():
-            texts.setdefault(row, []).append(token)
+        for row, one in written.items():
+            texts.setdefault(row, []).append(one.token)
 
 
 @every_model
@@ -46,8 +46,8 @@ def test_rows_join_and_leave_and_change_nothing_of_others(flags: dict[str, Any])
     batch.join({0: long, 1: short})
     texts: dict[int, list[int]] = {0: [], 1: []}
     for _ in range(6):
-        for row, token in batch.step().items():
-            texts[row].append(token)
+        for row, one in batch.step().items():
+            texts[row].append(one.token)
     assert batch.free == [1]
     assert texts.pop(1) == by_hand(model, short.prompt, short.how, 4, seed=6)
     batch.join({1: late})
@@ -124,3 +124,40 @@ def test_ends_are_each_rows_own() -> None:
     assert texts[0] == free[: free.index(end) + 1]
     assert texts[1] == free
     assert all(0 <= token < VOCAB for token in free)
+
+
+def test_tokens_come_with_their_log_probabilities_where_asked() -> None:
+    """Those of the model itself, whatever the sampling; a row beside it that asked for none has none."""
+    model = model_of()
+    prompt, never = prompt_of(5), [0, 3]
+    batch = RunningBatch(model, 2, room=64, never=never, fixed=True)
+    batch.join({0: Request(prompt, SAMPLED, 6, seed=1, logprobs=True), 1: Request(prompt, GREEDY, 6)})
+    text = list(prompt)
+    while written := batch.step():
+        scores = model(torch.tensor([text]))[0, -1].index_fill(0, torch.tensor(never), -torch.inf)
+        wanted = scores.log_softmax(-1)
+        token, logprob, likeliest = written[0]
+        assert logprob == pytest.approx(wanted[token].item(), abs=1e-4)
+        best = wanted.topk(min(LIKELIEST, VOCAB))
+        assert [value for _, value in likeliest] == pytest.approx(best.values.tolist(), abs=1e-4)
+        assert likeliest[0][0] == best.indices[0]
+        assert written[1] == Written(written[1].token)
+        text.append(token)
+
+
+def test_a_token_penalised_for_each_time_it_was_written_is_not_written_again() -> None:
+    """Of the prompt's tokens nothing is taken off."""
+    model = model_of()
+    model.head.weight.data.mul_(0.01)  # all tokens are about as likely
+    (plain, penalised) = (
+        texts_of(model, Request([5, 6, 7], Sampling(0.0, presence_penalty=penalty), VOCAB)) for penalty in (0.0, 2.0)
+    )
+    assert len(set(plain)) < len(plain)
+    assert sorted(penalised) == list(range(VOCAB))
+
+
+def texts_of(model: LanguageModel, request: Request) -> list[int]:
+    batch, texts = RunningBatch(model, 1, room=64), dict[int, list[int]]()
+    batch.join({0: request})
+    finish(batch, texts)
+    return texts[0]

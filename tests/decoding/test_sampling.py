@@ -119,6 +119,19 @@ def test_repetition_penalty() -> None:
     assert torch.equal(penalise(SCORES, seen, 1.0), SCORES)
 
 
+def test_presence_and_frequency_penalties() -> None:
+    """As OpenAI's API has them: once for a token that was written, and once more for each time."""
+    how = Sampling(0.8, presence_penalty=0.7, frequency_penalty=-0.4)
+    counts = torch.zeros(B, V)
+    counts[0, [0, 3]], counts[2, 5] = torch.tensor([1.0, 4.0]), 2.0
+    wanted = SCORES.clone()
+    for row, token in ((0, 0), (0, 3), (2, 5)):
+        wanted[row, token] -= 0.7 - 0.4 * counts[row, token]
+    rows = [how] * B
+    got = sampling.distribution(SCORES, SamplingRows.of(rows), SamplingPlan.of(rows), None, counts)
+    same(got, (wanted / 0.8).softmax(-1), 1e-6)
+
+
 def test_the_order_of_things() -> None:
     """Penalty, temperature, top-k, then top-p among what is left."""
     how = Sampling(0.7, top_k=5, top_p=0.8, repetition_penalty=1.5)
@@ -210,6 +223,8 @@ def test_seeds() -> None:
         ({"repetition_penalty": 0.0}, "--repetition-penalty"),
         ({"repetition_penalty": math.nan}, "--repetition-penalty"),
         ({"repetition_penalty": math.inf}, "--repetition-penalty"),
+        ({"presence_penalty": 2.1}, "--presence-penalty"),
+        ({"frequency_penalty": math.nan}, "--frequency-penalty"),
     ],
 )
 def test_what_cannot_be(settings: dict[str, float], told: str) -> None:

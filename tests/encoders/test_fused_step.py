@@ -70,8 +70,8 @@ def test_a_gpu_writes_what_a_cpu_writes(flags: dict[str, Any]) -> None:
         batch, texts = RunningBatch(model, 3, room=64), {row: list[int]() for row in requests}
         batch.join(requests)
         while tokens := batch.step():
-            for row, token in tokens.items():
-                texts[row].append(token)
+            for row, one in tokens.items():
+                texts[row].append(one.token)
         return texts
 
     by_cpu = written()

@@ -31,7 +31,8 @@ def generate(
     batch = RunningBatch(model, len(prompts), max(map(len, prompts)) + most, never=never)
     batch.join({row: Request(prompt, how, most, ends, seed + row) for row, prompt in enumerate(prompts)})
     while written := batch.step():
-        yield [None if written.get(row) in ends else written.get(row) for row in range(len(prompts))]
+        tokens = {row: one.token for row, one in written.items()}
+        yield [None if tokens.get(row) in ends else tokens.get(row) for row in range(len(prompts))]
 
 
 @dataclass(frozen=True)

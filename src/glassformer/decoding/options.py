@@ -21,6 +21,10 @@ class Sampling:
     """Only the likeliest that together reach this probability."""
     repetition_penalty: float = 1.0
     """Above 1, tokens that were there before become less likely."""
+    presence_penalty: float = 0.0
+    """Taken off the score of each token that was written before; below 0 it is added."""
+    frequency_penalty: float = 0.0
+    """The same, as often as the token was written."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -31,6 +35,10 @@ class Sampling:
             raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
         if not 0 < self.repetition_penalty < math.inf:
             raise SettingError(f"--repetition-penalty is {self.repetition_penalty:g}, but must be above 0")
+        for name in ("presence_penalty", "frequency_penalty"):
+            if not -2 <= getattr(self, name) <= 2:
+                flag = f"--{name.replace('_', '-')}"
+                raise SettingError(f"{flag} is {getattr(self, name):g}, but must lie between -2 and 2")
 
     @property
     def greedy(self) -> bool:
@@ -45,8 +53,8 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
         raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
     if beam is not None and how != Sampling():
         raise SettingError(
-            "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and "
-            "--repetition-penalty do not go with it"
+            "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and penalties do not "
+            "go with it"
         )
     if beam is not None and not 1 <= beam <= WIDEST:
         raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")

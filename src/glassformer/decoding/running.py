@@ -7,6 +7,7 @@ changes nothing of them.
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -24,6 +25,8 @@ DRAWS = 256
 """Random numbers of a row that are drawn at once. They are drawn on the CPU: a seed gives the same text anywhere."""
 AHEAD = 8
 """Steps that a GPU is given before the first of them is waited for."""
+LIKELIEST = 20
+"""The likeliest tokens that can be asked for beside the one that was chosen."""
 SMALLEST_EXTENT = 128
 """Columns of a cache that a recorded step looks at, at least."""
 
@@ -40,6 +43,18 @@ class Request:
     ends: Collection[int] = ()
     """Tokens that end it."""
     seed: int = 0
+    logprobs: bool = False
+    """Whether its tokens come with their log-probabilities."""
+
+
+class Written(NamedTuple):
+    """A token that was written."""
+
+    token: int
+    logprob: float | None = None
+    """What the model gave to it, before temperature, cuts and penalties; where that was asked for."""
+    likeliest: tuple[tuple[int, float], ...] = ()
+    """The likeliest tokens in its place and their log-probabilities, then."""
 
 
 @dataclass(eq=False)
@@ -72,12 +87,18 @@ class _Flight:
 
     rows: list[_Row | None]
     tokens: Int[Tensor, "B"]
+    logprobs: tuple[Tensor, Tensor] | None
+    """Of the token and then the likeliest ones: ids and log-probabilities."""
     arrived: torch.cuda.Event | None = field(default=None)
 
-    def land(self) -> list[int]:
+    def land(self) -> list[Written]:
         if self.arrived is not None:
             self.arrived.synchronize()
-        return self.tokens.tolist()
+        tokens = self.tokens.tolist()
+        if self.logprobs is None:
+            return [Written(token) for token in tokens]
+        pairs = [list(zip(*row, strict=True)) for row in zip(*(part.tolist() for part in self.logprobs), strict=True)]
+        return [Written(token, own, tuple(best)) for token, ((_, own), *best) in zip(tokens, pairs, strict=True)]
 
 
 class RunningBatch:
@@ -109,6 +130,11 @@ class RunningBatch:
         self._draws = torch.zeros(rows, DRAWS, device=self.device)
         self._drawn = torch.zeros(rows, 1, dtype=torch.long, device=self.device)
         self._seen = torch.zeros(rows, vocab, dtype=torch.bool, device=self.device)
+        self._counts = torch.zeros(rows, vocab, device=self.device)
+        shown = 1 + min(LIKELIEST, vocab)
+        self._logprob_ids = torch.zeros(rows, shown, dtype=torch.long, device=self.device)
+        self._logprobs = torch.zeros(rows, shown, device=self.device)
+        self._wants_logprobs = False
         self._how = SamplingRows.of([GREEDY] * rows, self.device)
         self._plan = SamplingPlan.of([])
         self.state: State = model.init_state(rows, self.room)
@@ -136,8 +162,10 @@ class RunningBatch:
             if request.how.repetition_penalty != 1.0:
                 self._seen[number] = False
                 self._seen[number, row.tokens] = True
+            self._counts[number] = 0
         settings = [GREEDY if row is None else row.request.how for row in self.rows]
         self._plan = SamplingPlan.of(settings)
+        self._wants_logprobs = any(row is not None and row.request.logprobs for row in self.rows)
         for values, new in zip(self._how, SamplingRows.of(settings, self.device), strict=True):
             values.copy_(new)
         self._read(list(requests))
@@ -152,11 +180,11 @@ class RunningBatch:
     # --- writing ---
 
     @torch.inference_mode()
-    def step(self) -> dict[int, int]:
+    def step(self) -> dict[int, Written]:
         """The next token of each row in which one is written; nothing where there is none. After its last token a row
         is free, and after one that ends it.
         """
-        written: dict[int, int] = {}
+        written: dict[int, Written] = {}
         while not written:
             while not self._flights or (self.device.type == "cuda" and len(self._flights) < AHEAD):
                 if not self._launch():
@@ -164,12 +192,12 @@ class RunningBatch:
             if not self._flights:
                 break
             flight = self._flights.popleft()
-            for number, (row, token) in enumerate(zip(flight.rows, flight.land(), strict=True)):
+            for number, (row, one) in enumerate(zip(flight.rows, flight.land(), strict=True)):
                 if row is None or row.over:  # or was sent away after the step was asked for
                     continue
-                row.tokens.append(token)
-                written[number] = token
-                if token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
+                row.tokens.append(one.token)
+                written[number] = one if row.request.logprobs else Written(one.token)
+                if one.token in row.request.ends or len(row.tokens) == len(row.request.prompt) + row.request.most:
                     self.leave(number)
         return written
 
@@ -190,10 +218,9 @@ class RunningBatch:
                 row.steps += 1
         if self.state.in_place:
             longest = min(self.room, max(row.length for row in rows if row is not None))
-            records = self.device.type == "cuda"
-            extent = extent_of(longest, self.room, smallest=SMALLEST_EXTENT) if records else longest
+            extent = extent_of(longest, self.room, smallest=SMALLEST_EXTENT) if self._fixed else longest
             self.state.fix(extent)
-            self._recorder.run((extent, self._plan))
+            self._recorder.run((extent, self._plan, self._wants_logprobs))
         else:
             self._advance()
         self._flights.append(self._flight(rows))
@@ -206,21 +233,34 @@ class RunningBatch:
         if len(self._never):
             scores = scores.index_fill(-1, self._never, -torch.inf)
         draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws[:, :1]
-        tokens = choose(scores, self._how, self._plan, draw, self._seen)
+        tokens = choose(scores, self._how, self._plan, draw, self._seen, self._counts)
         if self._plan.random:
             self._drawn.add_(1).remainder_(DRAWS)
         if self._plan.penalty:
             self._seen.scatter_(1, tokens.unsqueeze(1), True)
+        if self._plan.counts:
+            self._counts.scatter_add_(1, tokens.unsqueeze(1), torch.ones_like(draw))
+        if self._wants_logprobs:
+            logprobs = scores.float().log_softmax(-1)
+            best = logprobs.topk(self._logprobs.shape[1] - 1, -1)
+            self._logprob_ids.copy_(torch.cat([tokens.unsqueeze(1), best.indices], 1))
+            self._logprobs.copy_(torch.cat([logprobs.gather(1, tokens.unsqueeze(1)), best.values], 1))
         self._token.copy_(tokens)
 
     def _flight(self, rows: list[_Row | None]) -> _Flight:
+        logprobs = (self._copy(self._logprob_ids), self._copy(self._logprobs)) if self._wants_logprobs else None
+        tokens = self._copy(self._token)
         if self.device.type != "cuda":
-            return _Flight(rows, self._token.clone())
-        tokens = torch.empty(len(rows), dtype=torch.long, pin_memory=True)
-        tokens.copy_(self._token, non_blocking=True)
+            return _Flight(rows, tokens, logprobs)
         arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
         arrived.record()
-        return _Flight(rows, tokens, arrived)
+        return _Flight(rows, tokens, logprobs, arrived)
+
+    def _copy(self, values: Tensor) -> Tensor:
+        """What the next step will overwrite, on the CPU; from a GPU it is still on its way."""
+        if self.device.type != "cuda":
+            return values.clone()
+        return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
 
     def _read(self, numbers: list[int]) -> None:
         """Read what rows remember, but for the last token of each, which the next step reads.

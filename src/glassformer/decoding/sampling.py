@@ -22,6 +22,8 @@ class SamplingRows(NamedTuple):
     top_p: Float[Tensor, "B 1"]
     """2: all."""
     repetition_penalty: Float[Tensor, "B 1"]
+    presence_penalty: Float[Tensor, "B 1"]
+    frequency_penalty: Float[Tensor, "B 1"]
 
     @staticmethod
     def of(rows: Sequence[Sampling], device: torch.device | str = "cpu") -> "SamplingRows":
@@ -30,6 +32,8 @@ class SamplingRows(NamedTuple):
             [how.top_k or 0 for how in rows],
             [2.0 if how.top_p is None else how.top_p for how in rows],
             [how.repetition_penalty for how in rows],
+            [how.presence_penalty for how in rows],
+            [how.frequency_penalty for how in rows],
         )
         return SamplingRows(*(torch.tensor(column, device=device).unsqueeze(1) for column in columns))
 
@@ -46,6 +50,9 @@ class SamplingPlan(NamedTuple):
     """Every row has a k: no token beyond the largest is in question."""
     top_p: bool
     penalty: bool
+    """For tokens that were there before."""
+    counts: bool
+    """For tokens as often as they were written."""
 
     @staticmethod
     def of(rows: Iterable[Sampling]) -> "SamplingPlan":
@@ -57,6 +64,7 @@ class SamplingPlan(NamedTuple):
             all(how.top_k is not None for how in random),
             any(how.top_p is not None for how in random),
             any(how.repetition_penalty != 1.0 for how in rows),
+            any(how.presence_penalty or how.frequency_penalty for how in rows),
         )
 
 
@@ -66,6 +74,31 @@ def penalise(
     """Divide the positive scores of tokens already seen by the penalty, multiply the negative ones (Keskar 2019)."""
     lower = torch.where(scores > 0, scores / penalty, scores * penalty)
     return torch.where(seen, lower, scores)
+
+
+def penalise_counts(
+    scores: Float[Tensor, "B V"],
+    counts: Float[Tensor, "B V"],
+    presence: Float[Tensor, "B 1"],
+    frequency: Float[Tensor, "B 1"],
+) -> Float[Tensor, "B V"]:
+    """Take the penalties off the scores of tokens written so often, as OpenAI's API does."""
+    return scores - presence * (counts > 0) - frequency * counts
+
+
+def _penalised(
+    scores: Float[Tensor, "B V"],
+    how: SamplingRows,
+    plan: SamplingPlan,
+    seen: Bool[Tensor, "B V"] | None,
+    counts: Float[Tensor, "B V"] | None,
+) -> Float[Tensor, "B V"]:
+    scores = scores.float()
+    if seen is not None and plan.penalty:
+        scores = penalise(scores, seen, how.repetition_penalty)
+    if counts is not None and plan.counts:
+        scores = penalise_counts(scores, counts, how.presence_penalty, how.frequency_penalty)
+    return scores
 
 
 def keep_top_k(scores: Float[Tensor, "B V"], k: Int[Tensor, "B 1"], most: int) -> Float[Tensor, "B V"]:
@@ -86,12 +119,14 @@ def keep_top_p(scores: Float[Tensor, "B V"], p: Float[Tensor, "B 1"]) -> Float[T
 
 
 def distribution(
-    scores: Float[Tensor, "B V"], how: SamplingRows, plan: SamplingPlan, seen: Bool[Tensor, "B V"] | None = None
+    scores: Float[Tensor, "B V"],
+    how: SamplingRows,
+    plan: SamplingPlan,
+    seen: Bool[Tensor, "B V"] | None = None,
+    counts: Float[Tensor, "B V"] | None = None,
 ) -> Float[Tensor, "B V"]:
     """The probabilities that are sampled from; greedy puts all on the highest score."""
-    scores = scores.float()
-    if seen is not None and plan.penalty:
-        scores = penalise(scores, seen, how.repetition_penalty)
+    scores = _penalised(scores, how, plan, seen, counts)
     certain = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
     if not plan.random:
         return certain
@@ -111,11 +146,12 @@ def choose(
     plan: SamplingPlan,
     draw: Float[Tensor, "B 1"],
     seen: Bool[Tensor, "B V"] | None = None,
+    counts: Float[Tensor, "B V"] | None = None,
 ) -> Int[Tensor, "B"]:
-    """One token for each row, by a random number between 0 and 1 for each."""
-    scores = scores.float()
-    if seen is not None and plan.penalty:
-        scores = penalise(scores, seen, how.repetition_penalty)
+    """One token for each row, by a random number between 0 and 1 for each. `seen`: tokens that were there before,
+    `counts`: how often each was written.
+    """
+    scores = _penalised(scores, how, plan, seen, counts)
     if not plan.random:
         return scores.argmax(-1)
     if not plan.only_top_k or plan.top_k >= scores.shape[-1]:

@@ -1,13 +1,14 @@
 """A language model that writes: raw text in, raw text out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.beam import beam_continuation
 from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.options import Sampling, check_writing
+from glassformer.decoding.running import Request
 from glassformer.models.modules import LanguageModel
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
@@ -49,6 +50,8 @@ class Writer:
         top_k: int | None = None,
         top_p: float | None = None,
         repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
         stop: Sequence[str] = (),
         seed: int = 0,
         say: Say = silent,
@@ -59,23 +62,46 @@ class Writer:
         probable of so many texts that are followed at once: found whole, within the model's context, and nothing of it
         is left to chance.
         """
-        how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
+        how = Sampling(
+            0.0 if greedy else temperature, top_k, top_p, repetition_penalty, presence_penalty, frequency_penalty
+        )
         check_writing(how, tokens=tokens, beam=beam, seed=seed)
-        ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
-        limit = self.model.encoder.limit
-        ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
-        text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())
+        draft = self.draft(prompt, how, most=tokens, stop=stop, seed=seed)
+        ids, ends = list(draft.request.prompt), draft.request.ends
+        limit, never = self.model.encoder.limit, self.never_written
         if beam is not None:
             read, most = _within(limit, ids, tokens, say)
             best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
-            return Writing(text, ids, iter(best.ids), Stops(stop))
+            return Writing(draft, iter(best.ids))
         if limit is not None and len(ids) + tokens > limit + 1:
             say(
                 f"where the text grows past the model's context of {limit} tokens, the last half of it is read again "
                 "and what came before is forgotten"
             )
         chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
-        return Writing(text, ids, (token for (token,) in chosen), Stops(stop))
+        return Writing(draft, (token for (token,) in chosen))
+
+    def draft(
+        self,
+        prompt: str | Sequence[int],
+        how: Sampling,
+        *,
+        most: int,
+        stop: Sequence[str] = (),
+        seed: int = 0,
+        logprobs: bool = False,
+    ) -> "Draft":
+        """A text before its first token. A prompt given as ids is taken as it is, and what follows it is a text of its
+        own.
+        """
+        ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
+        request = Request(ids, how, most, frozenset(self.tokenizer.roles.ends), seed, logprobs)
+        return Draft(request, Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ()), Stops(stop))
+
+    @property
+    def never_written(self) -> list[int]:
+        """Ids that are not to be chosen."""
+        return self.tokenizer.never(self.model.head.out_features)
 
     def _ids(self, text: str) -> list[int]:
         """What stands before a text, and the text's tokens; of nothing at all, what ends the text before."""
@@ -89,11 +115,14 @@ class Writer:
     @check_arguments
     def stream_chat(self, messages: str | Sequence[Message], **how: object) -> "Writing":
         """The answer to a message, or to a chat, piece by piece. Takes what `stream` takes."""
+        chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+        return self.stream(self.chat_prompt(chat), **how)  # type: ignore[arg-type]
+
+    def chat_prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of a chat, up to where the answer begins."""
         if self.chat_template is None:
             raise Misuse("this model has no chat template: it goes on with a text, but was not taught to answer")
-        chat = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        specials = self.specials or specials_of(self.tokenizer)
-        return self.stream(chat_ids(self.tokenizer, self.chat_template, chat, specials), **how)  # type: ignore[arg-type]
+        return chat_ids(self.tokenizer, self.chat_template, messages, self.specials or specials_of(self.tokenizer))
 
     def chat(self, messages: str | Sequence[Message], **how: object) -> str:
         """The whole answer. Takes what `stream` takes."""
@@ -130,25 +159,51 @@ def _within(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[l
     return read, most
 
 
+@dataclass(frozen=True)
+class Draft:
+    """A text that is being written: what was asked for, and its tokens as text, up to the first stop string."""
+
+    request: Request
+    _stream: Stream
+    _stops: Stops
+
+    def with_most(self, most: int) -> "Draft":
+        """The same, of so many tokens at most."""
+        return replace(self, request=replace(self.request, most=most))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was met."""
+        return self._stops.found
+
+    def push(self, token: int) -> str:
+        """The text that this token settles."""
+        return self._stops.push(self._stream.push(token))
+
+    def end(self) -> str:
+        """The rest, after the last token."""
+        return "" if self.stopped else self._stops.push(self._stream.end()) + self._stops.end()
+
+
 class Writing(Iterator[str]):
     """Text as it is written. `ids` holds the prompt's tokens and those written so far: text cut again may differ."""
 
-    def __init__(self, text: Stream, prompt: list[int], tokens: Iterator[int | None], stops: Stops) -> None:
-        self.ids = list(prompt)
-        self._pieces = self._written(text, tokens, stops)
+    def __init__(self, draft: Draft, tokens: Iterator[int | None]) -> None:
+        self.ids = list(draft.request.prompt)
+        self._pieces = self._written(draft, tokens)
 
     def __next__(self) -> str:
         return next(self._pieces)
 
-    def _written(self, text: Stream, tokens: Iterator[int | None], stops: Stops) -> Iterator[str]:
+    def _written(self, draft: Draft, tokens: Iterator[int | None]) -> Iterator[str]:
         """Tokens as text, up to END or the first stop string."""
         for token in tokens:
             if token is None:
                 break
             self.ids.append(token)
-            if piece := stops.push(text.push(token)):
+            if piece := draft.push(token):
                 yield piece
-            if stops.found:
+            if draft.stopped:
                 return
-        if piece := stops.push(text.end()) + stops.end():
+        if piece := draft.end():
             yield piece

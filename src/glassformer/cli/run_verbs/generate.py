@@ -34,6 +34,9 @@ PARSER = Parser(
         Option("--top-k", type=int, metavar="K", help="only among the K likeliest tokens"),
         Option("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P"),
         Option("--repetition-penalty", type=float, default=1.0, metavar="X", help="above 1: fewer repetitions"),
+        Option("--presence-penalty", type=float, default=0.0, metavar="X", help="above 0: taken off the score of each "
+               "token written before"),
+        Option("--frequency-penalty", type=float, default=0.0, metavar="X", help="the same, each time it was written"),
         Option("--stop", action="append", default=[], metavar="TEXT", help="end before this text; can be repeated"),
         Option("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)"),
         flag("--probabilities", "show the five likeliest tokens at each position"),
@@ -55,7 +58,14 @@ def run(argv: list[str]) -> None:
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
     temperature = 1.0 if options.temperature is None else options.temperature
-    how = Sampling(0.0 if options.greedy else temperature, options.top_k, options.top_p, options.repetition_penalty)
+    how = Sampling(
+        0.0 if options.greedy else temperature,
+        options.top_k,
+        options.top_p,
+        options.repetition_penalty,
+        options.presence_penalty,
+        options.frequency_penalty,
+    )
     check_writing(how, tokens=options.tokens, beam=options.beam, seed=options.seed)
 
     from glassformer.families.load import load_for
@@ -80,6 +90,8 @@ def run(argv: list[str]) -> None:
         "top_k": options.top_k,
         "top_p": options.top_p,
         "repetition_penalty": options.repetition_penalty,
+        "presence_penalty": options.presence_penalty,
+        "frequency_penalty": options.frequency_penalty,
         "stop": [_unescaped(stop) for stop in options.stop],
         "seed": options.seed,
         "say": cache(say),  # what holds of every prompt, once

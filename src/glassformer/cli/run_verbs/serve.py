@@ -1,0 +1,64 @@
+"""glassformer serve"""
+
+import signal
+import threading
+
+from glassformer.cli.options import DEVICE, NO_VERIFY, PRECISION, Option, Parser, flag
+from glassformer.cli.terminal.show import say
+from glassformer.config.errors import Misuse
+from glassformer.runs.folders import find_run
+
+PARSER = Parser(
+    "serve",
+    "RUN …",
+    "Serve runs over HTTP: OpenAI's API under /v1, what runs can do beside under /api, described at /docs.",
+    "glassformer serve runs/writer runs/classifier",
+    [
+        Option("runs", nargs="+", metavar="RUN", help="runs' folders, or `last`; each is called by its folder's name"),
+        Option("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default 127.0.0.1: this machine "
+               "alone)"),
+        Option("--port", type=int, default=8467, metavar="N", help="(default 8467; 0: any that is free)"),
+        Option("--api-key-file", metavar="FILE", help="holds the key that clients must send (or set "
+               "GLASSFORMER_API_KEY)"),
+        flag("--open", "let everybody in who can reach the address, without a key"),
+        Option("--memory", type=float, metavar="GIB", help="of all loaded runs together; the least recently used "
+               "goes (default: no limit)"),
+        Option("--waiting", type=int, default=256, metavar="N", help="requests that may wait for a run (default 256)"),
+        Option("--timeout", type=float, default=600.0, metavar="S", help="seconds that a request may take (default "
+               "600)"),
+        DEVICE,
+        PRECISION,
+        NO_VERIFY,
+    ],
+)  # fmt: skip
+
+
+def run(argv: list[str]) -> None:
+    options = PARSER.read(argv)
+    for one in options.runs:
+        if one != "last":
+            find_run(one)
+    try:
+        from glassformer.serving.server import key_of, serve
+    except ImportError as error:
+        raise Misuse(f"serve needs {error.name}: pip install 'glassformer[serve]'") from None
+    stopped = threading.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda number, frame: stopped.set())
+    serving = serve(
+        *options.runs,
+        host=options.host,
+        port=options.port,
+        api_key=key_of(options.api_key_file),
+        open=options.open,
+        memory=options.memory,
+        device=options.device,
+        precision=options.precision,
+        waiting=options.waiting,
+        timeout=options.timeout,
+        say=say,
+    )
+    print(f"serving at {serving.url} (what can be asked: {serving.url}/docs); Ctrl-C stops", flush=True)
+    stopped.wait()
+    say("stopping: answers on their way may end within 10 s")
+    serving.stop()

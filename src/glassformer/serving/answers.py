@@ -1,0 +1,107 @@
+"""How a request reaches a run's worker, and how what goes wrong there becomes an answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from starlette.requests import Request as HttpRequest
+
+from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
+from glassformer.families.base import Loaded
+from glassformer.serving.guard import ClientGone, Refused
+from glassformer.serving.metrics import Metrics
+from glassformer.serving.runs import ServedRuns, UnknownRun
+from glassformer.serving.worker import Busy, Stopping, Worker
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Server:
+    """All that a request may need."""
+
+    runs: ServedRuns
+    timeout: float
+    """Seconds after which an answer is no longer waited for."""
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def name(self, model: str | None) -> str:
+        try:
+            return self.runs.find(model)
+        except UnknownRun as error:
+            raise refusal(error, param="model") from None
+
+    async def worker(self, name: str) -> Worker:
+        """The worker of a run; may wait for room."""
+        try:
+            return await asyncio.to_thread(self.runs.get, name)
+        except (Busy, Stopping) as error:
+            raise refusal(error) from None
+
+    async def call(self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer]) -> Answer:
+        """What work on a run gives; it ends where the client goes away before it began."""
+        worker = await self.worker(self.name(model))
+        try:
+            future = worker.call(work)
+            return await self.answered(http, asyncio.wrap_future(future))
+        except Refused:
+            raise
+        except Exception as error:
+            raise refusal(error) from error
+
+    async def call_both(
+        self, http: HttpRequest, model: str | None, other: str, work: Callable[[Loaded, Loaded], Answer]
+    ) -> Answer:
+        """Work on two runs, each of which does nothing else meanwhile."""
+        names = self.name(model), self.name(other)
+        if names[0] == names[1]:
+            return await self.call(http, names[0], lambda loaded: work(loaded, loaded))
+        inner, outer = sorted(names)  # always in one order: two that wait for each other would wait for ever
+        worker = await self.worker(inner)
+
+        def both(held: Loaded) -> Answer:
+            def with_inner(mine: Loaded) -> Answer:
+                return work(held, mine) if names[0] == outer else work(mine, held)
+
+            return worker.call(with_inner).result(self.timeout)
+
+        return await self.call(http, outer, both)
+
+    async def answered(self, http: HttpRequest, answer: Awaitable[Answer]) -> Answer:
+        """An answer, unless it takes too long, or the client goes away first."""
+        waiting, gone = asyncio.ensure_future(answer), asyncio.ensure_future(_gone(http))
+        try:
+            done, _ = await asyncio.wait({waiting, gone}, timeout=self.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if waiting in done:
+                return waiting.result()
+            if gone in done:
+                raise ClientGone
+            raise Refused(504, f"no answer within {self.timeout:g} s", "timeout", "server_error")
+        finally:
+            waiting.cancel()
+            gone.cancel()
+
+
+async def _gone(http: HttpRequest) -> None:
+    while (await http.receive())["type"] != "http.disconnect":
+        pass
+
+
+def refusal(error: Exception, param: str | None = None) -> Refused:
+    """What a client is told of an error."""
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, UnknownRun):
+        return Refused(404, str(error), "model_not_found", param=param)
+    if isinstance(error, Busy):
+        return Refused(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
+    if isinstance(error, Stopping):
+        return Refused(503, "the server is being stopped", "stopping", "server_error")
+    if isinstance(error, Misuse):
+        return Refused(400, str(error), param=param)
+    if isinstance(error, GlassformerError):
+        return Refused(500, str(error), "run_failed", "server_error")
+    if out_of_memory(error):
+        return Refused(503, "there is not enough memory for this request", "out_of_memory", "server_error")
+    return Refused(500, "the server failed on this request: its log says why", "internal_error", "server_error")

@@ -1,0 +1,266 @@
+"""Everything that is asked of a run but to write: models and embeddings in OpenAI's shape, and under /api what that
+shape has no word for.
+"""
+
+import base64
+import binascii
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from glassformer.config.errors import Misuse
+from glassformer.data.features.build import MixedFeatures
+from glassformer.families.base import Loaded
+from glassformer.families.evaluate import encode_example
+from glassformer.families.masked import LoadedMasked
+from glassformer.families.memory import reader_of
+from glassformer.families.requests import Example
+from glassformer.families.translation import LoadedTranslator
+from glassformer.inspection.attention import attention_of, sizes_of
+from glassformer.inspection.views.registry import views_of
+from glassformer.serving.answers import Server
+from glassformer.serving.guard import Refused
+from glassformer.serving.schema import (
+    ChatBody,
+    CompletionBody,
+    EmbeddingsBody,
+    ErrorBody,
+    FillBody,
+    LookBody,
+    PredictBody,
+    TranslateBody,
+)
+from glassformer.serving.writing import Chat, Completion, write
+from glassformer.verbs.answer import AnswerOptions, answer_function
+from glassformer.verbs.look import look
+
+MOST_LINES = 5000
+"""Lines of a run's log that are sent, at most; of more, every second, third …"""
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorBody, "description": what}
+    for status, what in {
+        400: "not what can be asked",
+        401: "no key, or a wrong one",
+        403: "another host or origin",
+        404: "no such model",
+        408: "the body came too slowly",
+        413: "the body is too large",
+        429: "too much waits already; Retry-After says when to come back",
+        500: "the model failed",
+        503: "being stopped, or no memory",
+        504: "no answer in time",
+    }.items()
+}
+
+
+def routes(server: Server) -> APIRouter:
+    """All of them."""
+    router = APIRouter(responses=ERRORS)
+
+    # --- OpenAI's shape ---
+
+    @router.post("/v1/completions", tags=["OpenAI's shape"])
+    async def completions(http: Request, body: CompletionBody) -> Response:
+        """Go on from a prompt."""
+        return await write(server, http, Completion(body))
+
+    @router.post("/v1/chat/completions", tags=["OpenAI's shape"])
+    async def chat_completions(http: Request, body: ChatBody) -> Response:
+        """Answer the last message of a chat: for models that came with a chat template."""
+        return await write(server, http, Chat(body))
+
+    @router.post("/v1/embeddings", tags=["OpenAI's shape"])
+    async def embeddings(http: Request, body: EmbeddingsBody) -> Response:
+        """Texts as vectors."""
+
+        def work(loaded: Loaded) -> tuple[list[Any], int]:
+            tokenizer = loaded.tokenizer
+            if tokenizer is None or reader_of(loaded, "embed").columns:
+                raise Misuse(f"{loaded.run.path.name} reads no texts alone: it has no vector of one")
+            vectors = [one.vector.astype(np.float32) for one in loaded.embed(body.texts)]
+            return vectors, sum(len(tokenizer.encode(text)) for text in body.texts)
+
+        vectors, count = await server.call(http, body.model, work)
+        packed = body.encoding_format == "base64"
+        data = [
+            {
+                "object": "embedding",
+                "index": index,
+                "embedding": base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist(),
+            }
+            for index, vector in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        return JSONResponse({"object": "list", "data": data, "model": server.name(body.model), "usage": usage})
+
+    def model_entry(name: str) -> dict[str, Any]:
+        run = server.runs.runs[name]
+        created = int(run.weights_path.stat().st_mtime)
+        return {
+            "id": name,
+            "object": "model",
+            "created": created,
+            "owned_by": "glassformer",
+            "task": run.card()["task"],
+            "loaded": name in server.runs.loaded,
+        }
+
+    @router.get("/v1/models", tags=["OpenAI's shape"])
+    def models() -> dict[str, Any]:
+        """The runs that are served."""
+        return {"object": "list", "data": [model_entry(name) for name in server.runs.runs]}
+
+    @router.get("/v1/models/{model}", tags=["OpenAI's shape"])
+    def one_model(model: str) -> dict[str, Any]:
+        return model_entry(server.name(model))
+
+    # --- our own ---
+
+    @router.post("/api/predict", tags=["more of a run"])
+    async def predict(http: Request, body: PredictBody) -> dict[str, Any]:
+        """What a run says of examples: a label, several labels, a number, the next token, a translation."""
+
+        def work(loaded: Loaded) -> dict[str, Any]:
+            remarks: list[str] = []
+            with uploads(loaded, body.examples) as examples:
+                if hasattr(loaded, "predict_part"):
+                    found = [one.to_dict() for one in loaded.predict(examples, say=remarks.append)]
+                    for answer, example in zip(found, body.examples, strict=True):
+                        answer.update({key: example for key in ("image",) if key in answer})
+                else:
+                    answer = answer_function(
+                        loaded.family, loaded, AnswerOptions(loaded.run.path.name, 5, remarks.append)
+                    )
+                    found = [answer(_text(example)) for example in examples]
+            return {"predictions": found, "remarks": remarks}
+
+        return await server.call(http, body.run, work)
+
+    @router.post(
+        "/api/predict/image",
+        tags=["more of a run"],
+        openapi_extra={"requestBody": {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}},
+    )
+    async def predict_image(http: Request, run: str | None = None) -> dict[str, Any]:
+        """The same of one image, whose file is the body: curl --data-binary @image.png."""
+        picture = base64.b64encode(await http.body()).decode()
+        return await predict(http, PredictBody.model_construct(run=run, examples=[picture]))
+
+    @router.post("/api/translate", tags=["more of a run"])
+    async def translate(http: Request, body: TranslateBody) -> dict[str, Any]:
+        """Translations, the best first."""
+
+        def work(loaded: Loaded) -> dict[str, Any]:
+            remarks: list[str] = []
+            searching = {"beam": body.beam, "nbest": body.nbest, "length_penalty": body.length_penalty}
+            found = loaded.translate(body.texts, say=remarks.append, **searching)
+            answers = [one.to_dict() for one in found]
+            if body.alignment:
+                assert isinstance(loaded, LoadedTranslator)
+                for answer in answers:
+                    answer["alignment"] = aligned(loaded, answer["source"], answer["translation"])
+            return {"translations": answers, "remarks": remarks}
+
+        return await server.call(http, body.run, work)
+
+    @router.post("/api/fill", tags=["more of a run"])
+    async def fill(http: Request, body: FillBody) -> dict[str, Any]:
+        """The likeliest tokens for each <mask> of texts."""
+
+        def work(loaded: Loaded) -> dict[str, Any]:
+            remarks: list[str] = []
+            if not isinstance(loaded, LoadedMasked):
+                raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it guesses no hidden tokens")
+            found = loaded.fill(body.texts, most=body.most, say=remarks.append)
+            return {"texts": [one.to_dict() for one in found], "remarks": remarks}
+
+        return await server.call(http, body.run, work)
+
+    @router.post("/api/look", tags=["more of a run"])
+    async def look_inside(http: Request, body: LookBody) -> dict[str, Any]:
+        """Any view of `glassformer look` as panels; options are those of its flags, by Python's names."""
+        options = dict(body.options)
+        if options.get("links") not in (None, "pronouns"):
+            raise Refused(400, "links are read from a file, which a request cannot name", param="options")
+        other = options.pop("second_run", None)
+
+        def work(loaded: Loaded, second: Loaded | None = None) -> dict[str, Any]:
+            remarks: list[str] = []
+            asked: dict[str, Any] = options if second is None else {**options, "second_run": second}
+            with uploads(loaded, body.texts) as texts:
+                view = look(loaded, *texts, view=body.view, say=remarks.append, **asked)
+            panels = view.packed() if body.packed else view.to_dict()
+            return {**panels, "about": view.about, "remarks": remarks}
+
+        if other is None:
+            return await server.call(http, body.run, work)
+        return await server.call_both(http, body.run, str(other), work)
+
+    @router.get("/api/run", tags=["more of a run"])
+    async def run_facts(http: Request, run: str | None = None) -> dict[str, Any]:
+        """A run's card, its log, and the views that it has."""
+        name = server.name(run)
+        folder = server.runs.runs[name]
+        lines = folder.read_metrics()
+        kept = lines[:: -(-len(lines) // MOST_LINES) or 1]
+        views = await server.call(http, name, views_of)
+        return {"run": name, "card": folder.card(), "metrics": kept, "views": views}
+
+    return router
+
+
+def _text(example: Example) -> str:
+    if not isinstance(example, str):
+        raise Misuse("this run reads texts, not rows")
+    return example
+
+
+@contextlib.contextmanager
+def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Examples whose images are files of the server's own making: no path of a request is ever opened."""
+    column = None
+    if isinstance(loaded.features, MixedFeatures) and loaded.features.image is not None:
+        column = loaded.config.data.image
+    if column is None and not reader_of(loaded, "predict").files:
+        yield list(examples)
+        return
+    with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
+
+        def kept(number: int, data: Any) -> str:
+            path = Path(folder) / f"image-{number}"
+            try:
+                path.write_bytes(base64.b64decode(data, validate=True))
+            except (binascii.Error, ValueError, TypeError):
+                raise Misuse("an image is the base64 of its file") from None
+            return str(path)
+
+        given: list[Example] = []
+        for number, example in enumerate(examples):
+            if column is None:
+                given.append(kept(number, example))
+            elif not isinstance(example, Mapping) or column not in example:
+                raise Misuse(f"this run reads rows with an image in the column '{column}'")
+            else:
+                given.append({**example, column: kept(number, example[column])})
+        try:
+            yield given
+        except Misuse as error:
+            raise Misuse(str(error).replace(f"{folder}/", "")) from None
+
+
+def aligned(loaded: LoadedTranslator, source: str, translation: str) -> dict[str, Any] | None:
+    """Which tokens of the source each written token looked at: the mean over layers and heads."""
+    if "cross" not in sizes_of(loaded.model):
+        raise Misuse(f"{loaded.run.path.name} has no attention to its source: there is no alignment")
+    if not source.strip():
+        return None
+    example = encode_example(loaded, source, target=translation)
+    weights = attention_of(loaded.model, example.inputs)["cross"].mean((0, 1))
+    return {"source": example.tokens, "written": example.answers, "weights": weights.round(4).tolist()}

@@ -1,0 +1,165 @@
+"""Who gets in: hosts, origins, the key, and how large and slow a body may be. Around everything else."""
+
+import asyncio
+import hmac
+import ipaddress
+import socket
+import time
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from glassformer.serving.metrics import Metrics
+
+BIGGEST_BODY = 16 * 2**20
+BODY_SECONDS = 30.0
+"""Within which a body has to come."""
+SEND_SECONDS = 60.0
+"""Within which a piece of an answer has to be taken."""
+
+OPEN = ("/health", "/", "/docs", "/page/")
+"""What needs no key: whether the server lives, and pages, which hold nothing of a run."""
+
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""What every answer carries: a page of ours loads nothing from elsewhere, and nobody puts it into a frame."""
+
+
+class Refused(HTTPException):
+    """A request that is not answered, and why."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+    ) -> None:
+        headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "5"}}
+        super().__init__(
+            status, message, headers.get(status, {"connection": "close"} if status in (408, 413) else None)
+        )
+        self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+        """In OpenAI's shape."""
+
+
+class ClientGone(Exception):
+    """Nobody takes the answer any more."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Guard:
+    """An ASGI app around another."""
+
+    def __init__(self, app: ASGIApp, *, host: str, key: str | None, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+        self._key = None if key is None else key.encode()
+        self._names = {"localhost", host.lower(), socket.gethostname().lower()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", []),
+                    *((name.encode(), value.encode()) for name, value in HEADERS.items()),
+                ]
+            try:
+                await asyncio.wait_for(send(message), SEND_SECONDS)
+            except TimeoutError:
+                raise ClientGone from None
+
+        try:
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            self._check(scope, headers)
+            await self._app(scope, _bounded(receive, headers), sent)
+        except Refused as refusal:
+            await JSONResponse(refusal.body, refusal.status_code, refusal.headers)(scope, receive, sent)
+        except ClientGone:
+            pass
+        finally:
+            route = scope.get("route")
+            self._metrics.request(getattr(route, "path", "other"), status, time.monotonic() - began)
+
+    def _check(self, scope: Scope, headers: dict[str, str]) -> None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            raise Refused(403, "this server does not go by that name (Host header)", "wrong_host")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            raise Refused(403, "another site's page may not ask this server (Origin header)", "wrong_origin")
+        path = scope["path"]
+        if self._key is None or path in OPEN or path.startswith(OPEN[-1]):
+            return
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._key):
+            raise Refused(
+                401, "this server wants a key: Authorization: Bearer …", "invalid_api_key", "authentication_error"
+            )
+
+    def _is_ours(self, host: str) -> bool:
+        """Names that are this machine's, and bare addresses: a name of somebody else's that leads here is a trick."""
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+        except ValueError:
+            return False
+        if name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def _bounded(receive: Receive, headers: dict[str, str]) -> Receive:
+    """A body that is neither too large nor too slow."""
+    length = headers.get("content-length", "0")
+    if not length.isascii() or not length.isdigit() or int(length[:20]) > BIGGEST_BODY:
+        raise Refused(413, f"the body is larger than {BIGGEST_BODY >> 20} MiB", "body_too_large")
+    until, taken, whole = time.monotonic() + BODY_SECONDS, 0, False
+
+    async def received() -> Message:
+        nonlocal taken, whole
+        if whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            raise Refused(408, f"the body did not come within {BODY_SECONDS:.0f} s", "body_too_slow") from None
+        taken += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if taken > BIGGEST_BODY:
+            raise Refused(413, f"the body is larger than {BIGGEST_BODY >> 20} MiB", "body_too_large")
+        return message
+
+    return received

@@ -1,0 +1,125 @@
+"""The runs that are served: loaded when the first asks for one; where memory is short, the least recently used goes."""
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.families.load import load, opened_run
+from glassformer.runs.run import Run
+from glassformer.serving.worker import CACHE, Busy, Stopping, Worker
+
+ROOM_WAIT = 10.0
+"""Seconds in which a run that is being used may make room for another."""
+OVERHEAD = 1.2
+"""Of weights: what they take in memory, with what a pass needs."""
+
+
+class UnknownRun(Misuse):
+    """A name that none of the runs has."""
+
+
+class ServedRuns:
+    """Runs by name; `get` gives one's worker."""
+
+    def __init__(
+        self,
+        runs: Sequence[str | os.PathLike[str] | Run],
+        *,
+        device: str,
+        precision: str,
+        memory: int | None,
+        waiting: int,
+    ) -> None:
+        """`memory`: bytes that all loaded runs may take, or None. `waiting`: requests that may wait for a run."""
+        self._device, self._precision, self._memory, self._waiting = device, precision, memory, waiting
+        self.runs: dict[str, Run] = {}
+        for run in map(opened_run, runs):
+            name = run.path.resolve().name
+            if name in self.runs and self.runs[name].path.resolve() != run.path.resolve():
+                raise Misuse(f"two runs are called {name}, {self.runs[name].path} and {run.path}: rename one of them")
+            self.runs[name] = run
+        for name, run in self.runs.items():
+            if memory is not None and self.bytes_of(name) > memory:
+                needed = f"{self.bytes_of(name) / 2**30:.2g} GiB"
+                raise Misuse(f"{run.path} takes about {needed}, more than --memory {memory / 2**30:.3g} GiB")
+        self._workers: dict[str, Worker] = {}
+        """The most recently used last."""
+        self._lock = threading.Lock()
+        self._over = False
+
+    def bytes_of(self, name: str) -> int:
+        """About what a run takes once it is loaded: its weights, and for a language model what its rows remember."""
+        card = self.runs[name].card()
+        writes = CACHE // 16 if card["task"] == "language-model" else 0
+        return int(4 * card["parameters"] * OVERHEAD) + writes
+
+    def find(self, name: str | None) -> str:
+        """The name of a run that is served; of one alone, it need not be said."""
+        if name is None and len(self.runs) == 1:
+            return next(iter(self.runs))
+        if name is None:
+            raise UnknownRun(f"say which model: one of {', '.join(self.runs)}")
+        if name not in self.runs:
+            raise UnknownRun(f"there is no model '{name[:80]}' here; there is {', '.join(self.runs)}")
+        return name
+
+    def get(self, name: str) -> Worker:
+        """The worker of a run, which may still be loading it. May wait a while for room."""
+        until = time.monotonic() + ROOM_WAIT
+        while True:
+            with self._lock:
+                if self._over:
+                    raise Stopping
+                worker = self._workers.pop(name, None)
+                if worker is not None and worker.failed:
+                    worker = None
+                if worker is None and self._make_room(name):
+                    loading = partial(load, self.runs[name], self._device, precision=self._precision)
+                    worker = Worker(loading, waiting=self._waiting, name=name)
+                if worker is not None:
+                    self._workers[name] = worker
+                    return worker
+            if time.monotonic() > until:
+                raise Busy
+            time.sleep(0.05)
+
+    def _make_room(self, name: str) -> bool:
+        """Let idle runs go until another fits; gives whether it does."""
+        while self._memory is not None and self.bytes_of(name) + self.bytes_held() > self._memory:
+            idle = next((other for other, worker in self._workers.items() if worker.idle), None)
+            if idle is None:
+                return False
+            self._workers.pop(idle).stop()
+        return True
+
+    def bytes_held(self) -> int:
+        return sum(map(self.bytes_of, self._workers))
+
+    @property
+    def loaded(self) -> dict[str, Worker]:
+        """The workers of those that are loaded, or being so."""
+        with self._lock:
+            return dict(self._workers)
+
+    def preload(self) -> None:
+        """Load the first, so that nobody waits for it."""
+        self.get(next(iter(self.runs))).call(lambda loaded: None).result()
+
+    def stop(self) -> None:
+        """Whoever is being answered is told that it is over."""
+        with self._lock:
+            self._over = True
+        for worker in self.loaded.values():
+            worker.stop(wait=10)
+
+
+def check_runs(runs: Sequence[str | os.PathLike[str] | Run]) -> None:
+    """Refuse what is no run, or has none of its files."""
+    if not runs:
+        raise Misuse("name at least one RUN to serve")
+    for run in runs:
+        if not (opened := opened_run(run)).weights_path.exists():
+            raise GlassformerError(f"{opened.path} has no weights yet: train it to its end")

@@ -1,0 +1,199 @@
+"""What is asked and answered over HTTP: OpenAI's shape under /v1, our own under /api."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from glassformer.config.views import LookOptions
+from glassformer.decoding.running import LIKELIEST
+
+MOST_TEXTS = 64
+"""Texts, prompts or rows of one request."""
+LONGEST = 100_000
+"""Characters of one text."""
+MOST_TOKENS = 4096
+"""Tokens that one text may grow by."""
+MOST_CHOICES = 16
+MOST_STOPS = 8
+BIGGEST_SEED = 2**62
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of numbers: 3.0 is 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _refuse_halves(text: str) -> str:
+    """A lone surrogate is half a character: no text, and no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("this is not Unicode: it holds half a character (a lone surrogate)") from None
+    return text
+
+
+Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
+Text = Annotated[str, Field(max_length=LONGEST), AfterValidator(_refuse_halves)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_refuse_halves)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+Row = Annotated[dict[str, Any], Field(max_length=10_000)]
+
+
+class Body(BaseModel):
+    """A body of a request: what it does not know, it refuses."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: Any) -> Any:
+        """null is what was not said, as clients have it."""
+        if not isinstance(values, dict):
+            return values
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        return {name: value for name, value in values.items() if value is not None or name in required}
+
+
+# --- OpenAI's shape ---
+
+
+class StreamOptions(Body):
+    include_usage: bool = False
+
+
+class WritingBody(Body):
+    """What both kinds of writing take."""
+
+    model: Name | None = Field(None, description="the name of a run; of a server of one run it need not be said")
+    temperature: float = Field(1.0, ge=0, le=100)
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: Whole | None = Field(None, ge=1, le=1_000_000, description="not OpenAI's: only among the k likeliest")
+    repetition_penalty: float = Field(1.0, gt=0, le=100, description="not OpenAI's: above 1, fewer repetitions")
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+    n: Whole = Field(1, ge=1, le=MOST_CHOICES)
+    seed: Whole | None = Field(None, ge=0, le=BIGGEST_SEED, description="choice i draws by seed + i")
+    stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    user: Name | None = Field(None, description="taken and ignored")
+
+    @property
+    def stops(self) -> list[str]:
+        return [self.stop] if isinstance(self.stop, str) else self.stop or []
+
+
+class CompletionBody(WritingBody):
+    """POST /v1/completions"""
+
+    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)] = ""
+    max_tokens: Whole = Field(16, ge=1, le=MOST_TOKENS)
+    logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
+    echo: bool = False
+
+    @property
+    def prompts(self) -> list[str]:
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+    @property
+    def wants_logprobs(self) -> bool:
+        return self.logprobs is not None
+
+
+class ContentPart(Body):
+    type: Literal["text"]
+    text: Text
+
+
+class ChatMessage(Body):
+    role: Name
+    content: Text | Annotated[list[ContentPart], Field(max_length=MOST_TEXTS)]
+    name: Name | None = None
+
+    def as_text(self) -> dict[str, str]:
+        parts = self.content
+        return {"role": self.role, "content": parts if isinstance(parts, str) else "".join(one.text for one in parts)}
+
+
+class ChatBody(WritingBody):
+    """POST /v1/chat/completions"""
+
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1000)]
+    max_tokens: Whole | None = Field(None, ge=1, le=MOST_TOKENS)
+    max_completion_tokens: Whole | None = Field(None, ge=1, le=MOST_TOKENS)
+    logprobs: bool = False
+    top_logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
+
+    @property
+    def wants_logprobs(self) -> bool:
+        return self.logprobs
+
+
+class EmbeddingsBody(Body):
+    """POST /v1/embeddings"""
+
+    model: Name | None = None
+    input: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    encoding_format: Literal["float", "base64"] = "float"
+    user: Name | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class Error(BaseModel):
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorBody(BaseModel):
+    """What every refusal looks like."""
+
+    error: Error
+
+
+# --- our own ---
+
+
+class RunBody(Body):
+    run: Name | None = Field(None, description="the name of a run; of a server of one run it need not be said")
+
+
+class PredictBody(RunBody):
+    """POST /api/predict"""
+
+    examples: Annotated[list[Text | Row], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
+        description="texts, or rows by the names of their columns; an image is its file in base64"
+    )
+
+
+class TranslateBody(RunBody):
+    """POST /api/translate"""
+
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    beam: Whole = Field(5, ge=1, le=64)
+    nbest: Whole = Field(1, ge=1, le=64)
+    length_penalty: float = Field(1.0, ge=0, le=10)
+    alignment: bool = Field(False, description="also which source tokens each written token looked at")
+
+
+class FillBody(RunBody):
+    """POST /api/fill"""
+
+    texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+    most: Whole = Field(5, ge=1, le=100)
+
+
+AnyOption = Annotated[Any, WithJsonSchema({"type": ["string", "number", "boolean", "null"]})]
+
+
+class LookBody(RunBody):
+    """POST /api/look"""
+
+    texts: Annotated[list[Text | Row], Field(max_length=MOST_TEXTS)] = []
+    view: Name | None = Field(None, description="as `glassformer look --view`; unset, the first that the run has")
+    options: dict[str, AnyOption] = Field({}, max_length=len(LookOptions.__dataclass_fields__))
+    packed: bool = Field(False, description="arrays as base64, as the pages of glassformer read them")

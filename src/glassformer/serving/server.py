@@ -1,0 +1,265 @@
+"""`gf.serve`: runs behind HTTP, in one warm process."""
+
+import asyncio
+import errno
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp
+
+from glassformer.config.arguments import check_arguments
+from glassformer.config.errors import GlassformerError, Misuse, Say, silent
+from glassformer.config.presets import VERSION
+from glassformer.runs.run import Run
+from glassformer.serving.answers import Server, refusal
+from glassformer.serving.api import routes
+from glassformer.serving.guard import Guard, Refused, is_loopback
+from glassformer.serving.runs import ServedRuns, check_runs
+
+HOST, PORT = "127.0.0.1", 8467
+WAITING = 256
+"""Requests that may wait for a run."""
+TIMEOUT = 600.0
+GRACE = 10.0
+"""Seconds in which answers may come to their end when the server is stopped."""
+SMALLEST_KEY = 8
+KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Serving:
+    """A server that runs in a thread of its own; `stop` ends it, as leaving a `with` block does."""
+
+    def __init__(self, server: Server, app: ASGIApp, host: str, port: int) -> None:
+        config = uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=64 * 1024,
+            timeout_graceful_shutdown=5,
+            ws="none",
+        )
+        self._server, self._uvicorn = server, _Uvicorn(config)
+        self._socket = _bound(host, port)
+        self.host, self.port = host, self._socket.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
+        self._thread.start()
+        while not self._uvicorn.started and self._thread.is_alive():
+            time.sleep(0.01)
+        if not self._uvicorn.started:
+            raise GlassformerError("the server did not start: its log says why")
+
+    def _run(self) -> None:
+        asyncio.run(self._uvicorn.serve(sockets=[self._socket]))
+
+    @property
+    def url(self) -> str:
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def stop(self, grace: float = GRACE) -> None:
+        """Take no more connections. Answers on their way may end within `grace` seconds; the others say why not."""
+        self._uvicorn.refuse_new()
+        until = time.monotonic() + grace
+        while self._uvicorn.answering and time.monotonic() < until:
+            time.sleep(0.02)
+        self._server.runs.stop()
+        self._uvicorn.should_exit = True
+        self._thread.join(grace + 10)
+
+    @property
+    def answering(self) -> bool:
+        """Whether an answer is on its way."""
+        return self._uvicorn.answering
+
+    def __enter__(self) -> "Serving":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn's, which leaves signals to whoever started it."""
+
+    def capture_signals(self) -> Any:
+        return nullcontext()
+
+    @property
+    def answering(self) -> bool:
+        return bool(self.server_state.tasks)
+
+    def refuse_new(self) -> None:
+        """Close the door, and let those that are inside finish."""
+        for one in getattr(self, "servers", ()):
+            one.get_loop().call_soon_threadsafe(one.close)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        reason = "another program uses it" if error.errno == errno.EADDRINUSE else error.strerror
+        raise GlassformerError(f"cannot listen on {host} port {port}: {reason} (--port N chooses another)") from None
+    return bound
+
+
+@check_arguments
+def serve(
+    *runs: str | os.PathLike[str] | Run,
+    host: str = HOST,
+    port: int = PORT,
+    api_key: str | None = None,
+    open: bool = False,
+    memory: float | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+    waiting: int = WAITING,
+    timeout: float = TIMEOUT,
+    say: Say = silent,
+) -> Serving:
+    """Serve runs over HTTP; gives the server, which runs until it is stopped.
+
+    OpenAI's clients work under `/v1`; what runs can be asked beside is under `/api`, and described at `/docs`. An
+    address that others can reach needs an `api_key`, unless `open`. `memory`: GiB that loaded runs may take together.
+    `waiting`: requests that may wait for a run, `timeout`: seconds that one may take. `port` 0 takes any that is free.
+    """
+    check_serving(host=host, port=port, api_key=api_key, open=open, memory=memory, waiting=waiting, timeout=timeout)
+    check_runs(runs)
+    limit = None if memory is None else int(memory * 2**30)
+    served = ServedRuns(runs, device=device, precision=precision, memory=limit, waiting=waiting)
+    server = Server(served, timeout)
+    serving = Serving(server, application(server, host, api_key), host, port)
+    try:
+        say(f"loading {next(iter(served.runs))}")
+        served.preload()
+    except BaseException:
+        serving.stop(0)
+        raise
+    return serving
+
+
+def check_serving(
+    *, host: str, port: int, api_key: str | None, open: bool, memory: float | None, waiting: int, timeout: float
+) -> None:
+    """Refuse what cannot be served so, and who would let everybody in without saying so."""
+    if not 0 <= port <= 65535:
+        raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
+    if memory is not None and not memory > 0:
+        raise Misuse(f"--memory is {memory:g}, but must be above 0")
+    if waiting < 1:
+        raise Misuse(f"--waiting is {waiting}, but must be at least 1")
+    if not timeout > 0:
+        raise Misuse(f"--timeout is {timeout:g}, but must be above 0")
+    if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
+        raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
+    if api_key is None and not open and not is_loopback(host):
+        raise Misuse(
+            f"{host} can be reached by others: give a key (--api-key-file FILE, or GLASSFORMER_API_KEY), or say --open"
+        )
+
+
+def application(server: Server, host: str, key: str | None) -> ASGIApp:
+    """Everything that answers, behind its guard."""
+    app = FastAPI(
+        title="glassformer",
+        version=VERSION,
+        description="Runs of glassformer over HTTP.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.include_router(routes(server))
+
+    @app.get("/health", tags=["the server"])
+    def health() -> dict[str, str]:
+        """Whether the server lives. Needs no key."""
+        return {"status": "ok"}
+
+    @app.get("/metrics", tags=["the server"], response_class=PlainTextResponse)
+    def metrics() -> str:
+        """What it has done, as Prometheus reads it."""
+        work = {name: worker.load_of_work for name, worker in server.runs.loaded.items()}
+        return server.metrics.text(
+            {
+                "texts_being_written": ("texts that are being written", {name: one for name, (one, _) in work.items()}),
+                "requests_waiting": ("texts and other work that wait", {name: two for name, (_, two) in work.items()}),
+                "models_loaded": ("models in memory", dict.fromkeys(work, 1)),
+            }
+        )
+
+    for path, name in pages().items():
+        app.get(path, include_in_schema=False)(_page(name))
+    for kind in (Refused, HTTPException, RequestValidationError, Exception):
+        app.exception_handler(kind)(_on_error)
+    return Guard(app, host=host, key=key, metrics=server.metrics)
+
+
+def pages() -> dict[str, str]:
+    """Paths of the pages and their parts, which lie in the package, by the files' names."""
+    parts = [one.name for one in (files("glassformer.serving") / "page").iterdir()]
+    return {"/docs": "docs.html", **{f"/page/{name}": name for name in sorted(parts) if Path(name).suffix in KINDS}}
+
+
+def _page(name: str) -> Callable[[], Response]:
+    def page() -> Response:
+        text = (files("glassformer.serving") / "page" / name).read_text(encoding="utf-8")
+        return Response(text, media_type=KINDS[Path(name).suffix])
+
+    return page
+
+
+async def _on_error(http: Request, error: Exception) -> Response:
+    """Every refusal in OpenAI's shape."""
+    if isinstance(error, RequestValidationError):
+        answer = _invalid(error)
+    elif isinstance(error, HTTPException) and not isinstance(error, Refused):
+        what = {404: "there is nothing at this address", 405: "this address takes another method"}
+        answer = Refused(error.status_code, what.get(error.status_code, str(error.detail)))
+        answer.headers = error.headers
+    else:
+        answer = refusal(error)
+    return JSONResponse(answer.body, answer.status_code, answer.headers)
+
+
+def _invalid(error: RequestValidationError) -> Refused:
+    """The first thing that is wrong with a body, by the name of its field."""
+    first: dict[str, Any] = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return Refused(400, f"the body is not JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+    place = [str(part) for part in first["loc"] if part not in ("body", "query")]
+    if first["type"] == "extra_forbidden":
+        return Refused(400, f"unknown field '{place[-1][:80]}'", "unknown_parameter", param=".".join(place)[:200])
+    if not place:
+        return Refused(400, "the body must be a JSON object (Content-Type: application/json)")
+    message = first["msg"].removeprefix("Value error, ")
+    return Refused(400, f"{'.'.join(place)[:200]}: {message}", param=place[0][:200])
+
+
+def key_of(file: str | None) -> str | None:
+    """The key in a file, or in the environment."""
+    if file is None:
+        return os.environ.get("GLASSFORMER_API_KEY") or None
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(f"cannot read the key in {file}: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,268 @@
+"""A run's model and the one thread that uses it: texts are written together, step by step, and other work is done
+between two steps, so that nothing ever shares a pass with it.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.running import RunningBatch, Written
+from glassformer.encoders.base import State
+from glassformer.families.base import Loaded
+from glassformer.families.generate import Draft
+from glassformer.families.language import LoadedLanguageModel
+from glassformer.models.modules import LanguageModel
+
+ROWS = 16
+"""Texts that are written at once. Always so many rows are computed: what stands beside one changes nothing of it."""
+CACHE = 2**30
+"""Bytes that the states of all rows may take; where one row takes more than its share, there are fewer."""
+UNBOUNDED = 4096
+"""Tokens that a prompt may have where the model has no limit of its own."""
+
+
+class Busy(Exception):
+    """More waits already than may wait."""
+
+
+class Stopping(Exception):
+    """The server is being stopped."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What was written of a text since the piece before."""
+
+    text: str = ""
+    written: Written | None = None
+    """The token, unless it is the one that ended the text."""
+    finish: str | None = None
+    """Why it is over: stop (an end or a stop string), length, or error."""
+    error: Exception | None = None
+
+
+@dataclass(eq=False)
+class Ticket:
+    """A text that is being written, or waits for it."""
+
+    draft: Draft
+    deliver: Callable[[Piece], None]
+    """Called from the worker's thread."""
+    count: int = 0
+    """Tokens written so far."""
+    cancelled: bool = field(default=False)
+    """Set from anywhere: nobody waits for it any more."""
+
+
+@dataclass(eq=False)
+class _Job:
+    work: Callable[[Loaded], Any]
+    done: "Future[Any]"
+
+
+class Worker:
+    """One loaded run. All of its work is done in one thread, in the order in which it came."""
+
+    def __init__(self, load: Callable[[], Loaded], *, waiting: int, name: str) -> None:
+        """`load` is called in the worker's own thread. `waiting`: requests that may wait, texts and jobs each."""
+        self._load, self._most = load, waiting
+        self._tickets: deque[Ticket] = deque()
+        self._jobs: deque[_Job] = deque()
+        self._writing: dict[int, Ticket] = {}
+        self._change = threading.Condition()
+        self._over = False
+        self._busy = False
+        self._batch: RunningBatch | None = None
+        self.loaded: Loaded | None = None
+        self._thread = threading.Thread(target=self._run, name=f"worker of {name}", daemon=True)
+        self._thread.start()
+
+    # --- from other threads ---
+
+    def write(self, tickets: list[Ticket]) -> None:
+        """Texts that are to be written, as soon as rows are free: all of them wait, or none."""
+        with self._change:
+            self._admit(self._tickets, len(tickets))
+            self._tickets.extend(tickets)
+            self._change.notify()
+
+    def call(self, work: Callable[[Loaded], Any]) -> "Future[Any]":
+        """Work on the model, between two steps of the texts that are being written."""
+        job = _Job(work, Future())
+        with self._change:
+            self._admit(self._jobs, 1)
+            self._jobs.append(job)
+            self._change.notify()
+        return job.done
+
+    def _admit(self, line: deque[Any], count: int) -> None:
+        if self._over:
+            raise Stopping
+        if len(line) + count > max(self._most, count if not line else 0):
+            raise Busy
+
+    @property
+    def idle(self) -> bool:
+        with self._change:
+            return not (self._tickets or self._jobs or self._writing or self._busy)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not be loaded, or has been stopped."""
+        return self._over
+
+    @property
+    def load_of_work(self) -> tuple[int, int]:
+        """How many texts are being written, and how much waits."""
+        with self._change:
+            return len(self._writing), len(self._tickets) + len(self._jobs)
+
+    def stop(self, wait: float | None = None) -> None:
+        """Take nothing more; what is being written and what waits is told that it is over. Waits for the thread."""
+        with self._change:
+            self._over = True
+            self._change.notify()
+        self._thread.join(wait)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        try:
+            self.loaded = self._load()
+        except Exception as error:
+            self._fail_all(error)
+            with self._change:
+                self._over = True
+            return
+        while self._wait():
+            try:
+                self._do_job()
+                self._admit_texts()
+                if self._writing:
+                    self._step()
+            except Exception as error:  # of the model: whoever waits is told, and the next one starts anew
+                self._batch = None
+                for ticket in self._take_all():
+                    ticket.deliver(Piece(finish="error", error=error))
+            with self._change:
+                self._busy = False
+        self._fail_all(Stopping())
+        self.loaded = self._batch = None
+
+    def _wait(self) -> bool:
+        """Until there is work; gives whether to go on."""
+        with self._change:
+            self._change.wait_for(lambda: self._over or self._tickets or self._jobs or self._writing)
+            self._busy = not self._over
+            return self._busy
+
+    def _do_job(self) -> None:
+        with self._change:
+            job = self._jobs.popleft() if self._jobs else None
+        if job is None or not job.done.set_running_or_notify_cancel():
+            return
+        assert self.loaded is not None
+        try:
+            job.done.set_result(job.work(self.loaded))
+        except BaseException as error:
+            job.done.set_exception(error)
+
+    def _admit_texts(self) -> None:
+        """Texts take free rows. Each prompt is read in a pass of its own, so that none depends on another."""
+        for row in self._running().free if self._tickets else ():
+            with self._change:
+                while self._tickets and self._tickets[0].cancelled:
+                    self._tickets.popleft()
+                if not self._tickets:
+                    return
+                ticket = self._tickets.popleft()
+                self._writing[row] = ticket
+            self._running().join({row: ticket.draft.request})
+
+    def _running(self) -> RunningBatch:
+        if self._batch is None:
+            writer = self.loaded
+            assert isinstance(writer, LoadedLanguageModel)
+            room = writer.model.encoder.limit or UNBOUNDED
+            rows, fixable = rows_of(writer.model, room)
+            self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)
+        return self._batch
+
+    def _step(self) -> None:
+        batch = self._running()
+        for row, ticket in list(self._writing.items()):
+            if ticket.cancelled:
+                batch.leave(row)
+                self._forget(row)
+        for row, written in batch.step().items():
+            ticket = self._writing[row]
+            ended = written.token in ticket.draft.request.ends
+            ticket.count += 1
+            text = "" if ended else ticket.draft.push(written.token)
+            full = ticket.count == ticket.draft.request.most
+            over = ended or full or ticket.draft.stopped
+            if over:
+                finish = "stop" if ended or ticket.draft.stopped else "length"
+                text += ticket.draft.end()
+                if ticket.draft.stopped:  # also where the last piece held a stop string
+                    finish = "stop"
+                if not (ended or full):
+                    batch.leave(row)
+                self._forget(row)
+                ticket.deliver(Piece(text, None if ended else written, finish))
+            else:
+                ticket.deliver(Piece(text, written))
+
+    def _forget(self, row: int) -> None:
+        with self._change:
+            del self._writing[row]
+
+    def _take_all(self) -> list[Ticket]:
+        """The texts that are being written: they are no longer."""
+        with self._change:
+            some, self._writing = list(self._writing.values()), {}
+        return some
+
+    def _fail_all(self, error: Exception) -> None:
+        with self._change:
+            self._over = True
+            tickets, jobs = [*self._writing.values(), *self._tickets], list(self._jobs)
+            self._writing = {}
+            self._tickets.clear()
+            self._jobs.clear()
+        for ticket in tickets:
+            ticket.deliver(Piece(finish="error", error=error))
+        for job in jobs:
+            if job.done.set_running_or_notify_cancel():
+                job.done.set_exception(error)
+
+
+def rows_of(model: LanguageModel, room: int) -> tuple[int, bool]:
+    """How many texts a model writes at once, and whether its state can be held in place: else it is one alone."""
+    state = model.init_state(1, room)
+    if not state.fix(room):
+        return 1, False
+    return max(1, min(ROWS, CACHE // max(1, state_bytes(state)))), True
+
+
+def state_bytes(state: State) -> int:
+    """The memory of all tensors that a state holds."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in {id(one): one for one in _tensors(state)}.values())
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif not isinstance(value, torch.nn.Module) and hasattr(value, "__dict__"):
+        yield from _tensors(list(vars(value).values()))
