@@ -230,10 +230,9 @@ class RunningBatch:
         """One token more of every row, all where the model computes."""
         features = self.model.extend(self._token.unsqueeze(1), self.state)[:, -1]
         scores = self.model.head(features)
-        if len(self._never):
-            scores = scores.index_fill(-1, self._never, -torch.inf)
+        allowed = scores.index_fill(-1, self._never, -torch.inf) if len(self._never) else scores
         draw = self._draws.gather(1, self._drawn) if self._plan.random else self._draws[:, :1]
-        tokens = choose(scores, self._how, self._plan, draw, self._seen, self._counts)
+        tokens = choose(allowed, self._how, self._plan, draw, self._seen, self._counts)
         if self._plan.random:
             self._drawn.add_(1).remainder_(DRAWS)
         if self._plan.penalty:

@@ -14,7 +14,8 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, refuse_unknown
+from glassformer.config.views import OPTIONS
 from glassformer.data.features.build import MixedFeatures
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
@@ -189,6 +190,8 @@ def routes(server: Server) -> APIRouter:
         options = dict(body.options)
         if options.get("links") not in (None, "pronouns"):
             raise Refused(400, "links are read from a file, which a request cannot name", param="options")
+        for option in options:
+            refuse_unknown("option", option, OPTIONS, Misuse)
         other = options.pop("second_run", None)
 
         def work(loaded: Loaded, second: Loaded | None = None) -> dict[str, Any]:

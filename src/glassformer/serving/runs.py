@@ -9,7 +9,7 @@ from functools import partial
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.families.load import load, opened_run
 from glassformer.runs.run import Run
-from glassformer.serving.worker import CACHE, Busy, Stopping, Worker
+from glassformer.serving.worker import Busy, Stopping, Worker
 
 ROOM_WAIT = 10.0
 """Seconds in which a run that is being used may make room for another."""
@@ -41,20 +41,19 @@ class ServedRuns:
             if name in self.runs and self.runs[name].path.resolve() != run.path.resolve():
                 raise Misuse(f"two runs are called {name}, {self.runs[name].path} and {run.path}: rename one of them")
             self.runs[name] = run
+        self._workers: dict[str, Worker] = {}
+        """The most recently used last."""
         for name, run in self.runs.items():
             if memory is not None and self.bytes_of(name) > memory:
                 needed = f"{self.bytes_of(name) / 2**30:.2g} GiB"
                 raise Misuse(f"{run.path} takes about {needed}, more than --memory {memory / 2**30:.3g} GiB")
-        self._workers: dict[str, Worker] = {}
-        """The most recently used last."""
         self._lock = threading.Lock()
         self._over = False
 
     def bytes_of(self, name: str) -> int:
-        """About what a run takes once it is loaded: its weights, and for a language model what its rows remember."""
-        card = self.runs[name].card()
-        writes = CACHE // 16 if card["task"] == "language-model" else 0
-        return int(4 * card["parameters"] * OVERHEAD) + writes
+        """About what a run takes: its weights, and once it writes what its rows remember."""
+        worker = self._workers.get(name)
+        return int(4 * self.runs[name].card()["parameters"] * OVERHEAD) + (0 if worker is None else worker.cache_bytes)
 
     def find(self, name: str | None) -> str:
         """The name of a run that is served; of one alone, it need not be said."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from glassformer.config.views import LookOptions
 from glassformer.decoding.running import LIKELIEST
@@ -23,18 +23,9 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _refuse_halves(text: str) -> str:
-    """A lone surrogate is half a character: no text, and no UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("this is not Unicode: it holds half a character (a lone surrogate)") from None
-    return text
-
-
 Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
-Text = Annotated[str, Field(max_length=LONGEST), AfterValidator(_refuse_halves)]
-Name = Annotated[str, Field(max_length=200), AfterValidator(_refuse_halves)]
+Text = Annotated[str, Field(max_length=LONGEST)]
+Name = Annotated[str, Field(max_length=200)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Row = Annotated[dict[str, Any], Field(max_length=10_000)]
 

@@ -3,12 +3,14 @@
 import asyncio
 import errno
 import os
+import re
 import socket
 import threading
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -249,6 +251,7 @@ def _invalid(error: RequestValidationError) -> Refused:
     place = [str(part) for part in first["loc"] if part not in ("body", "query")]
     if first["type"] == "extra_forbidden":
         return Refused(400, f"unknown field '{place[-1][:80]}'", "unknown_parameter", param=".".join(place)[:200])
+    place = list(takewhile(re.compile(r"\d+|(?!str$|int$|float$|bool$|dict$)[a-z_]+").fullmatch, place))  # no types
     if not place:
         return Refused(400, "the body must be a JSON object (Content-Type: application/json)")
     message = first["msg"].removeprefix("Value error, ")

@@ -79,6 +79,8 @@ class Worker:
         self._over = False
         self._busy = False
         self._batch: RunningBatch | None = None
+        self.cache_bytes = 0
+        """What the rows of texts take."""
         self.loaded: Loaded | None = None
         self._thread = threading.Thread(target=self._run, name=f"worker of {name}", daemon=True)
         self._thread.start()
@@ -192,6 +194,7 @@ class Worker:
             room = writer.model.encoder.limit or UNBOUNDED
             rows, fixable = rows_of(writer.model, room)
             self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)
+            self.cache_bytes = state_bytes(self._batch.state)
         return self._batch
 
     def _step(self) -> None:

@@ -1,0 +1,152 @@
+"""What OpenAI's shape has no word for: /api, beside the verbs in this process; and several runs in one server."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer as gf
+from helpers.serving import Client
+
+ROW = {"height": 11, "weight": -180, "city": "Oslo"}
+
+
+@pytest.fixture(scope="module")
+def everything(writer: str, others: dict[str, str]) -> Iterator[Client]:
+    with gf.serve(writer, *others.values(), port=0) as serving:
+        yield Client(serving.url)
+
+
+@pytest.fixture(scope="module")
+def picture(others: dict[str, str], folder: Path) -> Path:
+    return next((folder / "pictures" / "lying").iterdir())
+
+
+def test_labels(everything: Client, others: dict[str, str]) -> None:
+    texts = ["good, not bad", "bad, not good"]
+    answer = everything.post("/api/predict", run="classifier", examples=texts)
+    wanted = [one.to_dict() for one in gf.load(others["classifier"]).predict(texts)]
+    assert answer == (200, {"predictions": wanted, "remarks": []})
+
+
+def test_rows_of_a_table(everything: Client, others: dict[str, str]) -> None:
+    answer = everything.post("/api/predict", run="table", examples=[ROW])
+    assert answer.json["predictions"] == [gf.load(others["table"]).predict([ROW])[0].to_dict()]
+    refused = everything.post("/api/predict", run="table", examples=["no row"])
+    assert refused.status == 400
+    assert "this run reads rows" in refused.json["error"]["message"]
+
+
+def test_an_image_by_upload(everything: Client, others: dict[str, str], picture: Path) -> None:
+    """In JSON as base64, or as the body itself; a path is never opened."""
+    (wanted,) = gf.load(others["patches"]).predict([str(picture)])
+    data = base64.b64encode(picture.read_bytes()).decode()
+    answer = everything.post("/api/predict", run="patches", examples=[data])
+    assert answer.json["predictions"][0]["probabilities"] == wanted.probabilities
+    raw = everything.request("POST", "/api/predict/image?run=patches", content=picture.read_bytes())
+    assert raw.json()["predictions"][0]["label"] == wanted.label
+    refused = everything.post("/api/predict", run="patches", examples=[str(picture)])
+    assert (refused.status, refused.json["error"]["message"]) == (400, "an image is the base64 of its file")
+    damaged = everything.post("/api/predict", run="patches", examples=[base64.b64encode(b"no image").decode()])
+    assert damaged.status == 400
+    assert "/tmp" not in damaged.json["error"]["message"]
+
+
+def test_translations(everything: Client, others: dict[str, str]) -> None:
+    translator = gf.load(others["translator"])
+    answer = everything.post("/api/translate", run="translator", texts=["abc", ""], beam=3, nbest=2, alignment=True)
+    assert answer.status == 200
+    for got, wanted in zip(
+        answer.json["translations"], translator.translate(["abc", ""], beam=3, nbest=2), strict=True
+    ):
+        alignment = got.pop("alignment")
+        assert got == wanted.to_dict()
+        if alignment is not None:
+            assert alignment["source"] == ["a", "b", "c", "<end>"]
+            assert [sum(row) for row in alignment["weights"]] == pytest.approx(
+                [1.0] * len(alignment["written"]), abs=1e-3
+            )
+    refused = everything.post("/api/translate", run="classifier", texts=["abc"])
+    assert refused.status == 400
+    assert "is a run of classification, which has no translate" in refused.json["error"]["message"]
+
+
+def test_any_view(everything: Client, writer: str, others: dict[str, str]) -> None:
+    """The numbers of `look`, by its options."""
+    answer = everything.post("/api/look", run="writer", texts=["abc>"], view="attention", options={"layer": 1})
+    wanted = gf.look(writer, "abc>", view="attention", layer=1).to_dict()
+    assert answer.json["panels"] == wanted["panels"]
+    both = everything.post("/api/look", run="classifier", texts=["good"], view="all", packed=True)
+    assert {view["title"] for view in both.json["views"]} == {
+        view.title for view in gf.look(others["classifier"], "good", view="all").views
+    }
+    versus = {"versus": "bad, not good", "second_run": "classifier"}
+    twice = everything.post("/api/look", run="classifier", texts=["good, not bad"], options=versus)
+    assert twice.status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "line"),
+    [
+        ("/api/look", {"run": "writer", "view": "atention", "texts": ["a"]}, 400, "did you mean attention?"),
+        ("/api/look", {"run": "writer", "texts": ["a"], "options": {"lair": 1}}, 400, "lair"),
+        ("/api/look", {"run": "writer", "texts": ["a"], "options": {"layer": "x"}}, 400, "layer"),
+        ("/api/look", {"run": "writer", "texts": ["a"], "options": {"links": "/etc/passwd"}}, 400, "from a file"),
+        ("/api/look", {"run": "writer", "texts": ["a"], "options": {"second_run": "/etc"}}, 404, "no model '/etc'"),
+        ("/api/look", {"run": "../writer", "texts": ["a"]}, 404, "there is no model"),
+        ("/api/look", {"texts": ["a"]}, 404, "say which model: one of writer"),
+        ("/api/fill", {"run": "writer", "texts": ["a"]}, 400, "it guesses no hidden tokens"),
+        ("/v1/completions", {"model": "classifier", "prompt": "a"}, 400, "it writes no texts"),
+        ("/v1/chat/completions", {"model": "table", "messages": [{"role": "user", "content": "a"}]}, 400, "writes no"),
+        ("/v1/embeddings", {"model": "table", "input": "a"}, 400, "reads no texts"),
+        ("/api/predict", {"run": "classifier", "examples": [{"other": "a"}]}, 400, "text"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked(everything: Client, path: str, body: dict[str, Any], status: int, line: str) -> None:
+    answer = everything.post(path, **body)
+    assert answer.status == status, answer
+    assert line in answer.json["error"]["message"]
+
+
+def test_half_a_character_is_no_text(everything: Client) -> None:
+    body = rb'{"run": "classifier", "examples": ["half \ud800"]}'
+    answer = everything.request("POST", "/api/predict", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("examples.0: Input should be a valid string")
+
+
+def test_what_is_known_of_a_run(everything: Client, writer: str) -> None:
+    facts = everything.get("/api/run?run=writer").json
+    assert facts["card"]["task"] == "language-model"
+    assert facts["metrics"][0]["step"] == 1
+    assert "attention" in facts["views"]
+
+
+def test_metrics(everything: Client) -> None:
+    everything.post("/v1/completions", model="writer", prompt="ab", max_tokens=3)
+    everything.get("/nothing")
+    lines = everything.request("GET", "/metrics").text.splitlines()
+    found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    assert float(found['glassformer_requests_total{route="/v1/completions",status="200"}']) >= 1
+    assert float(found['glassformer_tokens_total{model="writer",kind="completion"}']) >= 3
+    assert float(found['glassformer_request_seconds_bucket{le="+Inf"}']) == float(
+        found["glassformer_request_seconds_count"]
+    )
+    assert found['glassformer_models_loaded{model="writer"}'] == "1"
+
+
+def test_the_least_recently_used_is_let_go(writer: str, others: dict[str, str]) -> None:
+    """Within so much memory, one of two fits at a time; both are answered."""
+    largest = max(gf.load(run).parameters for run in (writer, others["classifier"]))
+    with gf.serve(writer, others["classifier"], port=0, memory=1.5 * 4 * largest / 2**30) as serving:
+        client = Client(serving.url)
+        for _ in range(2):
+            for name in ("classifier", "writer"):
+                body = {"examples": ["good"], "run": name}
+                assert client.post("/api/predict", **body).status == 200
+                assert [one["id"] for one in client.get("/v1/models").json["data"] if one["loaded"]] == [name]
+    with pytest.raises(gf.GlassformerError, match=r"takes about .* GiB, more than --memory .* GiB"):
+        gf.serve(writer, memory=1e-6)
