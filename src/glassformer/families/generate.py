@@ -61,12 +61,12 @@ class Writer:
         """
         how = Sampling(0.0 if greedy else temperature, top_k, top_p, repetition_penalty)
         check_writing(how, tokens=tokens, beam=beam, seed=seed)
-        ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
+        ids = self.prompt_ids(prompt) if isinstance(prompt, str) else list(prompt)
         limit = self.model.encoder.limit
         ends, never = self.tokenizer.roles.ends, self.tokenizer.never(self.model.head.out_features)
         text = Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ())
         if beam is not None:
-            read, most = _within(limit, ids, tokens, say)
+            read, most = within_context(limit, ids, tokens, say)
             best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
             return Writing(text, ids, iter(best.ids), Stops(stop))
         if limit is not None and len(ids) + tokens > limit + 1:
@@ -77,7 +77,7 @@ class Writer:
         chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
         return Writing(text, ids, (token for (token,) in chosen), Stops(stop))
 
-    def _ids(self, text: str) -> list[int]:
+    def prompt_ids(self, text: str) -> list[int]:
         """What stands before a text, and the text's tokens; of nothing at all, what ends the text before."""
         ids = [*self.tokenizer.roles.opening, *self.tokenizer.encode(text)]
         if not ids and self.tokenizer.end is not None:
@@ -110,7 +110,7 @@ class Writer:
 
         Of a text longer than the context, at its end.
         """
-        ids = self._ids(text) if isinstance(text, str) else list(text)
+        ids = self.prompt_ids(text) if isinstance(text, str) else list(text)
         ids = ids[-self.model.context :]
         names = [self.tokenizer.token(id) for id in ids[1:]]
         return [
@@ -119,7 +119,7 @@ class Writer:
         ]
 
 
-def _within(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
+def within_context(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
     """What a beam reads of a prompt, and how many tokens it may write: both together fit the model's context."""
     if limit is None or len(ids) + tokens <= limit + 1:
         return ids, tokens
