@@ -175,7 +175,7 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
         note="The thicker a line, the likelier the token, before anything is cut. Blue: what was drawn; grey: the "
         "likeliest that were not.",
     )
-    rows = [
+    rows: Rows = [
         [seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, (_, text) in enumerate(found.finished)
     ]
     table = Table(title="What was written", columns=["seed", "text", "sum of log-probabilities"], rows=rows)
