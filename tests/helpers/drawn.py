@@ -24,6 +24,7 @@ from glassformer.rendering.panels import (
     Tokens,
     Words,
 )
+from helpers.every_panel import two_lanes
 from helpers.support import softmax
 
 SENTENCE = ["<start>", " the", " old", " cat", " sat", " on", " extraordinary", " mats"]
@@ -77,6 +78,7 @@ def every_kind() -> dict[str, Panel]:
         "points": Points(points=numbers_of(7, 2), labels=list("abcdefg"), groups=["p", "q"] * 3 + ["p"], **told),
         "lines": Lines(series=series, x_name="updates", y_name="loss", **told),
         "gallery": Gallery(images=[pixels_of(5, 7, 1), pixels_of(7, 5, 3)], captions=["one", "two"], **told),
+        "diagram": two_lanes(**told),
         "frames": Frames(name="update", labels=[str(2**place) for place in range(9)], frames=inner, **told),
     }
 
