@@ -271,11 +271,11 @@ def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Ten
 def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -> dict[str, int]:
     """How many tokens each letter stands for."""
     lengths: dict[str, int] = {}
-    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
-        lengths["S" if len(plan.lanes) > 1 else "T"] = inputs[0].shape[1]
     for name, part in plan.parts.items():
         if name in given and len(part.axes) > 1 and part.axes[0][1] is None and given[name].dim() > 2:
             lengths.setdefault(part.axes[0][0], given[name].shape[1])
+    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+        lengths.setdefault("T", inputs[0].shape[1])
     return lengths
 
 
