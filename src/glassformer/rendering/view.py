@@ -24,9 +24,21 @@ if TYPE_CHECKING:
 
 
 SCRIPTS = (
-    "core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "choices",
-    "tree", "start",
-)  # fmt: skip
+    "core",
+    "colours",
+    "weights",
+    "stage",
+    "heat",
+    "heads",
+    "head_lines",
+    "texts",
+    "charts",
+    "pictures",
+    "choices",
+    "tree",
+    "diagram",
+    "start",
+)
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
