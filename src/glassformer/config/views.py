@@ -34,6 +34,7 @@ VIEWS = {
     "word": "the vector of a word in several texts, layer by layer (--word)",
     "nearest": "the nearest words of each word given",
     "versus": "two texts side by side (--versus), in one run or two (--second-run)",
+    "patching": "activation patching: which vector of a second text (--versus), put into the first, brings its answer",
     "positions": "position encodings",
     "merges": "byte pairs merged one by one",
     "pairs": "a text as its training pairs: prefix → next token",

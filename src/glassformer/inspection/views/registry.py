@@ -23,7 +23,7 @@ MODULES = (
         f"glassformer.inspection.views.{name}"
         for name in (
             "attention", "attribution", "head_ablation", "head_roles", "learning", "links", "logit_lens", "numbers",
-            "pooling", "positions", "states", "tokens", "two_texts", "word_vectors",
+            "patching", "pooling", "positions", "states", "tokens", "two_texts", "word_vectors",
         )
     ),
     "glassformer.reporting.report",
