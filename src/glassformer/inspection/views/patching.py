@@ -29,6 +29,8 @@ TOKENS_AT_ONCE = 2**14
 """Of the passes that are made together."""
 MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
+LITTLE = 0.01
+"""A share below this is none to speak of."""
 ROUNDING = 1e-5
 """Log-probabilities that differ by no more are equal."""
 
@@ -113,7 +115,7 @@ def _states(model: LanguageModel, a: ModelInput, b: ModelInput) -> list[dict[str
         )
     layers = [[f"encoder.{name}" for name in names] for names in model.encoder.layer_outputs()]
     with capture(model, [name for names in layers for name in names]) as seen:
-        model.features(*b.inputs)
+        chances_of(model, b.inputs)
         return [{name: seen[name] for name in names} for names in layers]
 
 
@@ -123,7 +125,7 @@ def _patched(
 ) -> Float[Tensor, "R V"]:
     """For each row the log-probabilities of what comes next, if these tokens have those states."""
     found = []
-    for some in chosen.split(max(1, TOKENS_AT_ONCE // chosen.shape[1])):
+    for some in torch.split(chosen, max(1, TOKENS_AT_ONCE // chosen.shape[1])):
         with intervene(model, {name: replace(other, positions=some) for name, other in states.items()}):
             found.append(chances_of(model, [one if one is None else one.expand(len(some), -1) for one in inputs]))
     return torch.cat(found)
@@ -150,17 +152,20 @@ def patching_view(
 ) -> View:
     """`chances`: the probability of the answer after the first text, and after the second."""
     columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
-    layer, place = np.unravel_index(int(np.argmax(shares)), shares.shape)
     first, second = chances
     note = f"After the second text {answer} is the likeliest token ({second:.3f}); after the first it has {first:.3f}."
+    earlier = shares[:, :-1]  # at the last token all of it must arrive
     if not shares.any():
         note += " Nothing that is put in changes that."
-    else:
+    elif earlier.size and earlier.max() >= LITTLE:
+        layer, place = divmod(int(earlier.argmax()), earlier.shape[1])
         where = "at the input" if layers[layer] == INPUT else f"after {layers[layer]}"
         note += (
-            f" With the second text's vector {where} at {columns[place]} (position {place}) the first has "
-            f"{shares[layer, place]:.0%} of that difference, more than with any other one."
+            f" Of the vectors before the last token, the one {where} at {columns[place]} (position {place}) brings "
+            f"most of the difference: {earlier[layer, place]:.0%}."
         )
+    else:
+        note += " All of the difference is in the last token: no vector before it brings any."
     answers = Table(
         title="the likeliest answer to the second text",
         columns=("answer", "first text", "second text"),
