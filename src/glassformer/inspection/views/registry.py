@@ -32,6 +32,7 @@ MODULES = (
             "links",
             "logit_lens",
             "numbers",
+            "patching",
             "pooling",
             "positions",
             "states",
