@@ -94,6 +94,8 @@ class Attention(Panel):
     layer: int | None = None
     """The layer to show first; None: the mean over all."""
     head: int | None = None
+    causal: bool = False
+    """No token looks at a later one: these weights are masked, not merely 0."""
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
         return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}

@@ -24,7 +24,7 @@ from glassformer.families.evaluate import encode_example
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
-from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
+from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of, causal_stacks, clearest, sharpness
 from glassformer.inspection.capture import capture, layers_of, numbers_of
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, register_view
@@ -83,6 +83,8 @@ class Side:
     layers: Sequence[tuple[str, Vector]]
     """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
     attention: Float[Array, "L h T T"] | None = None
+    causal: bool = False
+    """No token looks at a later one."""
     ids: Sequence[int] = ()
     """The words among the tokens, which else are the names of columns or patches."""
 
@@ -128,8 +130,9 @@ def side_of(
     if isinstance(model, Predictor | BagPredictor):
         layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     stacks = attention_of(model, inputs)
-    weights = next((stacks[name] for name in SOURCE_ATTENTION if name in stacks), None)
-    return Side(text, tokens, output, numbers_of(scores[0]), layers, weights, ids)
+    stack = next((name for name in SOURCE_ATTENTION if name in stacks), "")
+    causal = stack in causal_stacks(model)
+    return Side(text, tokens, output, numbers_of(scores[0]), layers, stacks.get(stack), causal, ids)
 
 
 def compare_sides(a: Side, b: Side) -> Difference:
@@ -276,10 +279,21 @@ def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
 
 
 def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
+    """Both texts, and of both first the same head: the clearest."""
+    if a.attention is None or b.attention is None:
+        return []
+    layer, head = clearest(sum(sharpness(side.attention, causal=a.causal) for side in (a, b)))
     return [
-        Heads(title=f"{of}attention in the {name} text", weights=side.attention, rows=side.tokens, columns=side.tokens)
+        Heads(
+            title=f"{of}attention in the {name} text",
+            weights=side.attention,
+            rows=side.tokens,
+            columns=side.tokens,
+            layer=layer,
+            head=head,
+            causal=side.causal,
+        )
         for name, side in (("first", a), ("second", b))
-        if side.attention is not None
     ]
 
 
