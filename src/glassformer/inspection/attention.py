@@ -61,7 +61,11 @@ def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Arr
 
 def causal_stacks(model: nn.Module) -> set[str]:
     """The stacks in which no token looks at a later one."""
-    return {name for name, layers in stacks_of(model).items() if all(module.causal for _, module in layers)}
+    return {
+        name
+        for name, layers in stacks_of(model).items()
+        if all(getattr(module, "causal", False) for _, module in layers)
+    }
 
 
 def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Float[Array, "L h"]:

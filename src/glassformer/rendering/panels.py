@@ -58,7 +58,7 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each."""
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
 
     kind = "table"
     columns: Sequence[str]
