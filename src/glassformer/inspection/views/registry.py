@@ -22,8 +22,8 @@ MODULES = (
     *(
         f"glassformer.inspection.views.{name}"
         for name in (
-            "attention", "attribution", "head_ablation", "head_roles", "learning", "links", "logit_lens", "numbers",
-            "pooling", "positions", "states", "tokens", "two_texts", "word_vectors",
+            "attention", "attribution", "head_ablation", "learning", "links", "logit_lens", "numbers",
+            "pooling", "positions", "roles", "states", "tokens", "two_texts", "word_vectors",
         )
     ),
     "glassformer.reporting.report",

@@ -35,8 +35,8 @@ READING = 8.5
 WIDEST, NARROWEST = 4.5, 0.9
 """Inches of a table's column: what is longer is wrapped, and where there is no room, wrapped down to the least."""
 BETWEEN = 0.28
-TRACK = 0.7
-"""Inches of a bar's track, from 0 to 1: one length in all columns and rows."""
+TRACK, SHORT_TRACK, MANY_BARS = 0.7, 0.35, 4
+"""Inches of a bar's track, from 0 to 1: one length in all columns and rows, shorter from so many columns of bars on."""
 MOST_LINES = 8
 """Lines of words in a cell."""
 PAD = 0.05
@@ -103,8 +103,9 @@ def _scale(scale: Normalize, colours: Colormap) -> Block:
 
 def table(panel: Table, wish: float) -> Block:
     """Numbers to the right, words to the left; a thin line beneath the names and between the rows."""
+    track = TRACK if len(panel.bars) < MANY_BARS else SHORT_TRACK
     columns = [
-        _column(name, [row[place] for row in panel.rows], bar=name in panel.bars)
+        _column(name, [row[place] for row in panel.rows], track if name in panel.bars else 0.0)
         for place, name in enumerate(panel.columns)
     ]
     _narrow(columns, wish - BETWEEN * (len(columns) - 1))
@@ -117,7 +118,7 @@ def table(panel: Table, wish: float) -> Block:
             left = x
             for column, cells in zip(columns, lines, strict=True):
                 if row and column.bar:
-                    _bar(sheet, left, y + PAD, column.values[row - 1])
+                    _bar(sheet, left, y + PAD, column.bar, column.values[row - 1])
                 at, ha = (left + column.width, "right") if column.numbers else (left, "left")
                 for down, line in enumerate(cells[row]):
                     sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
@@ -134,7 +135,8 @@ class _Column:
     values: Sequence[Cell]
     texts: Sequence[str]
     numbers: bool
-    bar: bool
+    bar: float
+    """Inches of its bars' track; 0: none."""
     width: float
 
     def lines(self) -> list[list[str]]:
@@ -143,11 +145,11 @@ class _Column:
         return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MOST_LINES) for text in self.texts)]
 
 
-def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
+def _column(name: str, values: Sequence[Cell], bar: float) -> _Column:
     texts = _texts(values)
     there = [value for value in values if value is not None]
     numbers = bool(there) and not any(isinstance(value, str) for value in there)
-    before = TRACK + 2 * PAD if bar else 0.0
+    before = bar + 2 * PAD if bar else 0.0
     width = max([width_of(name, STRONG), *(before + min(width_of(text), WIDEST) for text in texts)])
     return _Column(name, values, texts, numbers, bar, width)
 
@@ -176,8 +178,8 @@ def _texts(values: Sequence[Cell]) -> list[str]:
     return [text(value) for value in values]
 
 
-def _bar(sheet: Sheet, x: float, y: float, value: Cell) -> None:
+def _bar(sheet: Sheet, x: float, y: float, track: float, value: Cell) -> None:
     top, high = y + 0.3 * TEXT.line_height, 0.5 * TEXT.line_height
     if isinstance(value, int | float) and np.isfinite(value):
-        sheet.box(x, top, TRACK, high, facecolor=PALE, edgecolor=HATCH, linewidth=0.6)
-        sheet.box(x, top, TRACK * min(max(float(value), 0.0), 1.0), high, facecolor=UP(0.45))
+        sheet.box(x, top, track, high, facecolor=PALE, edgecolor=HATCH, linewidth=0.6)
+        sheet.box(x, top, track * min(max(float(value), 0.0), 1.0), high, facecolor=UP(0.45))
