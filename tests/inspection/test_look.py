@@ -169,7 +169,7 @@ def test_a_training_step(name: str, trained: dict[str, tuple[Loaded, str]]) -> N
 def test_a_word_in_two_texts(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, _ = trained["classifier"]
     seen = look(loaded, "the soup was good", "the soup was not good", word="soup")
-    assert panels(seen, Frames)[0].labels[0] == "input"
+    assert panels(seen, Frames)[0].labels[0] == "embedding"
     with pytest.raises(Misuse, match="has no word to look at; it has"):
         look(trained["bag"][0], "the soup", "a soup", word="soup")
     with pytest.raises(Misuse, match="soup"):

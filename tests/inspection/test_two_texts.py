@@ -46,7 +46,7 @@ def side(model: nn.Module, ids: Tensor, text: str = "", **answers: float) -> Sid
 def by_hand(
     scores: list[float], text: str = "a b", said: str = "yes", answers: dict[str, float] | None = None, **more: Any
 ) -> Side:
-    layers = [("input", np.array([3.0, 4.0], np.float32)), ("layer 0", np.array(scores[:2], np.float32))]
+    layers = [("embedding", np.array([3.0, 4.0], np.float32)), ("layer 0", np.array(scores[:2], np.float32))]
     ids = [sum(map(ord, word)) for word in text.split()]
     output = Output(said, {"no": 0.25, "yes": 0.75} if answers is None else answers)
     given: dict[str, Any] = {"layers": layers, "ids": ids, **more}
@@ -108,7 +108,7 @@ def test_what_a_side_holds() -> None:
         np.testing.assert_allclose(found.scores, model(BITES)[0], atol=1e-6)
         np.testing.assert_allclose(found.layers[-1][1], model.features(BITES)[0], atol=1e-6)
         np.testing.assert_allclose(found.layers[0][1], model.embed(BITES)[0].mean(0), atol=1e-6)
-    assert [name for name, _ in found.layers] == ["input", "layer 0", "layer 1", "pooled"]
+    assert [name for name, _ in found.layers] == ["embedding", "layer 0", "layer 1", "pooled"]
     assert found.attention is not None
     assert found.attention.shape == (2, 2, 5, 5)
     assert found.output == Output("yes (0.700)", {"no": 0.3, "yes": 0.7})
@@ -153,7 +153,7 @@ def test_differences_by_hand() -> None:
     found = compare_sides(by_hand([1.0, 0.0, 2.0]), by_hand([0.0, 1.0, -1.0], "b a"))
     assert found.largest == 3.0
     assert found.rounding == pytest.approx(2 * ROUNDING)
-    assert found.layers == ["input", "layer 0"]
+    assert found.layers == ["embedding", "layer 0"]
     assert found.cosines == pytest.approx([1.0, 0.0])
     assert found.distances == pytest.approx([0.0, 2**0.5])
     assert compare_sides(by_hand([0.0, 0.0]), by_hand([0.0, 0.0])).distances == [0.0, 0.0]
@@ -211,7 +211,7 @@ def test_the_view_of_two_texts() -> None:
     assert isinstance(lines, Lines)
     assert list(lines.series[0].y) == pytest.approx([0.0, 2**0.5])
     assert isinstance(layers, Table)
-    assert [row[0] for row in layers.rows] == ["input", "layer 0"]
+    assert [row[0] for row in layers.rows] == ["embedding", "layer 0"]
     assert [row[1] for row in layers.rows] == pytest.approx([1, 0])
     assert isinstance(heads, Heads)
     assert heads.title == "attention in the first text"

@@ -17,8 +17,8 @@ MODES = ("heat", "lines", "all")
 
 VIEWS = {
     "alignment": "cross-attention: which tokens of the source a translator looks at while it writes each token",
-    "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
     "patches": "attention over the patches of an image",
+    "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
     "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
     "next": "the likeliest next tokens",
     "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",

@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from glassformer.cli.terminal.show import console, make_table, show_text, visible
-from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
+from glassformer.rendering.panels import Cell, Chips, Guesses, Panel, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
 
@@ -73,9 +73,15 @@ def _last_guesses(panel: Guesses) -> object:
     return make_table(("at" if panel.at else "after", "expects", "probability", "second", ""), rows)
 
 
+def _chips(panel: Chips) -> object:
+    rows = [[name, "|".join(line)] for name, line in zip(panel.names, panel.lines, strict=True)]
+    return make_table(("", "pieces"), rows)
+
+
 PRINTERS: dict[str, Callable[[Any], object]] = {
     "table": _table,
     "tokens": _tokens,
+    "chips": _chips,
     "words": lambda panel: panel.text,
     "guesses": _last_guesses,
 }

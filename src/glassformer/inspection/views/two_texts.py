@@ -30,6 +30,7 @@ from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
+from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.view import View
 from glassformer.text.escaping import on_one_line, printable
@@ -58,7 +59,8 @@ def versus(request: LookRequest) -> View:
         for loaded in (request.loaded, request.second_run)
         if loaded is not None
     ]
-    return versus_view(*sides[0][1:]) if len(sides) == 1 else versus_runs_view(sides)
+    models = [loaded.config.model.encoder for loaded in (request.loaded, request.second_run) if loaded is not None]
+    return versus_view(*sides[0][1:]) if len(sides) == 1 else versus_runs_view(sides, models)
 
 
 @dataclass(frozen=True)
@@ -234,8 +236,13 @@ def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> Vie
     return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
 
 
-def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Two texts, several models") -> View:
-    """The same two texts as several runs see them: one trained with positions and one without, say."""
+def versus_runs_view(
+    runs: Sequence[tuple[str, Side, Side]], models: Sequence[str] = (), *, title: str = "Two texts, several models"
+) -> View:
+    """The same two texts as several runs see them: one trained with positions and one without, say.
+
+    `models`: what each is, for its colour.
+    """
     differences = [(name, compare_sides(a, b)) for name, a, b in runs]
     rows = [
         (name, a.output.summary, b.output.summary, difference.largest, _yes(difference.can), _yes(difference.does))
@@ -254,7 +261,7 @@ def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Tw
     for name, a, b in runs[:1] if cut_alike else runs:
         panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
     if all(difference.layers for _, difference in differences):
-        panels.append(_lines(differences))
+        panels.append(_lines(differences, model_colours(models or ["transformer"] * len(runs))))
     for name, a, b in runs:
         panels += _attention(a, b, f"{name}: ")
     verdicts = [
@@ -344,14 +351,18 @@ def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
     return np.array([moved], dtype=np.float32)
 
 
-def _lines(differences: Sequence[tuple[str, Difference]]) -> Lines:
+def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int] = (0,)) -> Lines:
+    """`colours`: of each; runs with other layers than the others leave out what comes after their last."""
+    alike = len({tuple(difference.layers) for _, difference in differences}) == 1
+    layers = [difference.layers if alike else difference.layers[:-1] for _, difference in differences]
     series = [
-        Line(name=name, x=list(range(len(difference.layers))), y=difference.distances, dots=True)
-        for name, difference in differences
+        Line(name=name, x=list(range(len(names))), y=difference.distances[: len(names)], dots=True, colour=colour)
+        for (name, difference), names, colour in zip(differences, layers, colours, strict=True)
     ]
     return Lines(
         title="how far apart the two texts are",
         series=series,
-        x_name="layer, the vectors that go in first",
+        x_name="after",
+        x_ticks=max(layers, key=len),
         y_name="distance / mean length",
     )

@@ -204,13 +204,13 @@ def patches(panel: Patches, wish: float) -> Block:
     weights = np.asarray(panel.weights, float)
     shares = mean_over(weights, panel.layer, panel.head).mean(0).reshape(panel.grid)
     scale = Normalize(0, float(shares.max()) or 1.0)
-    left = _captioned(_image(panel.pixels, SIDE), "the image")
+    image = _captioned(_image(panel.pixels, SIDE), "the image")
     shaded = _image(overlay(panel.pixels, shares / scale.vmax), SIDE)
     colours = ScalarMappable(scale, FROM_WHITE)
     bar = Block(room_for_bar(scale), 1.6, lambda sheet, x, y: colour_bar(sheet, (x + 0.02, y), 1.6, colours))
-    right = _captioned(beside([shaded, bar], 0.1), "what is looked at")
+    looked_at = _captioned(beside([shaded, bar], 0.1), "where all patches look, in the mean")
     which = chosen_words(weights.shape[0], weights.shape[1], panel.layer, panel.head)
-    return stack([paragraph(which, wish, colour=GREY), beside([left, right], 0.3)])
+    return stack([paragraph(which, wish, colour=GREY), beside([looked_at, image], 0.3)])
 
 
 def overlay(pixels: UInt8[Array, "H W C"], shares: Float[Array, "R Q"]) -> UInt8[Array, "H2 W2 3"]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.colors import Colormap, Normalize
+from matplotlib.colors import Colormap, Normalize, to_rgb
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
@@ -24,11 +24,12 @@ from glassformer.rendering.drawing.style import (
     ink_on,
     number,
     scale_of,
+    series_colour,
     token_label,
     width_of,
     wrap,
 )
-from glassformer.rendering.panels import Cell, Table, Tokens, Words
+from glassformer.rendering.panels import Cell, Chips, Table, Tokens, Words
 
 READING = 8.5
 """Inches: longer lines are hard to read."""
@@ -61,7 +62,7 @@ def tokens(panel: Tokens, wish: float) -> Block:
     """The text for every row of values, wrapped like a text, each token on a box of its shade."""
     values = np.asarray(panel.values, float)
     colours, most = colours_of(panel.signed), min(wish, READING)
-    scale = scale_of(values, signed=panel.signed)
+    scale = scale_of(values, signed=panel.signed, high=panel.high)
     parts = []
     for row, name in zip(values, [*panel.names, *[""] * len(values)], strict=False):
         lines: list[list[Block]] = [[]]
@@ -72,6 +73,34 @@ def tokens(panel: Tokens, wish: float) -> Block:
         text = stack([rows_of(line, most, 0.03) for line in lines], 0.03)
         parts.append(stack([paragraph(name, most, STRONG), text]))
     return stack([*parts, _scale(scale, colours)], 0.18)
+
+
+def chips(panel: Chips, wish: float) -> Block:
+    """A line for each way to cut: its name, then its pieces."""
+    room = max((width_of(name, SMALL) for name in panel.names), default=0.0) + BETWEEN
+    lines = []
+    for at, (name, pieces) in enumerate(zip(panel.names, panel.lines, strict=True)):
+        fresh = panel.marked[at] if panel.marked else ()
+        blocks = [
+            _token(piece, _paler(series_colour(group), 0.45 if place in fresh else 0.2))
+            for place, (piece, group) in enumerate(zip(pieces, panel.groups[at], strict=True))
+        ]
+        lines.append(_named(name, room, rows_of(blocks, min(wish, MOST_WIDTH) - room, 0.04)))
+    return stack(lines, 0.08)
+
+
+def _paler(colour: str, part: float) -> tuple[float, float, float]:
+    """So much of a colour, on white."""
+    red, green, blue = (1 - part * (1 - one) for one in to_rgb(colour))
+    return red, green, blue
+
+
+def _named(name: str, room: float, block: Block) -> Block:
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.words(x, y, name, SMALL, color=GREY)
+        block.draw(sheet, x + room, y)
+
+    return Block(room + block.width, block.height, draw)
 
 
 def _token(token: str, shade: Sequence[float] | None) -> Block:
