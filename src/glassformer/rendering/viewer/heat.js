@@ -240,6 +240,6 @@ drawers.grid = (panel, kept) => {
       `${name(panel.row_name, rows[row])}, ${name(panel.column_name, columns[column])}: ${value(row, column)}`,
   });
   const bar = scaleBar(scale); // cells that hold their numbers need no line above them
-  return make("div", {}, panel.formula && make("p.formula", {}, panel.formula), wholeButton(heat),
+  return make("div", {}, panel.formula && formulaOf(panel.formula), wholeButton(heat),
     numbers ? "" : line, heat.element, numbers ? make("div.below", {}, bar, line) : bar, asTable(rows, columns, value));
 };
