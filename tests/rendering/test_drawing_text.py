@@ -187,7 +187,7 @@ def test_patches_that_are_looked_at_are_orange() -> None:
     weights[..., 0] = 1  # all look at the first patch
     weights[1, 2] = np.eye(6)[[4] * 6]  # but one head at the fifth
     figure = drawn(Patches(pixels=pixels, weights=weights, grid=(2, 3), layer=1, head=2))
-    image, looked, scale = figure.axes
+    looked, scale, image = figure.axes
     np.testing.assert_array_equal(image.images[0].get_array(), pixels)
     found = looked.images[0].get_array()
     assert found is not None
@@ -198,9 +198,9 @@ def test_patches_that_are_looked_at_are_orange() -> None:
     np.testing.assert_array_equal(near, expected)
     assert np.ptp(found[0, 0]) == 0  # grey
     assert scale.get_ylim() == (0, 1)
-    assert {"layer 1, head 2", "the image", "what is looked at"} <= set(said_in(figure))
+    assert {"layer 1, head 2", "the image", "where all patches look, in the mean"} <= set(said_in(figure))
     mean = drawn(Patches(pixels=pixels, weights=weights, grid=(2, 3)))
-    assert mean.axes[2].get_ylim() == pytest.approx((0, 5 / 6))
+    assert mean.axes[1].get_ylim() == pytest.approx((0, 5 / 6))
     assert "mean over 2 layers and 3 heads" in said_in(mean)
     size = image.get_window_extent()
     assert size.width / size.height == pytest.approx(12 / 8)

@@ -63,11 +63,9 @@ def roles(request: LookRequest) -> View:
     return View("What each head does", panels, " ".join(notes))
 
 
-def _with_antecedents(
-    request: LookRequest, stack: str, roles: Sequence[Sequence[HeadRole]]
-) -> Sequence[Sequence[HeadRole]]:
+def _with_antecedents(request: LookRequest, stack: str, roles: list[list[HeadRole]]) -> list[list[HeadRole]]:
     """The same heads with how much they look from a pronoun to whom it means, if the run's data set knows."""
-    data = request.loaded.config.data.path
+    data = request.loaded.config.data.path or ""
     known = DATASETS.get(data.partition(":")[0])
     if stack not in SOURCE_ATTENTION or known is None or known.links is None or find(data) is not None:
         return roles
