@@ -11,6 +11,7 @@ from matplotlib.transforms import Bbox
 
 from glassformer.rendering.drawing.picture import draw
 from glassformer.rendering.panels import (
+    Chips,
     Frames,
     Gallery,
     Grid,
@@ -74,6 +75,9 @@ def every_kind() -> dict[str, Panel]:
         "lines between": heads(mode="lines", layer=1, **told),
         "all": heads(mode="all", names=[[f"does {layer}.{head}" for head in range(5)] for layer in range(3)], **told),
         "patches": Patches(pixels=pixels_of(12, 18, 3), weights=weights_of(2, 3, 6, 6), grid=(2, 3), **told),
+        "chips": Chips(
+            lines=[["a", "b", "c"], ["ab", "c"]], names=["bytes", "a + b"], groups=[[0, 0, 1], [0, 1]], **told
+        ),
         "tokens": Tokens(tokens=SENTENCE, values=numbers_of(2, T), names=["one", "two"], signed=True, **told),
         "guesses": guesses(answers=[*SENTENCE[1:], ""], **told),
         "points": Points(points=numbers_of(7, 2), labels=list("abcdefg"), groups=["p", "q"] * 3 + ["p"], **told),

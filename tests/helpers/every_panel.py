@@ -8,6 +8,7 @@ from glassformer.rendering.panels import (
     Arrow,
     Branch,
     Brick,
+    Chips,
     Choices,
     Diagram,
     Frames,
@@ -97,6 +98,9 @@ PANELS: dict[str, Panel] = {
     ),
     "heads": Heads(weights=WEIGHTS, rows=ROWS, columns=COLUMNS, names=NAMES, layer=1, head=1),
     "patches": Patches(pixels=GREY, weights=rows_of_one(2, 2, 16, 16), grid=(4, 4)),
+    "chips": Chips(
+        lines=[["a", "b", "c"], ["ab", "c"]], names=["bytes", "a + b"], groups=[[0, 0, 1], [0, 1]], marked=[[], [0]]
+    ),
     "tokens": Tokens(
         tokens=["good", " and", " bad"],
         values=np.array([[1.0, 0.02, -0.8], [0.5, 0.3, -0.4]]),

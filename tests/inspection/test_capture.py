@@ -44,7 +44,7 @@ def test_every_encoder(flags: Flags, causal: bool, mask: Tensor | None) -> None:
     seen = watched(encoder, x, mask)
     check_attention(encoder, seen)
     layers = layers_of(seen, encoder, "")
-    assert [name for name, _ in layers] == ["input", *(f"layer {number}" for number in range(len(layers) - 1))]
+    assert [name for name, _ in layers] == ["embedding", *(f"layer {number}" for number in range(len(layers) - 1))]
     assert all(vectors.shape[:2] == (B, T) for _, vectors in layers)
     if "blocks.0.input" in seen:
         same(layers[0][1], seen["blocks.0.input"])

@@ -13,7 +13,7 @@ from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.inspection.capture import passed
-from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of
+from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of, next_view
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Guesses, Lines
@@ -44,7 +44,7 @@ def test_the_last_layer_says_what_the_model_says(flags: Flags) -> None:
         layers = list(layer_scores(model, inputs))
         assert torch.equal(layers[-1][1], own_scores(model, inputs))
         count = 1 if flags["encoder"] in ("average", "window") else flags["layers"]
-        assert [name for name, _ in layers] == ["input", *(f"layer {number}" for number in range(count))]
+        assert [name for name, _ in layers] == ["embedding", *(f"layer {number}" for number in range(count))]
 
 
 @pytest.mark.parametrize("flags", TRANSLATORS, ids=named)
@@ -55,7 +55,7 @@ def test_a_decoder_too(flags: Flags) -> None:
     for inputs in ((source, None, target), (source, None, target, MASK)):
         layers = list(layer_scores(model, inputs))
         assert torch.equal(layers[-1][1], own_scores(model, inputs))
-        names = ["input", *(f"layer {number}" for number in range(flags.get("decoder_layers", 1)))]
+        names = ["embedding", *(f"layer {number}" for number in range(flags.get("decoder_layers", 1)))]
         looks = flags["decoder"] != "transformer" and flags.get("attention", "dot") != "none"
         assert [name for name, _ in layers] == ([*names, "output"] if looks else names)
     found = lens_of(model, (source, None, target), most=4)
@@ -70,7 +70,7 @@ def test_vectors_of_another_width_are_left_out(name: str) -> None:
     layers = list(layer_scores(model, (WORDS,)))
     assert torch.equal(layers[-1][1], own_scores(model, (WORDS,)))
     if model.encoder.width == VOCAB:  # one-hot vectors that go straight into the head
-        assert [name for name, _ in layers] == ["input", "layer 0"]
+        assert [name for name, _ in layers] == ["embedding", "layer 0"]
     else:
         assert [name for name, _ in layers] == ["layer 0", "layer 1"]
 
@@ -101,7 +101,7 @@ def test_a_masked_model_guesses_what_stands_there_with_all_of_its_head(flags: Fl
     for inputs in ((WORDS,), (WORDS[:1], MASK)):
         layers = list(layer_scores(model, inputs))
         assert torch.equal(layers[-1][1], own_scores(model, inputs))
-        assert [name for name, _ in layers] == ["input", "layer 0", "layer 1"]
+        assert [name for name, _ in layers] == ["embedding", "layer 0", "layer 1"]
     encoder: Any = model.encoder
     with torch.inference_mode():
         x = encoder.norm(encoder.embed_norm(encoder.positions(model.embed(WORDS), torch.arange(T))))
@@ -200,20 +200,21 @@ CHANCES = np.array([[[0.5, 0.25], [0.75, 0.125]], [[0.5, 0.5], [1.0, 0.0]]])
 def test_a_view_of_the_lens() -> None:
     right = np.array([[0.25, np.nan], [0.75, np.nan]])
     view = lens_view(
-        ["x", "y"], ["input", "layer 0"], GUESSES, CHANCES, ["a", ""], chances=right, entropy=CHANCES[..., 0]
+        ["x", "y"], ["embedding", "layer 0"], GUESSES, CHANCES, ["a", ""], chances=right, entropy=CHANCES[..., 0]
     )
     guesses, lines, entropy = view.panels
     assert isinstance(guesses, Guesses)
-    assert (guesses.tokens, guesses.layers, guesses.answers) == (["x", "y"], ["input", "layer 0"], ["a", ""])
+    assert (guesses.tokens, guesses.layers, guesses.answers) == (["x", "y"], ["embedding", "layer 0"], ["a", ""])
     assert guesses.guesses == GUESSES
     np.testing.assert_array_equal(guesses.probabilities, CHANCES)
     assert isinstance(lines, Lines)
-    assert (lines.series[0].x, lines.series[0].y) == ([0.0, 1.0], [0.25, 0.75])
+    assert (lines.series[0].x, lines.series[0].y) == ([0, 1], [0.25, 0.75])
+    assert lines.x_ticks == ["embedding", "layer 0"]
     assert lines.note == "mean over 1 token"
     assert isinstance(entropy, Lines)
     assert entropy.series[0].y == [0.625, 0.75]
     assert json.dumps(view.to_dict(), allow_nan=False)
-    assert "0.250 at the input and of 0.750 after layer 0" in view.note
+    assert "0.250 at the embedding and of 0.750 after layer 0" in view.note
 
 
 def test_a_view_where_nobody_knows_what_followed() -> None:
@@ -236,3 +237,14 @@ def test_the_mean_is_over_what_is_known() -> None:
 def test_layers_passed() -> None:
     assert passed(["input", "layer 0", "output"]) == [0, 1, 2]
     assert passed(["layer 0", "layer 1"]) == [1, 2]
+
+
+def test_a_view_of_what_comes_next() -> None:
+    view = next_view([" cat", " dog"], np.array([0.5, 0.25], np.float32), entropy=math.log(8))
+    (table,) = view.panels
+    assert isinstance(table, Table)
+    assert list(table.rows) == [(" cat", 0.5), (" dog", 0.25)]
+    assert table.bars == ("probability",)
+    assert "75%" in view.note
+    assert "one among 8.0 tokens" in view.note
+    assert "among" not in next_view(["a"], np.array([1.0])).note

@@ -260,7 +260,7 @@ def some_scores(turned: int = 0, left_out: int = 0, layers: int = 2) -> LinkScor
     found[1, 2] = found[1, 0] = 0.936
     weight = np.full_like(found, 0.25)
     weight[1, 2] = 0.5
-    return LinkScores(found, weight, 800, 0.031, 0.124, turned, left_out)
+    return LinkScores(found, weight, 800, 0.031, 0.124, turned, 0.1, left_out)
 
 
 def test_the_view() -> None:

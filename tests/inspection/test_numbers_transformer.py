@@ -259,7 +259,7 @@ def test_a_worked_score_is_that_of_the_token_looked_at_most() -> None:
     panel = grid_of(view, "Attention, head 0: weights")
     (name, _, result), *_ = worked_lines(panel)
     best = int(np.argmax(panel.values[2]))
-    assert name == f"p(cat → {NAMES[best].strip()})"
+    assert name == f"α(cat → {NAMES[best].strip()})"
     assert result == pytest.approx(panel.values[2, best], abs=1e-3)
 
 

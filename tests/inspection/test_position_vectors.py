@@ -51,7 +51,7 @@ def test_rotary_turns() -> None:
     # what the picture says of a query and an equal key
     query = torch.ones(1, 1, 40, 2 * vectors.shape[1], dtype=torch.float64)
     turned = rotate(query, encoder.rotary(torch.arange(40)))[0, 0]
-    *_, lines = positions_view(kind, vectors).panels
+    lines, _ = positions_view(kind, vectors).panels
     assert isinstance(lines, Lines)
     same(torch.tensor(lines.series[0].y), turned @ turned[0] / (query[0, 0, 0] @ query[0, 0, 0]), 1e-5)
 
@@ -114,12 +114,12 @@ def test_a_view_of_what_is_added() -> None:
 
 def test_a_view_of_turns() -> None:
     view = positions_view("rotary", np.array([[1.0, 1.0], [0.0, 0.5], [-1.0, 0.25]]))
-    grid, lines = view.panels
+    lines, grid = view.panels
     assert isinstance(grid, Grid)
     assert grid.column_name == "pair"
     assert isinstance(lines, Lines)
     assert lines.series[0].y == [1, 0.25, -0.375]
-    assert view.note == "Of an equal query and key 25% of q·k is left at a distance of 1, 25% at 1."
+    assert view.note.endswith("Of two that are equal, 25% of the score is left at a distance of 1, 25% at 1.")
     assert positions_view("rotary", np.ones((2, 3))).note == ""
 
 

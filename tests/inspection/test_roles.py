@@ -16,8 +16,8 @@ from glassformer.inspection.views.head_roles import (
     HeadStats,
     head_roles,
     names_of,
-    roles_view,
 )
+from glassformer.inspection.views.roles import roles_view
 from glassformer.rendering.panels import Grid, Table
 
 Weights = NDArray[np.float64]
@@ -54,6 +54,7 @@ HEADS: dict[str, Callable[[int], int | None]] = {
     "itself": lambda t: t,
     "induction": lambda t: follower(IDS, t),
     "before": lambda t: last_before(IDS, t),
+    "separator": lambda t: 4 if t > 5 else None,
 }
 
 
@@ -68,7 +69,9 @@ def test_a_head_that_does_one_thing_is_called_so(role: str) -> None:
     causal = role != "next"
     weights = looking(IDS, HEADS[role], causal=causal)[None, None]
     other = looking(IDS, lambda t: None, causal=causal)[None, None]
-    [[one, even]] = head_roles([(np.concatenate([weights, other], 1), IDS)])
+    [[one, even]] = head_roles(
+        [(np.concatenate([weights, other], 1), IDS)], separators={8} if role == "separator" else ()
+    )
     assert one.role == role
     assert one.own.shares[role] == pytest.approx(1)
     assert one.plainness(role) == pytest.approx(1)
@@ -190,11 +193,12 @@ def test_names() -> None:
     assert role_of({"previous": just + 1e-9, "first": 0.0}, even).role == "previous"
     assert role_of({"previous": just - 1e-3, "first": 0.0}, even).role is None
     low = {"previous": 0.3, "first": 0.5}
-    assert role_of(low, even).name == "no plain role"
+    assert role_of(low, even).name == "broad (over 2.7 tokens)"
+    assert role_of({"previous": 0.4, "first": 0.5}, even).name == "partly looks at the previous token (0.40)"
     assert role_of(low, even, entropy=1.8).name == "spread evenly"
-    assert role_of(low, even, entropy=1.79).name == "no plain role"
+    assert role_of(low, even, entropy=1.79).name == "broad (over 6.0 tokens)"
     assert role_of(low, even, distance=3.0).name == "looks nearby (3.0 tokens away)"
-    assert role_of(low, even, distance=3.1).name == "no plain role"
+    assert role_of(low, even, distance=3.1).name == "broad (over 2.7 tokens)"
 
 
 def test_a_few_tokens_make_no_role() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TokenizerSettings
 from glassformer.inspection.views.tokens import FIRST, merges_view, pairs_view
-from glassformer.rendering.panels import Table
+from glassformer.rendering.panels import Chips, Table
 from glassformer.text.merging import LONGEST, Merge, learned_merges, merges_of
 from glassformer.text.tokenizer import Tokenizer
 
@@ -121,6 +121,15 @@ def test_texts_that_cannot_be_followed() -> None:
 # --- views ---
 
 
+def test_pieces_have_the_colour_of_their_token() -> None:
+    steps = merges_of(trained("bpe", ("low low lower",) * 3, vocab_size=262), "low low")
+    chips = merges_view("low low", steps, []).panels[0]
+    assert isinstance(chips, Chips)
+    assert chips.lines[-1] == ["low", "␣low"]
+    assert chips.groups == [[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 1], [0, 1, 1], [0, 1]]
+    assert chips.marked == [[], [0, 3], [0, 2], [1]]
+
+
 def test_a_view_of_merges() -> None:
     steps = [
         Merge(None, None, [0, 1, 2], ["a", " ", "b"]),
@@ -129,13 +138,12 @@ def test_a_view_of_merges() -> None:
     ]
     learned = [("x", "y"), ("\n", "\t")]
     view = merges_view("a b", steps, learned)
-    table, first = view.panels
-    assert isinstance(table, Table)
-    assert list(table.rows) == [
-        (0, None, "single bytes", "a|␣|b"),
-        (1, 5, "␣ + b", "a|␣b"),
-        (2, 7, "a + ␣b", "a␣b"),
-    ]
+    chips, first = view.panels
+    assert isinstance(chips, Chips)
+    assert chips.lines == [["a", "␣", "b"], ["a", "␣b"], ["a␣b"]]
+    assert chips.names == ["single bytes", "␣ + b (merge 5)", "a + ␣b (merge 7)"]
+    assert chips.groups == [[0, 0, 0], [0, 0], [0]]
+    assert chips.marked == [[], [1], [0]]
     assert isinstance(first, Table)
     assert list(first.rows) == [(1, "x + y", "xy"), (2, "⏎ + ⇥", "⏎⇥")]
     assert first.note == "the first 2 of 2 merges"

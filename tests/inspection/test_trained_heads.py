@@ -15,10 +15,14 @@ from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
+from glassformer.inspection.views import head_roles as head_roles_module
 from glassformer.inspection.views.head_ablation import ablate_each
 from glassformer.inspection.views.head_roles import TextAttention, head_roles
 from glassformer.inspection.views.links import LinkedText, link_scores, links_view, read_links
 from glassformer.models.build import build_language_model
+from glassformer.rendering.panels import Table
+from glassformer.rendering.view import View
+from glassformer.verbs.look import look
 from glassformer.verbs.train import train
 
 SMALL = {"model.layers": 1, "training.samples": False, "training.threads": 1}
@@ -128,3 +132,27 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     worth = ablate_each(mistakes, loaded.model)
     assert worth.whole < 0.2
     assert worth.cost(("self", *scores.best)) > 0.5
+
+
+def test_a_head_that_finds_antecedents_is_called_so(tmp_path: Path) -> None:
+    """Hand-made: from each pronoun one head gives everything to the name that is meant, the other spreads evenly."""
+    loaded = trained("pronouns:rows=60", tmp_path, **{"model.heads": 2, "model.width": 8}, steps=1)
+    meant = {linked.text: linked.links for linked in read_links("pronouns:rows=60")}
+
+    def finding(model: Any, inputs: Any) -> dict[str, Any]:
+        size = inputs[0].shape[1]
+        weights = np.tril(np.ones((1, 2, size, size)))
+        weights /= weights.sum(-1, keepdims=True)
+        words = [loaded.tokenizer.token(id).strip() for id in inputs[0][0].tolist()]  # type: ignore[union-attr]
+        for source, target in meant.get(" ".join(words[1:]), ()):
+            weights[0, 1, source + 1] = np.eye(size)[target + 1]
+        return {"self": weights}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_roles_module, "attention_of", finding)
+        view = look(loaded, view="roles")
+    assert isinstance(view, View)
+    table = view.panels[0]
+    assert isinstance(table, Table)
+    assert [row[1] for row in table.rows[:2]] == ["spread evenly", "finds the antecedent of a pronoun (1.00)"]
+    assert view.note.startswith("1 of 2 heads have a plain role: 1 finds the antecedent of a pronoun.")

@@ -15,7 +15,7 @@ from glassformer.encoders.registry import BUILDERS
 from glassformer.inspection.capture import capture, layers_of
 from glassformer.inspection.views.word_vectors import cosines, find_word, places_of, word_vectors, word_view
 from glassformer.models.build import build_language_model, build_predictor
-from glassformer.rendering.panels import Frames, Grid, Lines, Points
+from glassformer.rendering.panels import Frames, Grid, Lines, Points, Words
 from glassformer.text.tokenizer import Tokenizer
 from helpers.cases import Flags, label, small
 from helpers.support import ready, same, tokens
@@ -142,7 +142,7 @@ def test_vectors_of_a_reader(flags: Flags) -> None:
 def test_vectors_of_a_language_model(name: str) -> None:
     model = ready(build_language_model(settings_of(small(name)), vocab=VOCAB))
     names, vectors = word_vectors(model, (WORDS,), SPANS)
-    assert names == ["input", "layer 0", "layer 1"]
+    assert names == ["embedding", "layer 0", "layer 1"]
     same(torch.from_numpy(vectors), expected(model, model.encoder, (WORDS,))[1], 1e-5)
 
 
@@ -176,11 +176,14 @@ VECTORS = np.array([[[1, 0], [1, 0]], [[1, 0], [0, 2]], [[1, 0], [3, 3]]], float
 
 
 def test_a_view_of_a_word() -> None:
-    view = word_view("bank", SENTENCES, VECTORS, ["input", "layer 0"])
+    view = word_view("bank", SENTENCES, VECTORS, ["embedding", "layer 0"])
     frames, lines = view.panels
     assert isinstance(frames, Frames)
-    assert (frames.name, frames.labels) == ("after", ["input", "layer 0"])
-    for layer, (grid, points) in enumerate(frames.frames):
+    assert (frames.name, frames.labels) == ("after", ["embedding", "layer 0"])
+    [same] = frames.frames[0]
+    assert isinstance(same, Words)
+    assert same.text.startswith("All 3 are the same vector here")
+    for layer, (grid, points) in enumerate(frames.frames[1:], 1):
         assert isinstance(grid, Grid)
         np.testing.assert_array_equal(grid.values, cosines(VECTORS[:, layer]))
         assert grid.signed
@@ -188,14 +191,13 @@ def test_a_view_of_a_word() -> None:
         assert isinstance(points, Points)
         assert points.points.shape == (3, 2)
         assert grid.rows == grid.columns == points.labels
-    first, second, third = frames.frames[0][0].rows  # type: ignore[attr-defined]
+    first, second, third = frames.frames[1][0].rows  # type: ignore[attr-defined]
     assert first == third == "the bank of the river…"
     assert second == "a bank lends"
     assert isinstance(lines, Lines)
     half = np.sqrt(0.5)
     assert lines.series[0].x == [0, 1]
     np.testing.assert_allclose(lines.series[0].y, [1, (0 + half + half) / 3])
-    assert not frames.frames[0][1].points.any()  # type: ignore[attr-defined]
     assert "After layer 0, “bank” is most alike in “the bank of the river…” and “the bank of the river…”" in view.note
     assert "(cosine 0.71; the mean of all pairs is 0.47)" in view.note
 
@@ -213,16 +215,16 @@ def test_maps_do_not_flip_from_layer_to_layer() -> None:
 
 def test_labels_of_a_word_that_comes_twice() -> None:
     text = "one bank stands here while there is another bank beyond the hill"
-    frames: Any = word_view("bank", [text, text, "no"], VECTORS, ["input", "layer 0"]).panels[0]
-    assert frames.frames[0][0].rows == ["one bank stands here…", "…is another bank beyond the…", "no"]
+    frames: Any = word_view("bank", [text, text, "no"], VECTORS, ["embedding", "layer 0"]).panels[0]
+    assert frames.frames[1][0].rows == ["one bank stands here…", "…is another bank beyond the…", "no"]
 
 
 def test_labels_without_blanks() -> None:
     text = "か" * 20 + "漢" + "な" * 20
-    frames: Any = word_view("漢", [text, "漢", "x"], VECTORS, ["input", "layer 0"]).panels[0]
-    assert frames.frames[0][0].rows == [f"…{'か' * 14}漢{'な' * 14}…", "漢", "x"]
+    frames: Any = word_view("漢", [text, "漢", "x"], VECTORS, ["embedding", "layer 0"]).panels[0]
+    assert frames.frames[1][0].rows == [f"…{'か' * 14}漢{'な' * 14}…", "漢", "x"]
 
 
 def test_one_place_is_too_few() -> None:
     with pytest.raises(Misuse, match="'bank' stands in one place only"):
-        word_view("bank", SENTENCES[:1], VECTORS[:1], ["input", "layer 0"])
+        word_view("bank", SENTENCES[:1], VECTORS[:1], ["embedding", "layer 0"])

@@ -118,10 +118,18 @@ def test_a_table() -> None:
         for one in boxes_of(figure)
         if one.get_facecolor()[:3] == tuple(int(PALE[i : i + 2], 16) / 255 for i in (1, 3, 5))
     ]
-    full = [one for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.3))]
-    assert len(pale) == 3
+    full = [one for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.45))]
+    assert len(pale) == 2
     shares = [one.get_window_extent().width / pale[0].get_window_extent().width for one in full]
     assert shares == pytest.approx([0.5, 0.25])
+
+
+def test_bars_of_all_columns_are_of_one_length() -> None:
+    columns = ["share", "a column with a much longer name"]
+    figure = drawn(Table(columns=columns, rows=[[0.5, 0.5], [0.125, 1.0]], bars=columns))
+    full = [one.get_window_extent().width for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.45))]
+    assert np.divide(full, full[0]) == pytest.approx([1, 1, 0.25, 2])
+    assert not overlapping(figure)
 
 
 def test_long_words_in_tables_are_wrapped() -> None:
@@ -179,7 +187,7 @@ def test_patches_that_are_looked_at_are_orange() -> None:
     weights[..., 0] = 1  # all look at the first patch
     weights[1, 2] = np.eye(6)[[4] * 6]  # but one head at the fifth
     figure = drawn(Patches(pixels=pixels, weights=weights, grid=(2, 3), layer=1, head=2))
-    image, looked, scale = figure.axes
+    looked, scale, image = figure.axes
     np.testing.assert_array_equal(image.images[0].get_array(), pixels)
     found = looked.images[0].get_array()
     assert found is not None
@@ -190,9 +198,9 @@ def test_patches_that_are_looked_at_are_orange() -> None:
     np.testing.assert_array_equal(near, expected)
     assert np.ptp(found[0, 0]) == 0  # grey
     assert scale.get_ylim() == (0, 1)
-    assert {"layer 1, head 2", "the image", "what is looked at"} <= set(said_in(figure))
+    assert {"layer 1, head 2", "the image", "where all patches look, in the mean"} <= set(said_in(figure))
     mean = drawn(Patches(pixels=pixels, weights=weights, grid=(2, 3)))
-    assert mean.axes[2].get_ylim() == pytest.approx((0, 5 / 6))
+    assert mean.axes[1].get_ylim() == pytest.approx((0, 5 / 6))
     assert "mean over 2 layers and 3 heads" in said_in(mean)
     size = image.get_window_extent()
     assert size.width / size.height == pytest.approx(12 / 8)

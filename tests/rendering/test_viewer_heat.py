@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.rendering.panels import Grid
+from glassformer.rendering.panels import Grid, Heads
 from helpers.browser import Open, as_table, choose, colour, darkness, find, pixels, reading
 from helpers.every_panel import COLUMNS, PANELS, ROWS, WEIGHTS
 
@@ -12,7 +12,10 @@ from helpers.every_panel import COLUMNS, PANELS, ROWS, WEIGHTS
 def test_a_grid_reads_what_is_under_the_mouse(show: Open) -> None:
     with show(PANELS["grid"]) as there:
         canvas, line = there.locator(".stage canvas"), there.locator(".reading")
-        assert there.locator(".formula").inner_text() == "scores = Q Kᵀ / √d"
+        formula = there.locator(".formula")
+        assert formula.get_attribute("title") == "scores = Q Kᵀ / √d"
+        over, under = formula.locator("mfrac > *").all()
+        assert (over.text_content(), under.locator("xpath=self::*[local-name()='msqrt']").count()) == ("QKT", 1)
         low = colour(canvas, *edge(find(canvas, line, "uno, one: −2")))
         high = colour(canvas, *edge(find(canvas, line, "tres, two: 2")))
         hidden = colour(canvas, *edge(find(canvas, line, "dos, two: −∞")))
@@ -105,3 +108,38 @@ def test_only_cells_without_numbers_need_to_be_pointed_at(show: Open) -> None:
         tops: list[Any] = [one.bounding_box() for one in (above, below, *there.locator(".stage").all())]
         assert tops[0]["y"] > tops[2]["y"]  # beneath the numbers, where it leaves no gap
         assert tops[1]["y"] < tops[3]["y"]
+
+
+def test_what_is_masked_is_hatched_and_said(show: Open) -> None:
+    weights = np.tril(np.ones((1, 1, 3, 3)))
+    panel = Heads(weights=weights / weights.sum(-1, keepdims=True), rows=ROWS, columns=ROWS, causal=True)
+    with show(panel) as there:
+        canvas, line = there.locator(".stage canvas"), there.locator(".reading")
+        x, y = find(canvas, line, "uno → dos: masked")
+        there.mouse.move(2, 2)
+        dots = {colour(canvas, x + step, y + 6) for step in range(12)}
+        assert len(dots) > 1  # lines, not one colour
+        assert there.locator(".masked").inner_text() == "masked: may not be looked at"
+        as_table(there)
+        assert there.locator("details td.number").all_inner_texts()[:3] == ["1.00", "–", "–"]
+
+
+def test_formulas_are_mathematics_and_words_stay_words(show: Open) -> None:
+    """What stands in a formula, as MathML: its elements by name, and the words beside it."""
+    shape = "one => { const w = e => e.children.length ? `${e.localName}(${[...e.children].map(w)})` : e.textContent;"
+    shape += " return w(one.firstElementChild); }"
+    expected = {
+        "q = W^Q n": ("mrow(q,=,mrow(msup(W,Q),n))", ""),
+        "α = e^score / Σ e^score, over the row": (
+            "mrow(α,=,mfrac(msup(e,score),mrow(Σ,msup(e,score))))",
+            ", over the row",
+        ),
+        "score = q · k / √d_k": ("mrow(score,=,mfrac(mrow(q,·,k),msqrt(msub(d,k))))", ""),
+    }
+    for formula, (made, words) in expected.items():
+        with show(Grid(values=np.eye(2), rows=["a", "b"], columns=["a", "b"], formula=formula)) as there:
+            assert there.locator(".formula math").evaluate(shape) == made
+            assert (there.locator(".formula").text_content() or "").endswith(words)
+    with show(Grid(values=np.eye(2), rows=["a", "b"], columns=["a", "b"], formula="row w of a table")) as there:
+        assert there.locator(".formula").inner_text() == "row w of a table"
+        assert there.locator("math").count() == 0

@@ -32,7 +32,7 @@ def test_patches_show_where_one_looks(show: Open) -> None:
         assert reading(there).startswith("The patch in row 3, column 3 looks most at row 0, column 0")
         there.get_by_role("button", name="all patches").click()
         assert reading(there).startswith("All patches together")
-        plain = there.locator(".patches canvas").first
+        plain = there.locator(".patches canvas").last
         assert [colour(plain, x, 20)[0] for x in (20, 80, 130)] == [0, 4, 8]  # enlarged, and not blurred
         as_table(there)
         cells = there.locator("details td.number")

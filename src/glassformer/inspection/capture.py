@@ -39,7 +39,7 @@ from glassformer.models.weights import current_name, former_name
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 """Modules that compute nothing."""
-INPUT, OUTPUT = "input", "output"
+INPUT, OUTPUT = "embedding", "output"
 """What comes before the first layer of an encoder, and what it gives."""
 
 Record = Callable[[Any, tuple[Any, ...], Any], Recorded]
@@ -194,9 +194,7 @@ def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tenso
     out = []
     for number, names in enumerate(encoder.layer_outputs()):
         parts = [seen[f"{where}.{name}" if where else name] for name in names]
-        out.append(
-            (f"layer {number - 1}" if number else "input", parts[0] if len(parts) == 1 else torch.cat(parts, -1))
-        )
+        out.append((f"layer {number - 1}" if number else INPUT, parts[0] if len(parts) == 1 else torch.cat(parts, -1)))
     return out
 
 
@@ -213,12 +211,6 @@ def vectors_by_layer(
         else:
             model.features(*inputs)
     return [*layers_of(seen, encoder, where), (OUTPUT, seen[f"{where}.output"])]
-
-
-def passed(layers: Sequence[str]) -> list[float]:
-    """How many layers lie behind each of these: none at the input."""
-    first = 0 if layers[0] == INPUT else 1
-    return [float(number) for number in range(first, first + len(layers))]
 
 
 def numbers_of(tensor: Tensor) -> NDArray[np.float32]:

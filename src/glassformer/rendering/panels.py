@@ -58,7 +58,7 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each."""
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
 
     kind = "table"
     columns: Sequence[str]
@@ -94,6 +94,8 @@ class Attention(Panel):
     layer: int | None = None
     """The layer to show first; None: the mean over all."""
     head: int | None = None
+    causal: bool = False
+    """No token looks at a later one: these weights are masked, not merely 0."""
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
         return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}
@@ -136,6 +138,21 @@ class Tokens(Panel):
     names: Sequence[str] = ("",)
     """Names of the rows of values."""
     signed: bool = False
+    high: float | None = None
+    """The scale's upper end; None: the largest value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chips(Panel):
+    """A text cut into pieces in several ways, a line each; pieces of one group have one colour."""
+
+    kind = "chips"
+    lines: Sequence[Sequence[str]]
+    names: Sequence[str]
+    """What stands before each line."""
+    groups: Sequence[Sequence[int]]
+    marked: Sequence[Sequence[int]] = ()
+    """The places in each line of what is new there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +204,8 @@ class Line:
     """Marked at each of its points."""
     faint: bool = False
     """Thin and pale: the noise behind another line."""
+    colour: int | None = None
+    """Which of the colours it has (`model_colours`); None: by its place."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +215,8 @@ class Lines(Panel):
     kind = "lines"
     series: Sequence[Line]
     x_name: str = ""
+    x_ticks: Sequence[str] = ()
+    """What x = 0, 1, 2 … are called, as layers are; empty: they are numbers."""
     y_name: str = ""
     log_x: bool = False
     log_y: bool = False

@@ -8,7 +8,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from glassformer.cli.terminal.show import console, make_table, show_text, visible
-from glassformer.rendering.panels import Cell, Choices, Guesses, Panel, Table, Tokens, Tree
+from glassformer.rendering.panels import Cell, Chips, Choices, Guesses, Panel, Table, Tokens, Tree
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
 
@@ -94,9 +94,15 @@ def _tree(panel: Tree) -> object:
     return root
 
 
+def _chips(panel: Chips) -> object:
+    rows = [[name, "|".join(line)] for name, line in zip(panel.names, panel.lines, strict=True)]
+    return make_table(("", "pieces"), rows)
+
+
 PRINTERS: dict[str, Callable[[Any], object]] = {
     "table": _table,
     "tokens": _tokens,
+    "chips": _chips,
     "words": lambda panel: panel.text,
     "guesses": _last_guesses,
     "choices": _choices,

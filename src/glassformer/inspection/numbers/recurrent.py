@@ -227,6 +227,6 @@ def memory_attention_panels(
         score = Term("v · tanh(a + k), a = W q + b, k = U m", added(terms))
     both = np.concatenate([q[at], context[at]])
     yield from score_panels(looking, looked_at, y, p, score)
-    yield looking.panel(Step("what was found", context, "c", Term("Σ p m, over the source", products(p[at], m[:, 0]))))
+    yield looking.panel(Step("what was found", context, "c", Term("Σ α m, over the source", products(p[at], m[:, 0]))))
     joined = activate("tanh", linear("W [h; c]", join, both))
     yield acts.panel(Step("State and source joined", acts["output"], "o", joined))

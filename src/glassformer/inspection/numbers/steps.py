@@ -308,8 +308,8 @@ def score_panels(
             weights,
             looking.tokens,
             looked_at.tokens,
-            formula="p = e^score / Σ e^score, over the row",
-            worked=softmax_worked(f"p{pair}", scores[at], best, float(weights[at, best])),
+            formula="α = e^score / Σ e^score, over the row",
+            worked=softmax_worked(f"α{pair}", scores[at], best, float(weights[at, best])),
         ),
     ]
 

@@ -146,9 +146,9 @@ def attention_panels(
     primes = PRIMES[(attention.query_norm is not None) + (rotary is not None)]
     score = Term(f"q{primes} · k{primes}", f"({products(queries[at], keys[best])})")
     if attention.scale != 1.0:
-        score = Term(f"{score.letters} / √e", f"{score.numbers} / √{queries.shape[1]}")
+        score = Term(f"{score.letters} / √d_k", f"{score.numbers} / √{queries.shape[1]}")
     real = scores[at] > -np.inf
-    found = Term("Σ p v, over the tokens looked at", products(weights[at][real], values[real, 0]))
+    found = Term("Σ α v, over the tokens looked at", products(weights[at][real], values[real, 0]))
     joined = array(acts.tensor("mixed")[0].transpose(0, 1).flatten(1))
     yield from looking.panels(*_side(attention, looking, "queries", letter, None, rotary))
     yield from looked_at.panels(*_side(attention, looked_at, "keys", letter, source, rotary))

@@ -13,9 +13,8 @@ a token and what it looks at, beside how many do where a head spreads its weight
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,9 @@ from jaxtyping import Bool, Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
-from glassformer.families.evaluate import validation_examples
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.rendering.panels import Grid, Heads, Panel, Table
-from glassformer.rendering.view import View
+from glassformer.inspection.attention import attention_of
+from glassformer.text.tokenizer import Tokenizer
 
 TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
 """A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
@@ -41,12 +37,18 @@ ROLES = {
     "itself": "looks at itself",
     "induction": "continues what was seen before",
     "before": "looks at the same token before",
+    "separator": "looks at punctuation",
 }
 """The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
-occurrence of the same token; `before`: at any earlier occurrence."""
+occurrence of the same token; `before`: at any earlier occurrence; `separator`: at an earlier mark that is no word."""
+ANTECEDENT = "antecedent"
+IN_WORDS = {**ROLES, ANTECEDENT: "finds the antecedent of a pronoun"}
+"""All roles; the last one is known only where somebody annotated whom each pronoun means."""
 
 PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
+PARTLY = 0.15
+"""A head without a role has one partly from here on."""
 FEWEST = 5
 """Tokens at which a role must count, to be one."""
 EVEN = 0.9
@@ -56,41 +58,6 @@ NEARBY = 0.5
 LONG_RANGE = 1.5
 """A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
 farther half of what it may see."""
-HELD_OUT = 64
-"""Texts of the validation part over which roles are measured."""
-
-
-@register_view(
-    "roles",
-    options=DECODING,
-    texts="any",
-    needs=lambda loaded: any(stack in SELF_ATTENTION for stack in sizes_of(loaded.model)),
-)
-def roles(request: LookRequest) -> View:
-    """The roles over the texts given, which are shown with what each head does, or over the validation part."""
-    own = request.encode_all()
-    examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
-    stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
-    panels: list[Panel] = []
-    notes = []
-    for stack in stacks:
-        heads = head_roles(attention_by_text(request.loaded, examples, stack))
-        view = roles_view(heads)
-        notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
-        panels += view.panels
-        if len(own) == 1:
-            rows, columns = own[0].sides[stack]
-            panels.append(
-                Heads(
-                    title="In this text",
-                    weights=attention_of(request.model, own[0].inputs)[stack],
-                    rows=rows,
-                    columns=columns,
-                    names=names_of(heads),
-                    mode="all",
-                )
-            )
-    return View("What each head does", panels, " ".join(notes))
 
 
 def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[TextAttention]:
@@ -145,9 +112,12 @@ class HeadRole:
     @property
     def role(self) -> str | None:
         """The plainest, if any is plain enough."""
+        return self._plainest(PLAIN)
+
+    def _plainest(self, least: float) -> str | None:
         enough = [role for role in self.own.shares if self.counts[role] >= FEWEST]
         best = max(enough, key=self.plainness, default=None)
-        return best if best is not None and self.plainness(best) >= PLAIN else None
+        return best if best is not None and self.plainness(best) >= least else None
 
     @property
     def is_long_range(self) -> bool:
@@ -156,20 +126,32 @@ class HeadRole:
 
     @property
     def name(self) -> str:
-        """What it does in words: its role with its share; else whether it is spread evenly, or how far it looks."""
+        """Its role with its share; else whether it is spread evenly, how far it looks, or what it does partly."""
         if self.role is not None:
-            return f"{ROLES[self.role]} ({self.own.shares[self.role]:.2f})"
+            return f"{IN_WORDS[self.role]} ({self.own.shares[self.role]:.2f})"
         if self.own.entropy >= EVEN * self.even.entropy:
             return "spread evenly"
         if self.own.distance <= NEARBY * self.even.distance:
             return f"looks nearby ({self.own.distance:.1f} tokens away)"
         if self.is_long_range:
             return f"long range ({self.own.distance:.1f} tokens away)"
-        return "no plain role"
+        if (partly := self._plainest(PARTLY)) is not None:
+            return f"partly {IN_WORDS[partly]} ({self.own.shares[partly]:.2f})"
+        return f"broad (over {self.own.tokens:.1f} tokens)"
+
+    def with_role(self, role: str, share: float, even: float, count: int) -> "HeadRole":
+        """The same head, with one role more that was measured elsewhere."""
+        own = replace(self.own, shares={**self.own.shares, role: share})
+        return replace(
+            self,
+            own=own,
+            even=replace(self.even, shares={**self.even.shares, role: even}),
+            counts={**self.counts, role: count},
+        )
 
 
-def head_roles(texts: Iterable[TextAttention]) -> list[list[HeadRole]]:
-    """The role of every layer's heads, over several texts; all tokens weigh alike."""
+def head_roles(texts: Iterable[TextAttention], separators: Collection[int] = ()) -> list[list[HeadRole]]:
+    """The role of every layer's heads, over several texts; all tokens weigh alike. `separators`: ids of marks."""
     shares: Any = 0.0
     rest: Any = 0.0
     even_shares, even_rest, counts, tokens = np.zeros(len(ROLES)), np.zeros(2), np.zeros(len(ROLES), int), 0
@@ -180,7 +162,7 @@ def head_roles(texts: Iterable[TextAttention]) -> list[list[HeadRole]]:
         weights = np.asarray(weights, np.float64)
         seen = visible_to(weights)
         even = seen / seen.sum(-1, keepdims=True)
-        places = role_places(ids) & seen
+        places = role_places(ids, separators) & seen
         counts += places.any(-1).sum(-1)
         shares = shares + np.einsum("lhts,rts->rlh", weights, places)
         rest = rest + _distance_and_entropy(weights)
@@ -220,7 +202,7 @@ def visible_to(weights: Float[Array, "L h T T"]) -> Bool[Array, "T T"]:
     return everything if np.triu(weights, 1).any() else np.tril(everything)
 
 
-def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
+def role_places(ids: Sequence[int], separators: Collection[int] = ()) -> Bool[Array, "R T T"]:
     """Where a head with each role looks from each token; a row without a place does not count."""
     size = len(ids)
     at, to = np.indices((size, size))
@@ -234,6 +216,7 @@ def role_places(ids: Sequence[int]) -> Bool[Array, "R T T"]:
         "itself": to == at,
         "induction": (to == last[:, None] + 1) & (to < at - 1),
         "before": same & (to > 0) & (to < at - 1),
+        "separator": np.isin(tokens, list(separators))[None] & (to > 0) & (to < at - 1),
     }
     return np.stack([places[role] for role in ROLES]) & (at >= 2)
 
@@ -246,60 +229,12 @@ def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "
     return np.stack([far, -(weights * logs)[..., 2:, :].sum((-2, -1))])
 
 
+def separators_of(tokenizer: Tokenizer | None) -> set[int]:
+    """Tokens that hold neither a letter nor a digit: commas, full stops, line ends."""
+    texts = [] if tokenizer is None else [(id, tokenizer.token(id)) for id in tokenizer.texts]
+    return {id for id, token in texts if token.strip(" ") and not any(map(str.isalnum, token))}
+
+
 def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
     """What each head does in words, by layer and head."""
     return [[head.name for head in layer] for layer in roles]
-
-
-def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
-    """Every head's role in words and numbers, and all of them as one picture."""
-    heads = [head for layer in roles for head in layer]
-    even, counting = heads[0].even, list(heads[0].counts)
-    lines = [(f"{head.layer}.{head.head}", head.name, head.own) for head in heads]
-    lines.append(("spread evenly", "what such a head would score", even))
-    table = Table(
-        title="Heads",
-        columns=["head", "what it does", *counting, "distance", "tokens"],
-        rows=[
-            [label, words, *(of.shares[role] for role in counting), round(of.distance, 2), round(of.tokens, 2)]
-            for label, words, of in lines
-        ],
-        bars=counting,
-        note="Shares of a head's weights, averaged over tokens. distance: how far away it looks, in tokens; tokens: "
-        "how many it looks at, exp of the entropy.",
-    )
-    grid = Grid(
-        title="Where heads look",
-        values=np.array([[of.shares[role] for role in counting] for _, _, of in lines]),
-        rows=[*map(_label, heads), lines[-1][0]],
-        columns=counting,
-        row_name="head",
-        column_name="looks at",
-        high=1.0,
-        numbers=True,
-        formula="share of a head's weights, averaged over the tokens at which a role can be",
-    )
-    return View(title, [table, grid], note=_in_words(heads))
-
-
-def _label(head: HeadRole) -> str:
-    """0.3 looks at the previous token; without a role, its number alone."""
-    return f"{head.layer}.{head.head}" + (f" {ROLES[head.role]}" if head.role is not None else "")
-
-
-def _in_words(heads: Sequence[HeadRole]) -> str:
-    """How many heads have which role, the most frequent first."""
-    plain = Counter(head.role for head in heads if head.role is not None)
-    listed = "; ".join(_counted(count, ROLES[role]) for role, count in plain.most_common())
-    far = sum(head.is_long_range for head in heads)
-    others = f" Of the others, {far} {'is' if far == 1 else 'are'} long range." if far else ""
-    return (
-        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}.{others} "
-        f"Measured at {heads[0].tokens:,} tokens."
-    )
-
-
-def _counted(count: int, does: str) -> str:
-    """1 looks at itself, 2 look at itself."""
-    verb, rest = does.split(" ", 1)
-    return f"{count} {verb if count == 1 else verb.removesuffix('s')} {rest}"

@@ -151,6 +151,8 @@ class LinkScores:
     """The part that one finds who always looks at the first."""
     turned: int
     """Links to a later word that cannot be seen, looked for the other way round."""
+    even: float
+    """What a head gives to the right word that spreads its weights evenly over all it may see."""
     left_out: int
     """Links of words that were cut off, or that no token stands for."""
 
@@ -170,6 +172,7 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
     found: Any = 0.0
     weight: Any = 0.0
     count = previous = first = turned = left_out = 0
+    even = 0.0
     for linked, (weights, ids) in texts:
         check_sizes(weights, ids)
         words = words_of(linked.text, tokenizer, ids)
@@ -180,10 +183,12 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
                 continue
             if target > source and not ahead:
                 source, target, turned = target, source, turned + 1
-            by_token = weights[:, :, _speaking(words[source], tokenizer, ids)]
+            at = _speaking(words[source], tokenizer, ids)
+            by_token = weights[:, :, at]
             looks = np.stack([by_token[..., places].sum(-1, dtype=np.float64) for places in words], -1)
             found = found + (looks[..., target] > np.delete(looks, target, -1).max(-1))
             weight = weight + looks[..., target]
+            even += len(words[target]) / (len(ids) if ahead else at + 1)
             count += 1
             previous += target == source - 1
             first += target == 0
@@ -191,7 +196,16 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
         raise DataError(
             f"none of the {left_out:,} links could be looked for: their words were cut off, or are no tokens here"
         )
-    return LinkScores(found / count, weight / count, count, previous / count, first / count, turned, left_out)
+    return LinkScores(
+        found=found / count,
+        weight=weight / count,
+        count=count,
+        previous=previous / count,
+        first=first / count,
+        turned=turned,
+        even=even / count,
+        left_out=left_out,
+    )
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:

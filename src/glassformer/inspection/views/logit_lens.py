@@ -15,7 +15,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.capture import INPUT, OUTPUT, passed, vectors_by_layer
+from glassformer.inspection.capture import INPUT, OUTPUT, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel
@@ -196,7 +196,7 @@ def lens_view(
     panels: list[Panel] = [
         Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers, at=at)
     ]
-    x, note = passed(layers), ""
+    x, note = list(range(len(layers))), ""
     if chances is not None and not np.isnan(chances).all():
         mean = np.nanmean(chances, 1).tolist()
         known = int((~np.isnan(chances[-1])).sum())
@@ -205,7 +205,8 @@ def lens_view(
             Lines(
                 title="Probability of the right token",
                 series=[line],
-                x_name="layers passed",
+                x_name="after",
+                x_ticks=layers,
                 y_name="probability",
                 note=f"mean over {known} {'token' if known == 1 else 'tokens'}",
             )
@@ -217,7 +218,7 @@ def lens_view(
     if entropy is not None:
         line = Line(name="entropy", x=x, y=entropy.mean(1).tolist(), dots=True)
         panels.append(
-            Lines(title="How undecided it is", series=[line], x_name="layers passed", y_name="entropy (nats)")
+            Lines(title="How undecided it is", series=[line], x_name="after", x_ticks=layers, y_name="entropy (nats)")
         )
     return View(title, panels, note)
 

@@ -33,6 +33,8 @@ HOW = {
     "tfidf": "a bag of words: each token counts by TF-IDF, more the rarer it is; all of the text has length 1",
 }
 """What each pool does, in words."""
+EQUAL = 1e-6
+"""Weights that differ by no more than this share of the largest are equal."""
 LARGEST = 12
 """Tokens in the table."""
 
@@ -95,6 +97,7 @@ def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:
     """`how`: the pool's name; `noun`: what the tokens make up."""
+    equal = bool(np.ptp(weights) <= EQUAL * np.abs(weights).max())
     order = np.argsort(-weights, kind="stable").tolist()[:LARGEST]
     rows = [(tokens[at], at, float(weights[at])) for at in order]
     note = HOW.get(how, how)
@@ -102,11 +105,15 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
         first = order[0]
         evenly = weights.sum() / len(tokens)
         note += f". Most comes from '{tokens[first]}': {weights[first]:.3g}, where evenly each would count {evenly:.3g}"
+    elif equal and len(tokens) > 1:
+        note += f". All {len(tokens)} weights are equal: {weights[0]:.3g}"
+    table = Table(title="what counts most", columns=("token", "place", "weight"), rows=rows, bars=("weight",))
+    high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
     return View(
         f"How the {noun} becomes one vector: {how}",
         [
-            Tokens(tokens=tokens, values=weights[None], names=("weight",)),
-            Table(title="what counts most", columns=("token", "place", "weight"), rows=rows, bars=("weight",)),
+            Tokens(tokens=tokens, values=weights[None], names=("weight",), high=max(1.0, 4 * high) if equal else high),
+            *([] if equal else [table]),
         ],
         f"{note[:1].upper()}{note[1:]}.",
     )

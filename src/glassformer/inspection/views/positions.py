@@ -21,7 +21,7 @@ FORMULAS = {
     HALVES: "PE(t, i) = sin(t / 10000^(2i/d)), PE(t, d/2 + i) = cos(t / 10000^(2i/d))",
     LEARNED: "row t of a learned table, added to the word vector at t",
     ONEHOT: "the columns of W that the one-hot vector of t picks out of W [x; onehot(t)]",
-    ROTARY: "cos(t · θᵢ), θᵢ the angle by which pair i turns from one position to the next",
+    ROTARY: "cos(t θᵢ)",
 }
 
 SHOWN = 64
@@ -69,14 +69,18 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     columns = [str(number) for number in range(vectors.shape[1])]
     most = _most(vectors)
     note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
+    title = "How far each pair has turned: the cosine of its angle" if kind == ROTARY else "One row a position"
     panels: list[Panel] = [
-        Grid(title="One row a position", values=vectors, rows=names, columns=columns, row_name="position",
+        Grid(title=title, values=vectors, rows=names, columns=columns, row_name="position",
              column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
              formula=FORMULAS.get(kind, ""), note=note)
     ]  # fmt: skip
     if kind == ROTARY:
         falls = vectors.mean(1)
-        how = "Of a query and an equal key, all pairs of equal length: q·k at this distance as a part of q·k at 0"
+        how = (
+            "Of a query and a key that are equal, and all of whose pairs are equally long. Pairs that turn fast tell "
+            "neighbours apart, slow ones what is near from what is far."
+        )
     else:
         alike = cosines(vectors)
         panels.append(
@@ -85,9 +89,11 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
         )  # fmt: skip
         falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
         how = "Mean over all pairs of positions that far apart"
-    name = "q·k" if kind == ROTARY else "cosine"
+    name = "score q·k, as a share of that at distance 0" if kind == ROTARY else "cosine"
     line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
-    panels.append(Lines(title="By distance", series=[line], x_name="distance", y_name=name, note=how))
+    title = "The score of a query and a key by their distance" if kind == ROTARY else "By distance"
+    by_distance = Lines(title=title, series=[line], x_name="distance in tokens", y_name=name, note=how)
+    panels.insert(0 if kind == ROTARY else len(panels), by_distance)
     return View(f"Positions: {kind}", panels, _in_words(kind, falls))
 
 
@@ -103,5 +109,9 @@ def _in_words(kind: str, falls: Float[Array, "T"]) -> str:
         return ""
     far = len(falls) // 2
     if kind == ROTARY:
-        return f"Of an equal query and key {falls[1]:.0%} of q·k is left at a distance of 1, {falls[far]:.0%} at {far}."
+        return (
+            "Rotary positions add nothing to a vector. They turn each pair of numbers in a query or a key by an angle "
+            "that grows with its position, so that the score q·k depends on how far apart the two stand, not on where. "
+            f"Of two that are equal, {falls[1]:.0%} of the score is left at a distance of 1, {falls[far]:.0%} at {far}."
+        )
     return f"Neighbouring positions have a cosine of {falls[1]:.2f} on average, those {far} apart of {falls[far]:.2f}."

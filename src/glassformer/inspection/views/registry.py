@@ -35,6 +35,7 @@ MODULES = (
             "patching",
             "pooling",
             "positions",
+            "roles",
             "states",
             "tokens",
             "tree",

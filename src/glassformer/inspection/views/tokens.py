@@ -1,10 +1,11 @@
 """How a text becomes tokens, merge by merge, and how it becomes what a language model learns from."""
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from glassformer.data.packing.windows import training_pairs
 from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.rendering.panels import Panel, Table
+from glassformer.rendering.panels import Chips, Panel, Table
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, visible
 from glassformer.text.merging import Merge, learned_merges, merges_of
@@ -31,18 +32,22 @@ def pairs(request: LookRequest) -> View:
 
 def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, str]]) -> View:
     """A text after every merge, and the first of all merges that were learned. Merges count from 1, in their order."""
-    rows: list[tuple[int, int | None, str, str]] = [
-        (
-            number,
-            None if step.rank is None else step.rank + 1,
-            "single bytes" if step.pair is None else _joined(step.pair),
-            "|".join(map(visible, step.pieces)),
-        )
-        for number, step in enumerate(steps)
-    ]
+    bytes_of = _bytes_of(steps)
+    tokens = [place for place, count in enumerate(bytes_of[-1]) for _ in range(count)]  # of each byte, in the end
+    spans = [list(zip([0, *accumulate(counts)], counts, strict=False)) for counts in bytes_of]
     first = [(rank, _joined(pair), visible("".join(pair))) for rank, pair in enumerate(learned[:FIRST], 1)]
     panels: list[Panel] = [
-        Table(title="Merge by merge", columns=("step", "merge", "pair", "pieces"), rows=rows),
+        Chips(
+            title="Merge by merge",
+            lines=[[visible(piece) for piece in step.pieces] for step in steps],
+            names=[_name(step) for step in steps],
+            groups=[[tokens[start] for start, _ in line] for line in spans],
+            marked=[
+                [],
+                *([place for place, span in enumerate(line) if span not in before] for before, line in pairwise(spans)),
+            ],
+            note="Pieces of one colour become one token; what has just been merged is darker.",
+        ),
         Table(
             title="What was learned first",
             columns=("merge", "pair", "together"),
@@ -53,6 +58,25 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
     start, end = len(steps[0].pieces), len(steps[-1].pieces)
     note = f"{start} bytes become {end} {'token' if end == 1 else 'tokens'} in {len(steps) - 1} steps."
     return View(f"“{cut(text, 60)}” merge by merge", panels, note)
+
+
+def _bytes_of(steps: Sequence[Merge]) -> list[list[int]]:
+    """How many bytes each piece holds, at every step: a piece that was not there before is two that were."""
+    counts = [[1] * len(steps[0].ids)]
+    for earlier, later in pairwise(steps):
+        old = iter(zip(earlier.ids, counts[-1], strict=True))
+        line = []
+        for id in later.ids:
+            was, count = next(old)
+            line.append(count if was == id else count + next(old)[1])
+        counts.append(line)
+    return counts
+
+
+def _name(step: Merge) -> str:
+    return (
+        "single bytes" if step.pair is None or step.rank is None else f"{_joined(step.pair)} (merge {step.rank + 1:,})"
+    )
 
 
 def _joined(pair: tuple[str, str]) -> str:

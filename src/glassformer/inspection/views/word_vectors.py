@@ -16,11 +16,11 @@ from torch import nn
 from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.capture import numbers_of, passed, vectors_by_layer
+from glassformer.inspection.capture import numbers_of, vectors_by_layer
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.inputs import words_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
-from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table
+from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
 from glassformer.text.display import cut
@@ -29,6 +29,8 @@ from glassformer.text.tokenizer import Tokenizer
 COSINE = "cos(a, b) = a·b / (|a| |b|)"
 NOTHING = 1e-9
 """A spread that is this small beside the largest is rounding."""
+EQUAL = 1e-5
+"""Vectors that differ by no more than this share of their largest number are the same."""
 AROUND = 14
 """Characters of a sentence that are shown on each side of the word."""
 LONGEST = 60
@@ -142,6 +144,10 @@ def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"
     frames: list[list[Panel]] = []
     points: NDArray[np.float64] | None = None
     for layer, similarity in enumerate(alike):
+        if np.ptp(vectors[:, layer], 0).max() <= EQUAL * np.abs(vectors[:, layer]).max():
+            same = f"All {len(vectors)} are the same vector here: nothing of what stands around “{word}” is in it yet."
+            frames.append([Words(text=same)])
+            continue
         points, shares = plane(vectors[:, layer], points)
         frames.append(
             [
@@ -153,10 +159,10 @@ def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"
         )  # fmt: skip
     others = ~np.eye(len(vectors), dtype=bool)
     means = [float(row[others].mean()) for row in alike]
-    line = Line(name="mean of all pairs", x=passed(layers), y=means, dots=True)
+    line = Line(name="mean of all pairs", x=list(range(len(layers))), y=means, dots=True)
     panels: list[Panel] = [
         Frames(name="after", labels=layers, frames=frames),
-        Lines(title="How alike, layer by layer", series=[line], x_name="layers passed", y_name="cosine"),
+        Lines(title="How alike, layer by layer", series=[line], x_name="after", x_ticks=layers, y_name="cosine"),
     ]
     first, second = closest(alike[-1])
     note = f"After {layers[-1]}, “{word}” is most alike in “{labels[first]}” and “{labels[second]}” "

@@ -46,7 +46,8 @@ def lines(panel: Lines, wish: float) -> Block:
     width = min(wish, WIDE)
     # a faint line has the colour of the line which follows it
     colours = [
-        series_colour(sum(not line.faint for line in panel.series[:place])) for place in range(len(panel.series))
+        series_colour(sum(not one.faint for one in panel.series[:place]) if line.colour is None else line.colour)
+        for place, line in enumerate(panel.series)
     ]
     keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
     log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
@@ -60,7 +61,10 @@ def lines(panel: Lines, wish: float) -> Block:
         for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
             if log:
                 _logarithmic(axes, which)
-        if log_x:
+        if panel.x_ticks:
+            every = math.ceil(len(panel.x_ticks) / MOST_MARKS)
+            axes.set_xticks(range(0, len(panel.x_ticks), every), panel.x_ticks[::every])
+        elif log_x:
             _where_measured(axes, panel.series)
         elif all(float(at).is_integer() for line in panel.series for at in line.x):
             axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))

@@ -16,7 +16,7 @@ from glassformer.rendering.drawing.diagram import diagram
 from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
 from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TITLE, Font, any_letter
-from glassformer.rendering.drawing.text import table, tokens, words
+from glassformer.rendering.drawing.text import chips, table, tokens, words
 from glassformer.rendering.drawing.tree import choices, tree
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
@@ -29,6 +29,7 @@ DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "heads": heads,
     "patches": patches,
     "tokens": tokens,
+    "chips": chips,
     "guesses": guesses,
     "points": points,
     "lines": lines,

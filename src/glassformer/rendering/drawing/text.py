@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.colors import Colormap, Normalize
+from matplotlib.colors import Colormap, Normalize, to_rgb
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
@@ -12,6 +12,7 @@ from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of
 from glassformer.rendering.drawing.style import (
     CODE,
     GREY,
+    HATCH,
     INK,
     PALE,
     RULE,
@@ -23,19 +24,20 @@ from glassformer.rendering.drawing.style import (
     ink_on,
     number,
     scale_of,
+    series_colour,
     token_label,
     width_of,
     wrap,
 )
-from glassformer.rendering.panels import Cell, Table, Tokens, Words
+from glassformer.rendering.panels import Cell, Chips, Table, Tokens, Words
 
 READING = 8.5
 """Inches: longer lines are hard to read."""
 WIDEST, NARROWEST = 4.5, 0.9
 """Inches of a table's column: what is longer is wrapped, and where there is no room, wrapped down to the least."""
 BETWEEN = 0.28
-BAR = 1.2
-"""Inches of a column with bars."""
+TRACK, SHORT_TRACK, MANY_BARS = 0.7, 0.35, 4
+"""Inches of a bar's track, from 0 to 1: one length in all columns and rows, shorter from so many columns of bars on."""
 MOST_LINES = 8
 """Lines of words in a cell."""
 PAD = 0.05
@@ -60,7 +62,7 @@ def tokens(panel: Tokens, wish: float) -> Block:
     """The text for every row of values, wrapped like a text, each token on a box of its shade."""
     values = np.asarray(panel.values, float)
     colours, most = colours_of(panel.signed), min(wish, READING)
-    scale = scale_of(values, signed=panel.signed)
+    scale = scale_of(values, signed=panel.signed, high=panel.high)
     parts = []
     for row, name in zip(values, [*panel.names, *[""] * len(values)], strict=False):
         lines: list[list[Block]] = [[]]
@@ -71,6 +73,34 @@ def tokens(panel: Tokens, wish: float) -> Block:
         text = stack([rows_of(line, most, 0.03) for line in lines], 0.03)
         parts.append(stack([paragraph(name, most, STRONG), text]))
     return stack([*parts, _scale(scale, colours)], 0.18)
+
+
+def chips(panel: Chips, wish: float) -> Block:
+    """A line for each way to cut: its name, then its pieces."""
+    room = max((width_of(name, SMALL) for name in panel.names), default=0.0) + BETWEEN
+    lines = []
+    for at, (name, pieces) in enumerate(zip(panel.names, panel.lines, strict=True)):
+        fresh = panel.marked[at] if panel.marked else ()
+        blocks = [
+            _token(piece, _paler(series_colour(group), 0.45 if place in fresh else 0.2))
+            for place, (piece, group) in enumerate(zip(pieces, panel.groups[at], strict=True))
+        ]
+        lines.append(_named(name, room, rows_of(blocks, min(wish, MOST_WIDTH) - room, 0.04)))
+    return stack(lines, 0.08)
+
+
+def _paler(colour: str, part: float) -> tuple[float, float, float]:
+    """So much of a colour, on white."""
+    red, green, blue = (1 - part * (1 - one) for one in to_rgb(colour))
+    return red, green, blue
+
+
+def _named(name: str, room: float, block: Block) -> Block:
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        sheet.words(x, y, name, SMALL, color=GREY)
+        block.draw(sheet, x + room, y)
+
+    return Block(room + block.width, block.height, draw)
 
 
 def _token(token: str, shade: Sequence[float] | None) -> Block:
@@ -102,8 +132,9 @@ def _scale(scale: Normalize, colours: Colormap) -> Block:
 
 def table(panel: Table, wish: float) -> Block:
     """Numbers to the right, words to the left; a thin line beneath the names and between the rows."""
+    track = TRACK if len(panel.bars) < MANY_BARS else SHORT_TRACK
     columns = [
-        _column(name, [row[place] for row in panel.rows], bar=name in panel.bars)
+        _column(name, [row[place] for row in panel.rows], track if name in panel.bars else 0.0)
         for place, name in enumerate(panel.columns)
     ]
     _narrow(columns, wish - BETWEEN * (len(columns) - 1))
@@ -116,8 +147,8 @@ def table(panel: Table, wish: float) -> Block:
             left = x
             for column, cells in zip(columns, lines, strict=True):
                 if row and column.bar:
-                    _bar(sheet, left, y + PAD, column.width, column.values[row - 1])
-                at, ha = (left + column.width - PAD * column.bar, "right") if column.numbers else (left, "left")
+                    _bar(sheet, left, y + PAD, column.bar, column.values[row - 1])
+                at, ha = (left + column.width, "right") if column.numbers else (left, "left")
                 for down, line in enumerate(cells[row]):
                     sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
                 left += column.width + BETWEEN
@@ -133,7 +164,8 @@ class _Column:
     values: Sequence[Cell]
     texts: Sequence[str]
     numbers: bool
-    bar: bool
+    bar: float
+    """Inches of its bars' track; 0: none."""
     width: float
 
     def lines(self) -> list[list[str]]:
@@ -142,11 +174,12 @@ class _Column:
         return [wrap(self.name, room, STRONG), *(wrap(text, room, lines=MOST_LINES) for text in self.texts)]
 
 
-def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
+def _column(name: str, values: Sequence[Cell], bar: float) -> _Column:
     texts = _texts(values)
     there = [value for value in values if value is not None]
     numbers = bool(there) and not any(isinstance(value, str) for value in there)
-    width = max([width_of(name, STRONG), BAR * bar, *(min(width_of(text), WIDEST) for text in texts)])
+    before = bar + 2 * PAD if bar else 0.0
+    width = max([width_of(name, STRONG), *(before + min(width_of(text), WIDEST) for text in texts)])
     return _Column(name, values, texts, numbers, bar, width)
 
 
@@ -174,7 +207,8 @@ def _texts(values: Sequence[Cell]) -> list[str]:
     return [text(value) for value in values]
 
 
-def _bar(sheet: Sheet, x: float, y: float, width: float, value: Cell) -> None:
-    sheet.box(x, y, width, TEXT.line_height, facecolor=PALE)
+def _bar(sheet: Sheet, x: float, y: float, track: float, value: Cell) -> None:
+    top, high = y + 0.3 * TEXT.line_height, 0.5 * TEXT.line_height
     if isinstance(value, int | float) and np.isfinite(value):
-        sheet.box(x, y, width * min(max(float(value), 0.0), 1.0), TEXT.line_height, facecolor=UP(0.3))
+        sheet.box(x, top, track, high, facecolor=PALE, edgecolor=HATCH, linewidth=0.6)
+        sheet.box(x, top, track * min(max(float(value), 0.0), 1.0), high, facecolor=UP(0.45))

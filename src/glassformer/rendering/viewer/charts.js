@@ -52,6 +52,11 @@ function chart(panel, width, height, xEnds, yEnds, label) {
     .filter((tick, i, all) => !logX || all.length < width / 55 || /^1/.test(tick.toExponential()));
   const xTicks = logX && whole && measured.length < width / 70 ? measured
     : round.filter((tick) => !whole || Number.isInteger(tick));
+  const named = panel.x_ticks ?? [], every = Math.ceil(named.length * 90 / width);
+  const across = named.length
+    ? named.map((name, at) => [at, name]).filter(([at]) => at % every === 0)
+    : xTicks.map((tick) => [tick, tickText(tick)]);
+  const anchor = (at) => (!named.length || (at && at < named.length - 1) ? "middle" : at ? "end" : "start");
   const rule = (x1, y1, x2, y2) => svg("line", { class: "rule", x1, y1, x2, y2 });
   const text = (left, top, anchor, words) =>
     svg("text", { class: "quiet", x: left, y: top, "text-anchor": anchor }, words);
@@ -59,8 +64,8 @@ function chart(panel, width, height, xEnds, yEnds, label) {
     { width, height, viewBox: `0 0 ${width} ${height}`, role: "application", tabindex: "0", "aria-label": label },
     ...yTicks.flatMap((tick) =>
       [rule(box.left, y(tick), box.right, y(tick)), text(box.left - 8, y(tick) + 4, "end", tickText(tick))]),
-    ...xTicks.flatMap((tick) => [rule(x(tick), box.bottom, x(tick), box.bottom + 5),
-      text(x(tick), box.bottom + 19, "middle", tickText(tick))]),
+    ...across.flatMap(([at, name]) => [rule(x(at), box.bottom, x(at), box.bottom + 5),
+      text(x(at), box.bottom + 19, anchor(at), name)]),
     panel.x_name && text((box.left + box.right) / 2, height - 4, "middle", panel.x_name),
     panel.y_name && text(0, 13, "start", panel.y_name));
   return { picture, box, x, y };
@@ -72,7 +77,8 @@ drawers.lines = (panel, kept) => {
   const line = reading("Point at the chart to read its values.");
   const has = (value, log) => value !== null && (!log || value > 0);
   const known = (series, i) => has(series.x[i], logX) && has(series.y[i], logY);
-  const colours = all.map((_, at) => own(all.slice(0, at).filter((one) => !one.faint).length));
+  const colours = all.map((line, at) => own(line.colour ?? all.slice(0, at).filter((one) => !one.faint).length));
+  const called = (x) => panel.x_ticks?.[x] ?? said(x);
   const xs = [...new Set(all.flatMap((series) => series.x))].filter((x) => has(x, logX)).sort((a, b) => a - b);
   let cursor = null;
   const legend = make("div.legend", {}, ...all.map((series, at) => {
@@ -137,7 +143,7 @@ drawers.lines = (panel, kept) => {
         const spread = series.low && series.high ? ` (${said(series.low[i])} to ${said(series.high[i])})` : "";
         return [`${series.name && `${series.name} `}${said(series.y[i])}${spread}`];
       });
-      line.textContent = `${panel.x_name || "at"} ${said(cursor)}: ${parts.join(", ")}`;
+      line.textContent = `${panel.x_name || "at"} ${called(cursor)}: ${parts.join(", ")}`;
     };
     const hear = (event) => {
       const at = event.clientX - picture.getBoundingClientRect().left, far = (value) => Math.abs(x(value) - at);
@@ -156,7 +162,7 @@ drawers.lines = (panel, kept) => {
   }
 
   sized(place, paint);
-  const numbers = asTable(xs.map(said), all.map((series) => series.name || "values"),
+  const numbers = asTable(xs.map(called), all.map((series) => series.name || "values"),
     (row, at) => (all[at].x.includes(xs[row]) ? said(all[at].y[all[at].x.indexOf(xs[row])]) : ""));
   return make("div", {}, all.length > 1 || all[0]?.name ? legend : "", line, place, numbers);
 };

@@ -28,7 +28,7 @@ function furnish(element, attributes, ...children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false) element.setAttribute(name, value);
   }
-  element.append(...children.filter((child) => child !== ""));
+  element.append(...children.filter((child) => child !== "" && child !== false));
   return element;
 }
 
@@ -83,7 +83,7 @@ function said(number) {
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);
   if (Number.isInteger(number) || size >= 1000) return signed(number, Math.round(size).toLocaleString("en"));
-  if (size >= 0.001) return signed(number, String(Number(size.toPrecision(4))));
+  if (size >= 0.001) return signed(number, String(Number(size.toPrecision(3))));
   return signed(number, size.toExponential(1).replace("e-", "e−"));
 }
 
@@ -91,7 +91,7 @@ function said(number) {
 function brief(number) {
   const size = Math.abs(number);
   if (!Number.isFinite(number) || Number.isInteger(number)) return said(number);
-  return size >= 100 ? said(Math.round(number)) : signed(number, size.toFixed(size >= 10 ? 1 : 2));
+  return size >= 100 ? said(Math.round(number)) : size < 0.0995 ? said(number) : signed(number, size.toPrecision(3));
 }
 
 function share(weight) {

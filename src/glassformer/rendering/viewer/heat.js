@@ -9,7 +9,7 @@ class Heat {
   // values: R×C, row by row; scale: { low, high, signed }; numbers: written into cells; read(row, column) → words;
   // readRow(row) → words, where rows can be pinned by their names; line: where the words go.
   constructor({ panel, values, scale, numbers = false, label, kept, read, readRow = null, line }) {
-    Object.assign(this, { values, scale, numbers, kept, read, readRow, line, cursor: null });
+    Object.assign(this, { values, scale, numbers, kept, read, readRow, line, cursor: null, causal: panel.causal });
     this.rows = panel.rows.map(shown);
     this.columns = panel.columns.map(shown);
     this.rowName = panel.row_name && `${panel.row_name} ↓`;
@@ -85,6 +85,10 @@ class Heat {
       const [across, down] = [c1 - c0, r1 - r0];
       if (across > 0 && down > 0)
         pen.drawImage(this.image, c0, r0, across, down, x(c0), y(r0), across * wide, down * high);
+      if (this.causal) {
+        pen.fillStyle = hatching(pen);
+        for (let row = r0; row < r1; row++) pen.fillRect(x(row + 1), y(row), Math.max(0, x(C) - x(row + 1)), high);
+      }
       pen.fillStyle = hue("--card");
       if (this.kept.pin !== null) {
         pen.globalAlpha = 0.72;
@@ -236,6 +240,6 @@ drawers.grid = (panel, kept) => {
       `${name(panel.row_name, rows[row])}, ${name(panel.column_name, columns[column])}: ${value(row, column)}`,
   });
   const bar = scaleBar(scale); // cells that hold their numbers need no line above them
-  return make("div", {}, panel.formula && make("p.formula", {}, panel.formula), wholeButton(heat),
+  return make("div", {}, panel.formula && formulaOf(panel.formula), wholeButton(heat),
     numbers ? "" : line, heat.element, numbers ? make("div.below", {}, bar, line) : bar, asTable(rows, columns, value));
 };

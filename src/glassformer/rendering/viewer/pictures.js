@@ -98,7 +98,7 @@ drawers.patches = (panel, kept) => {
   const choices = choosers(weights.layers, weights.heads, kept, paint);
   painted(canvas, paint);
   return make("div", {}, make("div.controls", {}, choices.element, together), title, line,
-    make("div.patches", {}, make("figure", {}, plain, make("figcaption", {}, "the image")),
-      make("figure", {}, canvas, caption)),
+    make("div.patches", {}, make("figure", {}, canvas, caption),
+      make("figure", {}, plain, make("figcaption", {}, "the image"))),
     weights.said(), table);
 };

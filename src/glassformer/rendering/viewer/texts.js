@@ -25,6 +25,7 @@ drawers.words = (panel) => {
 
 // Letters of the names of rows that stay in sight while the rest of the table scrolls.
 const LONGEST_NAME = 40;
+const MANY_BARS = 4; // columns of bars from which on these are shorter
 // A number as it is written for a reader: 0.868 ± 0.010, 0.02 (0.01 to 0.03), 3.0 min, 12k, 80–100.
 const NUMBER = /^[−-]?[\d.,∞]+(\s[±(].*|–[\d.,]+|\s?[a-zµ%]{1,3}|\s[KMG]iB|[kMB])?$/;
 
@@ -41,7 +42,7 @@ drawers.table = (panel, kept) => {
     if (value === null) return make(`td${style(at)}`, {}, "–");
     if (typeof value !== "number") return make(`td${style(at)}`, {}, make("bdi", {}, String(value)));
     if (!panel.bars.includes(panel.columns[at])) return make("td.number", {}, said(value));
-    return make("td.number.bar", { "--share": clamp(0, value, 1) }, value.toFixed(3));
+    return make("td.number.bar", { "--share": clamp(0, value, 1) }, make("i"), value.toFixed(3));
   };
   const fill = () => {
     let rows = panel.rows;
@@ -66,7 +67,8 @@ drawers.table = (panel, kept) => {
   fill();
   const short = panel.rows.every((row) => String(row[0]).length <= LONGEST_NAME);
   return make(`div.wide.table${short ? ".named" : ""}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
-    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
+    make("table", { "--track": panel.bars.length < MANY_BARS ? "6rem" : "3.2rem" },
+      make("thead", {}, make("tr", {}, ...heads)), body));
 };
 
 // Arrow keys go from one element to the next; only the one reached last is a stop of the Tab key.
@@ -111,6 +113,13 @@ drawers.tokens = (panel) => {
   return painted(element, () => backs.forEach(([span, part]) => back(span, part)));
 };
 
+drawers.chips = (panel) => make("div.chips", { role: "list" }, ...panel.lines.map((line, at) => {
+  const fresh = new Set(panel.marked[at] ?? []);
+  const chips = line.map((piece, i) =>
+    make(`bdi.chip${fresh.has(i) ? ".fresh" : ""}`, { "--own": own(panel.groups[at][i]) }, piece));
+  return make("div.cut", { role: "listitem" }, make("span", {}, panel.names[at] ?? ""), make("div", {}, ...chips));
+}));
+
 drawers.guesses = (panel) => {
   const probabilities = array(panel.probabilities), [layers, tokens, most] = panel.probabilities.shape;
   const listed = make("div.likeliest", { "aria-live": "polite" });
@@ -136,16 +145,29 @@ drawers.guesses = (panel) => {
     cells.push([cell, at(layer, token, 0)]);
     return cell;
   };
-  const body = panel.layers.map((name, layer) =>
-    make("tr", {}, make("th", { scope: "row" }, name), ...panel.tokens.map((_, token) => cellOf(layer, token))));
-  if (panel.answers) body.push(make("tr", {}, make("th", { scope: "row" }, asked),
-    ...panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))));
+  const body = panel.layers.map((name, layer) => [name, panel.tokens.map((_, token) => cellOf(layer, token))]);
+  if (panel.answers) body.push([asked,
+    panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))]);
   roving(cells.map(([cell]) => cell), tokens);
-  const head = make("tr", {}, make("td"),
-    ...panel.tokens.map((token) => make("th", { scope: "col" }, make("bdi", {}, shown(token)))));
-  const element = make("div.guesses", {},
-    make("div.wide", {}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))),
-    scaleBar({ low: 0, high: 1, signed: false }), listed);
+  const heads = panel.tokens.map((token) => make("th", { scope: "col" }, make("bdi", {}, shown(token))));
+  const stand = make("div.wide");
+  // What is too wide for the page stands in bands, one beneath another.
+  const lay = (bands) => {
+    const wide = Math.ceil(tokens / bands), part = (all, band) => all.slice(band * wide, (band + 1) * wide);
+    stand.replaceChildren(...upTo(Math.ceil(tokens / wide)).map((band) => make("table", {},
+      make("thead", {}, make("tr", {}, make("td"), ...part(heads, band))),
+      make("tbody", {}, ...body.map(([name, row]) =>
+        make("tr", {}, make("th", { scope: "row" }, name), ...part(row, band)))))));
+    return Math.max(...Array.from(stand.children, (table) => table.offsetWidth));
+  };
+  lay(1);
+  sized(stand, (width) => {
+    const names = body[0][1][0].offsetLeft, whole = lay(1);
+    if (whole <= width) return;
+    let bands = Math.min(tokens, Math.ceil((whole - names) / Math.max(80, width - names)));
+    while (lay(bands) > width && bands < tokens) bands++;
+  });
+  const element = make("div.guesses", {}, stand, scaleBar({ low: 0, high: 1, signed: false }), listed);
   const hidden = panel.at ? (panel.answers ?? []).indexOf("") : -1; // MASK is what one asks for
   list(layers - 1, hidden < 0 ? tokens - 1 : hidden);
   return painted(element, () => cells.forEach(([cell, part]) => back(cell, part)));
