@@ -10,9 +10,14 @@ from glassformer.rendering.panels import Line, Lines, Panel
 from glassformer.rendering.view import View
 
 Records = Sequence[Mapping[str, Any]]
+Levels = Sequence[tuple[str, float]]
 
 MOST_POINTS = 600
 """Points of a curve; of more, some at even distances are drawn."""
+NEAR = 1.1
+"""A level that is higher than so many times the highest loss would squeeze the curve."""
+LOGARITHMIC = 10
+"""From a fall by this factor on, the loss has a logarithmic axis."""
 
 METRICS = {
     "bits_per_byte": "bits per byte",
@@ -31,25 +36,34 @@ JUDGED = ("accuracy", "chrf", "rmse")
 """What is drawn beside the loss, where it is there."""
 
 
-def draw_curves(metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0) -> None:
+def draw_curves(
+    metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0, levels: Levels = ()
+) -> None:
     """A picture of the curves."""
-    View(title, curves(metrics, unit=unit, smoothing=smoothing)).save(path)
+    View(title, curves(metrics, unit=unit, smoothing=smoothing, levels=levels)).save(path)
 
 
-def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel]:
-    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate."""
+def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Levels = ()) -> list[Panel]:
+    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate. `levels`:
+    losses to compare with, of which those far above are left out.
+    """
     steps = [line for line in metrics if line.get("event") == "step"]
     validations = [line for line in metrics if line.get("event") == "validation"]
     if not steps:
         return []
     at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
     label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
+    average = smoothed(losses)
     series = [
         _line("each update", at, losses, faint=True),
-        _line(f"{label}, smoothed", at, smoothed(losses)),
+        _line(f"{label}, running average", at, average),
     ]
     if validations:
         series.append(_validations("loss", "validation", validations))
+    if any("training_loss" in line for line in validations):
+        series.append(_validations("training_loss", "training, without label smoothing and dropout", validations))
+    known = [loss for line in series for loss in line.y if math.isfinite(loss)]
+    near = [(name, height) for name, height in levels if height <= NEAR * max(known, default=0.0)]
     judged = [
         Lines(
             title=METRICS.get(name, name.capitalize()),
@@ -62,7 +76,15 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
     ]
     rate = _line("learning rate", at, [line["lr"] for line in steps])
     return [
-        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations)),
+        Lines(
+            title="Loss",
+            series=series,
+            y_name=f"loss ({unit})",
+            x_name="updates",
+            log_y=min(known, default=0.0) > 0 and min(average) < max(average) / LOGARITHMIC,
+            levels=near,
+            note=_best(validations),
+        ),
         *judged,
         Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates"),
     ]
@@ -86,8 +108,8 @@ def _best(validations: Records) -> str:
     if best is None:
         return "" if validations else "There was no validation yet."
     judged = next((name for name in JUDGED if name in best), None)
-    also = f", {named(judged)} {best[judged]:.4g}" if judged else ""
-    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.4g}{also} in validation."
+    also = f", {named(judged)} {best[judged]:.3g}" if judged else ""
+    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.3g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:

@@ -33,7 +33,7 @@ drawers.table = (panel, kept) => {
   const numeric = kinds.map((kind) => kind.includes("number") && !kind.includes("string"));
   const written = panel.columns.map((_, at) => panel.rows.map((row) => row[at]).filter((one) => one))
     .map((cells) => cells.length && cells.every((one) => NUMBER.test(one)));
-  const style = (at) => (numeric[at] || written[at] ? ".number" : "");
+  const style = (at) => (numeric[at] ? ".number" : written[at] ? ".number.written" : "");
   const heads = panel.columns.map((name, at) => make(`th${style(at)}`, { scope: "col" },
     button(name, () => sort(at), { title: "sort" })));
   const body = make("tbody");
@@ -52,7 +52,12 @@ drawers.table = (panel, kept) => {
     }
     const way = kept.down ? "descending" : "ascending";
     heads.forEach((head, at) => head.setAttribute("aria-sort", at === kept.by ? way : "none"));
-    body.replaceChildren(...rows.map((row) => make("tr", {}, ...row.map(cell))));
+    body.replaceChildren(...rows.map((row) => {
+      const line = make("tr", {}, ...row.map(cell)), colour = panel.colours[panel.rows.indexOf(row)];
+      if (panel.colours.length) line.firstChild.prepend(make("i.spot",
+        colour === null ? {} : { "--own": own(colour) }));
+      return line;
+    }));
   };
   // Numbers: the largest first; words: from A. A second click turns it around, a third gives the order they came in.
   const sort = (at) => {
