@@ -16,6 +16,7 @@ MOST_POINTS = 600
 """Points of a curve; of more, some at even distances are drawn."""
 NEAR = 1.1
 """A level that is higher than so many times the highest loss would squeeze the curve."""
+WARMED_UP = "The cosine counts from the first update on: where the warm-up ends, it has already fallen a little."
 LOGARITHMIC = 10
 """From a fall by this factor on, the loss has a logarithmic axis."""
 
@@ -53,10 +54,9 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
         return []
     at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
     label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
-    average = smoothed(losses)
     series = [
         _line("each update", at, losses, faint=True),
-        _line(f"{label}, running average", at, average),
+        _line(f"{label}, running average", at, smoothed(losses)),
     ]
     if validations:
         series.append(_validations("loss", "validation", validations))
@@ -74,20 +74,32 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
         for name in JUDGED
         if validations and name in validations[0]
     ]
-    rate = _line("learning rate", at, [line["lr"] for line in steps])
+    rates = [line["lr"] for line in steps]
     return [
         Lines(
             title="Loss",
             series=series,
             y_name=f"loss ({unit})",
             x_name="updates",
-            log_y=min(known, default=0.0) > 0 and min(average) < max(average) / LOGARITHMIC,
+            log_y=min(known, default=0.0) > 0 and min(known) < max(known) / LOGARITHMIC,
             levels=near,
             note=_best(validations),
         ),
         *judged,
-        Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates"),
+        Lines(
+            title="Learning rate",
+            series=[_line("learning rate", at, rates)],
+            y_name="rate",
+            x_name="updates",
+            note=WARMED_UP if _steps_down(rates) else "",
+        ),
     ]
+
+
+def _steps_down(rates: Sequence[float]) -> bool:
+    """Whether after its highest the rate falls at once by more than it goes on to fall."""
+    first, second, third = [*rates[(peak := rates.index(max(rates))) : peak + 3], 0.0, 0.0, 0.0][:3]
+    return third > 0 and first - second > 2 * (second - third)
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -54,6 +55,9 @@ MOST_WEIGHTS = 2**19
 MOST_ROWS, MOST_OPEN = 500, 20
 """Rows of a table of classes; with more than these it is folded."""
 
+OPEN_ERRORS = 2
+"""Panels of errors that are not folded."""
+
 MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions", "norm", "weighting", "ngrams",
          "pool", "context", "dropout")  # fmt: skip
 TRAINING = ("optimizer", "lr", "schedule", "batch_size", "batch_tokens", "label_smoothing", "average", "loss", "seed")
@@ -105,7 +109,8 @@ def report_of(
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += [*_quality(evaluations), *went[:-1], logged_panel(metrics)]
-        panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
+        errors = brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
+        panels += (replace(panel, folded=place >= OPEN_ERRORS) for place, panel in enumerate(errors))
         panels += [*samples(metrics), *held_out_attention(run, config, prepared, model)]
     else:
         if not nothing_held_out(card):
@@ -116,9 +121,9 @@ def report_of(
         panels += [*went[:-1], logged_panel(metrics), *samples(metrics)]
     panels += [_data(card, prepared, config), _trained(card, config)]
     panels += [*(replace(panel, folded=True) for panel in went[-1:]), _environment(card), *_again(card, config)]
-    words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
+    words = three_digits("; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items()))
     what = f"{FAMILIES[config.task].model_name(config)}, {size_in_words(card)}, on {card['data']['name']}"
-    before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
+    before = f"{BEFORE}: {three_digits(card['before_refit']['words'])}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
 
@@ -197,6 +202,17 @@ def samples(metrics: Records) -> list[Panel]:
     ]
 
 
+def three_digits(words: str) -> str:
+    """Words whose decimals are no more than make three digits of a number."""
+
+    def shorter(number: re.Match[str]) -> str:
+        value = float(number[0].replace(",", ""))
+        shown = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+        return number[0] if "e" in shown else shown
+
+    return re.sub(r"(?<![\d.,])(\d[\d,]*)\.\d+", shorter, words)
+
+
 def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
     """The metrics of each part that was evaluated."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
@@ -244,9 +260,8 @@ def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
 
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
-    note = ". ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
-    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
+    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join(signatures))
     if "per_class" in last.details:
         yield by_class(last.details["per_class"])
     if "per_label" in last.details:

@@ -69,7 +69,7 @@ function chart(panel, width, height, xEnds, yEnds, label) {
 // A line from side to side with its name above it, at one of its ends.
 function levelOf([name, at], box, y, end = "start") {
   return [svg("line", { class: "level", x1: box.left, x2: box.right, y1: y(at), y2: y(at) }),
-    svg("text", { class: "quiet name", x: end === "end" ? box.right - 4 : box.left + 4, y: y(at) - 5,
+    svg("text", { class: "quiet halo", x: end === "end" ? box.right - 4 : box.left + 4, y: y(at) - 5,
       "text-anchor": end }, name)];
 }
 
