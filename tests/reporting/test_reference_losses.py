@@ -24,7 +24,7 @@ def entropy(answers: list[int]) -> float:
 
 
 def test_of_a_language_model(tmp_path: Path) -> None:
-    run = train(DATA, out=tmp_path / "run", **tiny(training__steps=1)).run
+    run = Run.open(train(DATA, out=tmp_path / "run", **tiny(training__steps=1)).run)
     prepared = prepare_again(run)
     assert prepared.tokenizer is not None
     start = prepared.tokenizer.start
@@ -42,18 +42,18 @@ def test_of_a_language_model(tmp_path: Path) -> None:
 def test_of_classes_and_of_numbers(tmp_path: Path) -> None:
     rows = [*opinions(60, classes=3), *[(f"{text} indeed", "0") for text, _ in opinions(40)]]
     table = write_table(tmp_path / "a.csv", rows)
-    prepared = prepare_again(train(table, out=tmp_path / "run", **labelled("rnn", training__steps=1)).run)
+    prepared = prepare_again(Run.open(train(table, out=tmp_path / "run", **labelled("rnn", training__steps=1)).run))
     answers = prepared.task.parts["train"].answers.tolist()
     classes = len(set(answers))
     found = reference_losses(prepared)
     assert [height for _, height in found] == pytest.approx([math.log(classes), entropy(answers)])
     numbers = write_table(tmp_path / "b.csv", amounts(30), ("text", "rating"))
-    assert reference_losses(prepare_again(train(numbers, out=tmp_path / "b", model="bag", steps=1).run)) == []
+    assert reference_losses(prepare_again(Run.open(train(numbers, out=tmp_path / "b", model="bag", steps=1).run))) == []
 
 
 def test_of_a_translator(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", mirrored(30), ("source", "target"))
-    prepared = prepare_again(train(table, out=tmp_path / "run", **translating(training__steps=1)).run)
+    prepared = prepare_again(Run.open(train(table, out=tmp_path / "run", **translating(training__steps=1)).run))
     train_part, tokenizer = prepared.task.parts["train"], prepared.target_tokenizer or prepared.tokenizer
     assert tokenizer is not None
     asked = [token for row in range(len(train_part)) for token in train_part.target.of(row)[1:]]
@@ -65,7 +65,7 @@ def test_of_a_translator(tmp_path: Path) -> None:
 def test_with_label_smoothing_the_plain_training_loss_is_logged_too(tmp_path: Path, smoothing: float) -> None:
     table = write_table(tmp_path / "a.csv", opinions(60, classes=3))
     settings = labelled("rnn", training__steps=3, training__label_smoothing=smoothing, training__keep="last")
-    run: Run = train(table, out=tmp_path / "run", **settings).run
+    run = Run.open(train(table, out=tmp_path / "run", **settings).run)
     last = [line for line in run.read_metrics() if line["event"] == "validation"][-1]
     if not smoothing:
         assert "training_loss" not in last

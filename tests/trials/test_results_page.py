@@ -39,9 +39,7 @@ def test_a_model_has_one_colour_in_every_panel() -> None:
     assert [rows[row.label] for row in found.rows if row.kind == FLOOR] == [None]
     colours = [colour for colour in rows.values() if colour is not None]
     assert sorted(colours) == list(range(4))
-    drawn = {
-        label.removesuffix(" (reference)"): colour for label, colour in zip(points.labels, points.colours, strict=True)
-    }
+    drawn = dict(zip(points.labels, points.colours, strict=True))
     assert drawn == {label: colour for label, colour in rows.items() if colour is not None}
     assert {line.name: line.colour for line in curves.series}.items() <= drawn.items()
     seeds = panel(found, "Seed by seed")
