@@ -37,6 +37,8 @@ class Panel(ABC):
     title: str = ""
     note: str = ""
     """What it says, beneath it."""
+    folded: bool = False
+    """On a page it shows its title alone until it is opened."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
@@ -60,10 +62,15 @@ class Words(Panel):
 class Table(Panel):
     """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
 
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each; `colours`: of a
+    spot before each row (`model_colours`).
+    """
+
     kind = "table"
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     bars: Sequence[str] = ()
+    colours: Sequence[int | None] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +196,8 @@ class Points(Panel):
     high: Sequence[float] = ()
     levels: Sequence[tuple[str, float]] = ()
     """Lines from side to side: their names and heights."""
+    colours: Sequence[int] = ()
+    """Each point's colour (`model_colours`); empty: that of its group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +215,7 @@ class Line:
     """Thin and pale: the noise behind another line."""
     colour: int | None = None
     """Which of the colours it has (`model_colours`); None: by its place."""
+    """As `model_colours` gives it; None: the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +230,8 @@ class Lines(Panel):
     y_name: str = ""
     log_x: bool = False
     log_y: bool = False
+    levels: Sequence[tuple[str, float]] = ()
+    """Lines from side to side: their names and heights."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,10 +37,10 @@ SCRIPTS = (
     "choices",
     "tree",
     "diagram",
+    "formula",
+    "tools",
     "start",
 )
-    "core", "colours", "formula", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures",
-)  # fmt: skip
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"

@@ -57,6 +57,10 @@ def lines(panel: Lines, wish: float) -> Block:
         axes = sheet.axes(x, y, width, HIGH)
         for line, colour in zip(panel.series, colours, strict=True):
             _plot(axes, line, colour)
+        for name, height in panel.levels:
+            axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+            place: dict[str, Any] = {"xy": (1, height), "xycoords": ("axes fraction", "data"), "xytext": (-3, 2)}
+            axes.annotate(name, **place, textcoords="offset points", ha="right", color=GREY, **SMALL.style)
         quiet(axes, panel.x_name, panel.y_name)
         for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
             if log:
@@ -172,6 +176,10 @@ def points(panel: Points, wish: float) -> Block:
         Key(group, series_colour(place), shape=SHAPES[place % len(SHAPES)])
         for place, group in enumerate(dict.fromkeys(groups))
     ]
+    colours = np.array(
+        [series_colour(place) for place in panel.colours]
+        or [{key.name: key.colour for key in keys}[one] for one in groups]
+    )
     width = min(wish, MAP_WIDE)
     high = MAP_HIGH * width / MAP_WIDE
     wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
@@ -206,9 +214,9 @@ def points(panel: Points, wish: float) -> Block:
             sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
         for key in keys:
             own = np.array([group == key.name for group in groups])
-            axes.scatter(places[own, 0], places[own, 1], s=28, color=key.colour, marker=key.shape, zorder=3)
+            axes.scatter(places[own, 0], places[own, 1], s=28, color=colours[own], marker=key.shape, zorder=3)
             if len(ends[0]):
-                axes.vlines(places[own, 0], *(end[own] for end in ends), color=key.colour, linewidth=1.4, alpha=0.6)
+                axes.vlines(places[own, 0], *(end[own] for end in ends), color=colours[own], linewidth=1.4, alpha=0.6)
         for name, spot, (px, py) in zip(names, spots, inches, strict=True):
             if spot is not None:
                 near = _nearest((px, py), spot)
