@@ -22,12 +22,8 @@ from helpers.look_runs import RUNS, train_kind
 
 HEADS = {"attention", "roles", "links", "head-ablation"}
 WORDS = {"word", "nearest"}
-NEXT = {"logit-lens", "next", "pairs", "patching"}
+NEXT = {"logit-lens", "next", "tree", "pairs", "patching"}
 HAS: dict[str, set[str]] = {
-    "writer": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "learning"},
-    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "merges"},
-    "lstm-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
-    "cnn-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
     "writer": {*HEADS, *WORDS, *NEXT, "positions", "learning"},
     "pairs-of-bytes": {*HEADS, *WORDS, *NEXT, "positions", "merges"},
     "lstm-writer": {*WORDS, *NEXT, "states"},
@@ -48,7 +44,6 @@ HAS: dict[str, set[str]] = {
 TRANSLATE = ("translator", "lstm-translator", "bottleneck")
 ALWAYS = {"attribution", "step", "versus", "report", "diagram"}
 NEEDS_MORE = ("word", "links", "versus", "step", "nearest", "patching")
-ALWAYS = {"attribution", "step", "versus", "report"}
 
 
 @pytest.fixture(scope="module")

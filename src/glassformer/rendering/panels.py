@@ -215,7 +215,6 @@ class Line:
     """Thin and pale: the noise behind another line."""
     colour: int | None = None
     """Which of the colours it has (`model_colours`); None: by its place."""
-    """As `model_colours` gives it; None: the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)

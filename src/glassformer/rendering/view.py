@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SCRIPTS = (
     "core",
     "colours",
+    "formula",
     "weights",
     "stage",
     "heat",
@@ -37,7 +38,6 @@ SCRIPTS = (
     "choices",
     "tree",
     "diagram",
-    "formula",
     "tools",
     "start",
 )

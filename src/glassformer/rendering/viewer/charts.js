@@ -86,7 +86,6 @@ drawers.lines = (panel, kept) => {
   const known = (series, i) => has(series.x[i], logX) && has(series.y[i], logY);
   const colours = all.map((line, at) => own(line.colour ?? all.slice(0, at).filter((one) => !one.faint).length));
   const called = (x) => panel.x_ticks?.[x] ?? said(x);
-  const colours = all.map((series, at) => own(series.colour ?? all.slice(0, at).filter((one) => !one.faint).length));
   const xs = [...new Set(all.flatMap((series) => series.x))].filter((x) => has(x, logX)).sort((a, b) => a - b);
   let cursor = null;
   const legend = make("div.legend", {}, ...all.map((series, at) => {

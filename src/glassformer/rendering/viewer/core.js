@@ -87,7 +87,6 @@ function withDigits(number, digits) {
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);
   if (Number.isInteger(number) || size >= 1000) return signed(number, Math.round(size).toLocaleString("en"));
-  if (size >= 0.001) return signed(number, String(Number(size.toPrecision(3))));
   if (size >= 0.001) return signed(number, String(Number(size.toPrecision(digits))));
   return signed(number, size.toExponential(1).replace("e-", "e−"));
 }

@@ -24,9 +24,8 @@ drawers.words = (panel) => {
 };
 
 // Letters of the names of rows that stay in sight while the rest of the table scrolls.
-const LONGEST_NAME = 40;
-const MANY_BARS = 4; // columns of bars from which on these are shorter
 const LONGEST_NAME = 40, UNBROKEN_NAME = 24; // the latter stand on one line
+const MANY_BARS = 4; // columns of bars from which on these are shorter
 // A number as it is written for a reader: 0.868 ± 0.010, 0.02 (0.01 to 0.03), 3.0 min, 12k, 80–100.
 const NUMBER = /^[−-]?[\d.,∞]+(\s[±(].*|–[\d.,]+|\s?[a-zµ%]{1,3}|\s[KMG]iB|[kMB])?$/;
 
@@ -71,14 +70,11 @@ drawers.table = (panel, kept) => {
   };
   if (kept.by >= panel.columns.length) delete kept.by;
   fill();
-  const short = panel.rows.every((row) => String(row[0]).length <= LONGEST_NAME);
-  return make(`div.wide.table${short ? ".named" : ""}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
-    make("table", { "--track": panel.bars.length < MANY_BARS ? "6rem" : "3.2rem" },
-      make("thead", {}, make("tr", {}, ...heads)), body));
   const longest = Math.max(0, ...panel.rows.map((row) => String(row[0]).length));
   const names = longest <= UNBROKEN_NAME ? ".named.unbroken" : longest <= LONGEST_NAME ? ".named" : "";
   return make(`div.wide.table${names}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
-    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
+    make("table", { "--track": panel.bars.length < MANY_BARS ? "6rem" : "3.2rem" },
+      make("thead", {}, make("tr", {}, ...heads)), body));
 };
 
 // Arrow keys go from one element to the next; only the one reached last is a stop of the Tab key.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.wording import counted
-from glassformer.rendering.colours import model_colours
+from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
@@ -33,7 +33,8 @@ def row_colours(rows: Sequence[Row], competing: Sequence[Row]) -> Colours:
     names = [row.name for row in competing]
     names_tell = len(set(names)) == len(names)
     models = {row.label: row.name if names_tell else row.label for row in [*competing, *rows] if row.kind != FLOOR}
-    places = model_colours(models.values())
+    names = list(dict.fromkeys(models.values()))
+    places = dict(zip(names, model_colours(names), strict=True))
     return {label: places[model] for label, model in models.items()}
 
 
