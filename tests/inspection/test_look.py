@@ -113,6 +113,21 @@ def test_attention_is_the_models_own(trained: dict[str, tuple[Loaded, str]]) -> 
     assert (heads.layer, heads.head, heads.mode) == (1, 0, "lines")
     assert heads.rows == heads.columns == ["<start>", *example]
     assert (heads.weights[:, :, np.triu_indices(8, 1)[0], np.triu_indices(8, 1)[1]] == 0).all()
+    assert heads.causal
+
+
+def test_attention_opens_on_the_clearest_head(trained: dict[str, tuple[Loaded, str]]) -> None:
+    loaded, example = trained["writer"]
+    (heads,) = panels(look(loaded, example, view="attention"), Heads)
+    rows = heads.weights[:, :, 1:].astype(float)
+    entropy = np.where(rows > 0, -rows * np.log(np.where(rows > 0, rows, 1)), 0).sum(-1)
+    clear = ((1 - entropy / np.log(np.arange(2, 9))) * (1 - rows[..., 0])).mean(-1)
+    assert (heads.layer, heads.head) == np.unravel_index(clear.argmax(), clear.shape)
+    assert f"layer {heads.layer}, head {heads.head}" in heads.note
+    (of_layer,) = panels(look(loaded, example, view="attention", layer=0), Heads)
+    assert (of_layer.layer, of_layer.head) == (0, clear[0].argmax())
+    (everything,) = panels(look(loaded, example, view="attention", mode="all"), Heads)
+    assert (everything.layer, everything.head) == (None, None)
 
 
 def test_a_translators_stacks(trained: dict[str, tuple[Loaded, str]]) -> None:
@@ -122,6 +137,7 @@ def test_a_translators_stacks(trained: dict[str, tuple[Loaded, str]]) -> None:
     assert target.rows == ["<start>", *"edcba"]
     assert cross.rows == [*"edcba", "<end>"]
     assert cross.columns == [*example, "<end>"]
+    assert [source.causal, target.causal, cross.causal] == [False, True, False]
     (aligned,) = panels(look(loaded, example, view="alignment", target="edcba"), Heads)
     assert np.array_equal(aligned.weights, cross.weights)
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import numbers
@@ -303,6 +303,23 @@ def test_lines_between_tokens() -> None:
     (bundle,) = one.axes[0].collections
     assert len(bundle.get_segments()) == 8  # type: ignore[attr-defined]
     assert bundle.get_colors()[:, 3].max() == pytest.approx(0.06 + 0.94 / 8)  # type: ignore[attr-defined]
+
+
+def hatched(figure: Figure) -> list[Polygon]:
+    return [patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Polygon) and patch.get_hatch()]
+
+
+def test_what_is_masked_is_hatched() -> None:
+    causal = heads(layer=1, head=2, causal=True)
+    figure = drawn(causal)
+    (masked,) = hatched(figure)
+    inside = masked.get_path().contains_points
+    cells = [(column, row) for row in range(T) for column in range(T)]
+    assert inside(cells).tolist() == [column > row for column, row in cells]
+    assert "hatched: masked, may not be looked at" in said_in(figure)
+    assert not outside(figure)
+    assert not hatched(drawn(heads(layer=1, head=2)))
+    assert len(hatched(drawn(heads(2, 3, mode="all", causal=True)))) == 6
 
 
 def test_all_heads_at_once() -> None:

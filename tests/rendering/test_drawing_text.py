@@ -118,10 +118,18 @@ def test_a_table() -> None:
         for one in boxes_of(figure)
         if one.get_facecolor()[:3] == tuple(int(PALE[i : i + 2], 16) / 255 for i in (1, 3, 5))
     ]
-    full = [one for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.3))]
-    assert len(pale) == 3
+    full = [one for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.45))]
+    assert len(pale) == 2
     shares = [one.get_window_extent().width / pale[0].get_window_extent().width for one in full]
     assert shares == pytest.approx([0.5, 0.25])
+
+
+def test_bars_of_all_columns_are_of_one_length() -> None:
+    columns = ["share", "a column with a much longer name"]
+    figure = drawn(Table(columns=columns, rows=[[0.5, 0.5], [0.125, 1.0]], bars=columns))
+    full = [one.get_window_extent().width for one in boxes_of(figure) if np.allclose(one.get_facecolor(), UP(0.45))]
+    assert np.divide(full, full[0]) == pytest.approx([1, 1, 0.25, 2])
+    assert not overlapping(figure)
 
 
 def test_long_words_in_tables_are_wrapped() -> None:

@@ -44,7 +44,13 @@ def looking(*shape: int, turn: float = 0.0) -> NDArray[np.float32]:
 
 def attention(turn: float = 0.0, **how: Any) -> Heads:
     weights = looking(2, 3, 8, 8, turn=turn)
-    return Heads(title="Attention", weights=weights, rows=TOKENS, columns=TOKENS, **{"layer": 1, "head": 2, **how})
+    return Heads(
+        title="Attention",
+        weights=weights,
+        rows=TOKENS,
+        columns=TOKENS,
+        **{"layer": 1, "head": 2, "causal": True, **how},
+    )
 
 
 def guesses() -> Guesses:

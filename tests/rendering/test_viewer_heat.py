@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.rendering.panels import Grid
+from glassformer.rendering.panels import Grid, Heads
 from helpers.browser import Open, as_table, choose, colour, darkness, find, pixels, reading
 from helpers.every_panel import COLUMNS, PANELS, ROWS, WEIGHTS
 
@@ -105,3 +105,17 @@ def test_only_cells_without_numbers_need_to_be_pointed_at(show: Open) -> None:
         tops: list[Any] = [one.bounding_box() for one in (above, below, *there.locator(".stage").all())]
         assert tops[0]["y"] > tops[2]["y"]  # beneath the numbers, where it leaves no gap
         assert tops[1]["y"] < tops[3]["y"]
+
+
+def test_what_is_masked_is_hatched_and_said(show: Open) -> None:
+    weights = np.tril(np.ones((1, 1, 3, 3)))
+    panel = Heads(weights=weights / weights.sum(-1, keepdims=True), rows=ROWS, columns=ROWS, causal=True)
+    with show(panel) as there:
+        canvas, line = there.locator(".stage canvas"), there.locator(".reading")
+        x, y = find(canvas, line, "uno → dos: masked")
+        there.mouse.move(2, 2)
+        dots = {colour(canvas, x + step, y + 6) for step in range(12)}
+        assert len(dots) > 1  # lines, not one colour
+        assert there.locator(".masked").inner_text() == "masked: may not be looked at"
+        as_table(there)
+        assert there.locator("details td.number").all_inner_texts()[:3] == ["1.00", "–", "–"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.rendering.panels import Guesses, Tokens, Words
+from glassformer.rendering.panels import Guesses, Table, Tokens, Words
 from helpers.browser import Open, contrasts, darkness, pixels, read_after_click, reading, settle
 from helpers.every_panel import PANELS, RED
 
@@ -61,6 +61,15 @@ def test_a_table_sorts_by_what_is_clicked(show: Open) -> None:
         assert sorted(bars) == ["0.25", "0.75"]
         assert heads.nth(0).evaluate("one => getComputedStyle(one).textAlign") == "left"
         assert heads.nth(2).evaluate("one => getComputedStyle(one).textAlign") == "right"
+
+
+def test_bars_of_all_columns_are_of_one_length(show: Open) -> None:
+    columns = ["share", "a column with a much longer name"]
+    with show(Table(columns=columns, rows=[[0.5, 0.5], [0.125, 1.0]], bars=columns)) as there:
+        tracks = there.locator(".bar i").evaluate_all("all => all.map(one => one.getBoundingClientRect().width)")
+        assert len(tracks) == 4
+        assert set(tracks) == {96}
+        assert there.locator(".bar").all_inner_texts() == ["0.500", "0.500", "0.125", "1.000"]
 
 
 def test_tokens_are_shaded_by_their_values(show: Open) -> None:

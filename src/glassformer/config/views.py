@@ -68,8 +68,8 @@ def _option(default: Any, help: str, metavar: str, kind: type = str, **more: str
 class LookOptions:
     """What a view can be asked beside its texts: each field is a keyword of `gf.look` and a flag of `look`."""
 
-    layer: int | None = _option(None, "one layer, from 0 (default: mean over all; numbers: 0)", "N", int)
-    head: int | None = _option(None, "one head, from 0 (default: mean over all; numbers: 0)", "N", int)
+    layer: int | None = _option(None, "one layer, from 0 (default: that of the clearest head; numbers: 0)", "N", int)
+    head: int | None = _option(None, "one head, from 0 (default: the clearest; numbers: 0)", "N", int)
     mode: str = _option(MODES[0], f"how attention is drawn first: {', '.join(MODES)} (default {MODES[0]})", "NAME")
     position: int | None = _option(
         None, "numbers, step: the token that is worked out, from 0 (default: the last)", "N", int

@@ -59,6 +59,42 @@ def attention_of(model: nn.Module, inputs: Sequence[Any]) -> dict[str, Float[Arr
     }
 
 
+def causal_stacks(model: nn.Module) -> set[str]:
+    """The stacks in which no token looks at a later one."""
+    return {
+        name
+        for name, layers in stacks_of(model).items()
+        if all(getattr(module, "causal", False) for _, module in layers)
+    }
+
+
+def sharpness(weights: Float[Array, "L h T S"], *, causal: bool = False) -> Float[Array, "L h"]:
+    """How clear the pattern of each head is: 0 where it spreads evenly over what it may see, or rests on the first
+    token, which is where heads look that have nothing to say; 1 where each token looks at one other.
+    """
+    weights = np.asarray(weights, np.float64)
+    rows, columns = weights.shape[-2:]
+    seen = np.arange(1, rows + 1) if causal else np.full(rows, columns)
+    if not (several := seen > 1).any():
+        return np.zeros(weights.shape[:2])
+    entropy = -(weights * np.log(weights, out=np.zeros_like(weights), where=weights > 0)).sum(-1)
+    decided = 1 - entropy[..., several] / np.log(seen[several])
+    return np.asarray((decided * (1 - weights[..., several, 0])).mean(-1))
+
+
+def clearest(
+    sharp: Float[Array, "L h"], layer: int | None = None, head: int | None = None
+) -> tuple[int | None, int | None]:
+    """The sharpest head, of this layer, or with this number, where one is named; None where there is no choice."""
+    if sharp.size == 1:
+        return layer, head
+    allowed = np.full(sharp.shape, -np.inf)
+    chosen = (slice(None) if layer is None else layer, slice(None) if head is None else head)
+    allowed[chosen] = sharp[chosen]
+    best = np.unravel_index(allowed.argmax(), sharp.shape)
+    return int(best[0]), int(best[1])
+
+
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While this is open, these heads find nothing: what they would give is 0."""

@@ -58,7 +58,7 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each."""
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
 
     kind = "table"
     columns: Sequence[str]
@@ -94,6 +94,8 @@ class Attention(Panel):
     layer: int | None = None
     """The layer to show first; None: the mean over all."""
     head: int | None = None
+    causal: bool = False
+    """No token looks at a later one: these weights are masked, not merely 0."""
 
     def packed(self, most: int = MOST_WEIGHTS) -> dict[str, Any]:
         return {**super().packed(most), "weights": pack_weights(np.asarray(self.weights), most)}

@@ -12,7 +12,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.attention import attention_of, sizes_of
+from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
 from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
@@ -24,6 +24,9 @@ STACKS = {
     "cross": ("From the translation to the source", "output", "source"),
 }
 """What each stack is called, and its rows and columns."""
+Choice = tuple[int | None, int | None]
+"""A layer and a head; None: the clearest."""
+ANY: Choice = (None, None)
 BETWEEN_PATCHES = "Attention between patches"
 
 
@@ -38,63 +41,95 @@ def _cuts_patches(loaded: Loaded) -> bool:
 
 @register_view("attention", options=(*HEADS, *DECODING), quick=True, needs=has_attention)
 def attention(request: LookRequest) -> View:
-    stacks = attention_of(request.model, request.example.inputs)
-    panels = _heads(stacks, request.example, layer=request.layer, head=request.head, mode=request.mode)
+    panels = _heads(
+        request.model,
+        attention_of(request.model, request.example.inputs),
+        request.example,
+        choice=(request.layer, request.head),
+        mode=request.mode,
+    )
     return View("Where it looks", panels, note="The weights of a token that looks sum to 1.")
 
 
 @register_view("alignment", options=(*HEADS, *DECODING), needs=lambda loaded: "cross" in sizes_of(loaded.model))
 def alignment(request: LookRequest) -> View:
     """Which tokens of the source a translator looks at while it writes each token."""
-    weights = attention_of(request.model, request.example.inputs)["cross"]
-    panels = _heads({"cross": weights}, request.example, layer=request.layer, head=request.head, mode=request.mode)
-    return View(request.example.output or "Alignment", panels, note=chosen(weights.shape[:2], request))
+    stacks = {"cross": attention_of(request.model, request.example.inputs)["cross"]}
+    choice = (request.layer, request.head)
+    panels = _heads(request.model, stacks, request.example, choice=choice, mode=request.mode)
+    return View(request.example.output or "Alignment", panels)
 
 
 @register_view("patches", options=("layer", "head"), quick=True, needs=_cuts_patches)
 def patches(request: LookRequest) -> View:
     """Where the patches of an image look; they stand row by row."""
-    example, layer, head = request.example, request.layer, request.head
+    example = request.example
     assert example.pixels is not None
     assert example.grid is not None
     assert example.patches is not None
     some = slice(example.patches.start, example.patches.stop)
     weights = attention_of(request.model, example.inputs)["self"][:, :, some, some]
-    check_choice(weights.shape[:2], layer, head)
-    panel = Patches(pixels=example.pixels, weights=weights, grid=example.grid, layer=layer, head=head)
-    return View(BETWEEN_PATCHES, [panel], note=chosen(weights.shape[:2], request))
+    return View(BETWEEN_PATCHES, [_patches(weights, example, (request.layer, request.head))])
 
 
-def attention_panels(model: nn.Module, example: ModelInput, before: str = "") -> list[Panel]:
+def attention_panels(
+    model: nn.Module, example: ModelInput, before: str = "", choices: Mapping[str, Choice] | None = None
+) -> list[Panel]:
     """The weights of every stack of layers; of an image, from patch to patch. None where there is no attention.
 
-    `before`: what their titles begin with.
+    `before`: what their titles begin with; `choices`: the layer and head to show first of each stack, not the clearest.
     """
     stacks = attention_of(model, example.inputs)
     if stacks and example.pixels is not None and example.grid is not None and example.square is not None:
-        title = f"{before}{BETWEEN_PATCHES}"
-        return [Patches(title=title, pixels=example.pixels, weights=stacks["self"], grid=example.grid)]
-    return _heads(stacks, example, before)
+        choice = (choices or {}).get("self", ANY)
+        return [_patches(stacks["self"], example, choice, f"{before}{BETWEEN_PATCHES}")]
+    return _heads(model, stacks, example, before, choices=choices or {})
+
+
+def clearest_heads(model: nn.Module, example: ModelInput) -> dict[str, Choice]:
+    """Of every stack the layer and head whose pattern is the clearest."""
+    causal = causal_stacks(model)
+    stacks = attention_of(model, example.inputs).items()
+    return {stack: clearest(sharpness(weights, causal=stack in causal)) for stack, weights in stacks}
+
+
+def _patches(weights: Float[Array, "L h T T"], example: ModelInput, choice: Choice, title: str = "") -> Patches:
+    assert example.pixels is not None
+    assert example.grid is not None
+    check_choice(weights.shape[:2], *choice)
+    layer, head = clearest(sharpness(weights), *choice)
+    note = "" if None not in choice else first_shown(weights.shape[:2], layer, head)
+    return Patches(
+        title=title, note=note, pixels=example.pixels, weights=weights, grid=example.grid, layer=layer, head=head
+    )
 
 
 def _heads(
+    model: nn.Module,
     stacks: Mapping[str, Float[Array, "L h T S"]],
     example: ModelInput,
     before: str = "",
     *,
-    layer: int | None = None,
-    head: int | None = None,
+    choice: Choice = ANY,
+    choices: Mapping[str, Choice] | None = None,
     mode: str = "heat",
 ) -> list[Panel]:
-    """All layers and heads of one stack or several."""
+    """All layers and heads of one stack or several; lines show every head of a layer, and `all` everything."""
     panels: list[Panel] = []
     for stack, weights in stacks.items():
-        check_choice(weights.shape[:2], layer, head)
+        causal = stack in causal_stacks(model)
+        wanted = (choices or {}).get(stack, choice)
+        check_choice(weights.shape[:2], *wanted)
+        layer, head = clearest(sharpness(weights, causal=causal), *wanted)
+        if mode != "heat":
+            layer, head = (wanted[0] if mode == "all" else layer), wanted[1]
+        note = "" if None not in wanted or mode != "heat" else first_shown(weights.shape[:2], layer, head)
         rows, columns = example.sides[stack]
         title, row_name, column_name = STACKS[stack]
         panels.append(
             Heads(
                 title=f"{before}{title}",
+                note=note,
                 weights=weights,
                 rows=rows,
                 columns=columns,
@@ -103,6 +138,7 @@ def _heads(
                 layer=layer,
                 head=head,
                 mode=mode,
+                causal=causal,
             )
         )
     return panels
@@ -114,15 +150,10 @@ def check_choice(sizes: Sequence[int], layer: int | None, head: int | None) -> N
             raise Misuse(f"--{name} is {value}, but this run has {name}s 0 to {count - 1}")
 
 
-def chosen(sizes: Sequence[int], request: LookRequest) -> str:
-    """Which layers and heads are meant, in words."""
-    choices = []
-    for name, value, count in zip(("layer", "head"), (request.layer, request.head), sizes, strict=True):
-        if value is not None:
-            choices.append(f"{name} {value}")
-        else:
-            choices.append(f"mean over {count} {name}s" if count > 1 else f"1 {name}")
-    return ", ".join(choices)
+def first_shown(sizes: Sequence[int], layer: int | None, head: int | None) -> str:
+    """Which head is shown first, and why."""
+    many = sizes[0] * sizes[1]
+    return f"Shown first: layer {layer}, head {head}, whose pattern is the clearest of {many}." if many > 1 else ""
 
 
 def share_on(weights: Float[Array, "*heads T S"], places: Sequence[Sequence[int]]) -> NDArray[Any]:

@@ -26,7 +26,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import validation_examples
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.attention import SELF_ATTENTION, attention_of, sizes_of
+from glassformer.inspection.attention import SELF_ATTENTION, attention_of, causal_stacks, sizes_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Heads, Panel, Table
 from glassformer.rendering.view import View
@@ -87,6 +87,7 @@ def roles(request: LookRequest) -> View:
                     rows=rows,
                     columns=columns,
                     names=names_of(heads),
+                    causal=stack in causal_stacks(request.model),
                     mode="all",
                 )
             )

@@ -13,7 +13,7 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
-from glassformer.inspection.views.attention import attention_panels
+from glassformer.inspection.views.attention import attention_panels, clearest_heads
 from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.weights import put_weights
@@ -40,11 +40,12 @@ def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
         raise Misuse(f"{loaded.run.path} {NOTHING_KEPT}")
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
+    heads = clearest_heads(loaded.model, example)  # one head all along: the clearest in the end
     for step in steps:
         put_weights(moment.model, history.weights_at(loaded.run, step), f"{loaded.run.path}, update {step:,}")
         guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
         outputs = output_panels(moment.family, moment, text, example)
-        frames.append([*attention_panels(moment.model, example), *guesses, *outputs])
+        frames.append([*attention_panels(moment.model, example, choices=heads), *guesses, *outputs])
     return learning_view(loaded.run.path.name, steps, frames)
 
 

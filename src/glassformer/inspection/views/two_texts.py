@@ -1,5 +1,5 @@
-"""Two texts side by side, as one run sees them or two: the same words in another order, say, and whether a model can
-tell them apart.
+"""Two texts side by side, as one run sees them or two: the same words in another order, say; whether a model can tell
+them apart at all, and whether it does.
 
 Without positions, attention sees a set of words: every sum in it has the same terms, whatever their order.
 """
@@ -24,7 +24,7 @@ from glassformer.families.evaluate import encode_example
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
-from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of
+from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of, causal_stacks, clearest, sharpness
 from glassformer.inspection.capture import capture, layers_of, numbers_of
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, register_view
@@ -38,6 +38,8 @@ Vector = Float[Array, "d"]
 
 ROUNDING = 1e-5
 """Scores that differ by no more than this share of the largest are equal: sums in another order round differently."""
+NOTICEABLE = 0.05
+"""Answers that differ by less are as good as the same: probabilities and cosines, and a number as a share of itself."""
 LIKELIEST = 5
 """Next tokens that are named."""
 OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of what the head reads"
@@ -69,6 +71,8 @@ class Output:
     """The probabilities of labels or next tokens; empty: it does not choose among few."""
     cosine: float | None = None
     """The cosine of this text's vector and the other's, where vectors are what a model is for."""
+    numeric: bool = False
+    """It says a number."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class Side:
     layers: Sequence[tuple[str, Vector]]
     """After every layer, the mean of the tokens' vectors; at the end what the head reads."""
     attention: Float[Array, "L h T T"] | None = None
+    causal: bool = False
+    """No token looks at a later one."""
     ids: Sequence[int] = ()
     """The words among the tokens, which else are the names of columns or patches."""
 
@@ -100,10 +106,18 @@ class Difference:
     distances: Sequence[float]
     """The distance between the two vectors after each layer, as a share of their mean length."""
 
+    answers: bool
+    """Whether the answers differ noticeably."""
+
     @property
-    def apart(self) -> bool:
-        """Whether the model can tell the two apart."""
+    def can(self) -> bool:
+        """Whether the model can tell the two apart in principle: something of them reaches its scores."""
         return self.largest > self.rounding
+
+    @property
+    def does(self) -> bool:
+        """Whether it does: its answers differ noticeably."""
+        return self.can and self.answers
 
 
 @torch.inference_mode()
@@ -128,8 +142,9 @@ def side_of(
     if isinstance(model, Predictor | BagPredictor):
         layers.append(("pooled", numbers_of(model.features(*inputs)[0])))
     stacks = attention_of(model, inputs)
-    weights = next((stacks[name] for name in SOURCE_ATTENTION if name in stacks), None)
-    return Side(text, tokens, output, numbers_of(scores[0]), layers, weights, ids)
+    stack = next((name for name in SOURCE_ATTENTION if name in stacks), "")
+    causal = stack in causal_stacks(model)
+    return Side(text, tokens, output, numbers_of(scores[0]), layers, stacks.get(stack), causal, ids)
 
 
 def compare_sides(a: Side, b: Side) -> Difference:
@@ -142,7 +157,22 @@ def compare_sides(a: Side, b: Side) -> Difference:
         layers=[name for name, _ in a.layers],
         cosines=[float(cosines(pair)[0, 1]) for pair in pairs],
         distances=[float(np.linalg.norm(x - y) / length) for (x, y), length in zip(pairs, lengths, strict=True)],
+        answers=_answers_differ(a, b),
     )
+
+
+def _answers_differ(a: Side, b: Side) -> bool:
+    """Whether what is said of the two differs noticeably; where nothing is said, whether the scores do."""
+    first, second = a.output, b.output
+    if first.cosine is not None:
+        return 1 - first.cosine >= NOTICEABLE
+    if first.probabilities or second.probabilities:
+        names = {*first.probabilities, *second.probabilities}
+        gaps = [abs(first.probabilities.get(name, 0.0) - second.probabilities.get(name, 0.0)) for name in names]
+        return max(gaps) >= NOTICEABLE
+    if not first.numeric and (first.summary or second.summary):
+        return first.summary != second.summary
+    return bool(np.abs(a.scores - b.scores).max() >= NOTICEABLE * np.abs(a.scores).max())
 
 
 def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
@@ -177,7 +207,7 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, tex
     if prediction.labels is not None:
         summary = "; ".join(prediction.labels) or "(none)"
     elif prediction.label is None:
-        summary = f"{prediction.value:.6g}"
+        return Output(f"{prediction.value:.6g}", numeric=True)
     else:
         summary = f"{prediction.label} ({prediction.probability:.3f})"
     return Output(summary, prediction.probabilities or {})
@@ -208,10 +238,17 @@ def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Tw
     """The same two texts as several runs see them: one trained with positions and one without, say."""
     differences = [(name, compare_sides(a, b)) for name, a, b in runs]
     rows = [
-        (name, a.output.summary, b.output.summary, difference.largest, "yes" if difference.apart else "no")
+        (name, a.output.summary, b.output.summary, difference.largest, _yes(difference.can), _yes(difference.does))
         for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
     ]
-    columns = ("run", "says of the first", "of the second", "largest difference of scores", "tells them apart")
+    columns = (
+        "run",
+        "says of the first",
+        "of the second",
+        "largest difference of scores",
+        "could tell apart",
+        "tells apart",
+    )
     panels: list[Panel] = [Table(columns=columns, rows=rows)]
     cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
     for name, a, b in runs[:1] if cut_alike else runs:
@@ -226,19 +263,24 @@ def versus_runs_view(runs: Sequence[tuple[str, Side, Side]], *, title: str = "Tw
     return View(title, panels, " ".join([_texts(*runs[0][1:]), *verdicts]))
 
 
+def _yes(whether: bool) -> str:
+    return "yes" if whether else "no"
+
+
 def verdict(a: Side, b: Side, difference: Difference) -> str:
-    """Whether the model can tell the two apart, in words."""
+    """Whether the model can tell the two apart, and whether it does, in words."""
     by = f"largest difference of its scores: {difference.largest:.3g}"
-    if not difference.apart:
+    if not difference.can:
         how = "but for rounding" if difference.largest else "to the last digit"
         return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
     if a.output.cosine is not None:
-        return f"The cosine of their vectors is {a.output.cosine:.3f}."
+        return f"The cosine of their vectors is {a.output.cosine:.3f}{'' if difference.does else ': hardly apart'}."
+    tells = "tells them apart" if difference.does else "could tell them apart, but hardly does"
     if not a.output.summary:
-        return f"This model tells them apart ({by})."
+        return f"This model {tells} ({by})."
     of_a, of_b = (on_one_line(side.output.summary) for side in (a, b))
     says = f"{of_a} of both" if of_a == of_b else f"{of_a} of the first, {of_b} of the second"
-    return f"This model tells them apart ({by}): it says {says}."
+    return f"This model {tells} ({by}): it says {says}."
 
 
 def _texts(a: Side, b: Side) -> str:
@@ -276,10 +318,23 @@ def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
 
 
 def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
+    """Both texts, and of both first the same head: the clearest."""
+    shown = [(name, side, side.attention) for name, side in (("first", a), ("second", b)) if side.attention is not None]
+    if not shown:
+        return []
+    sharp = [sharpness(weights, causal=side.causal) for _, side, weights in shown]
+    layer, head = clearest(np.mean(sharp, 0))
     return [
-        Heads(title=f"{of}attention in the {name} text", weights=side.attention, rows=side.tokens, columns=side.tokens)
-        for name, side in (("first", a), ("second", b))
-        if side.attention is not None
+        Heads(
+            title=f"{of}attention in the {name} text",
+            weights=weights,
+            rows=side.tokens,
+            columns=side.tokens,
+            layer=layer,
+            head=head,
+            causal=side.causal,
+        )
+        for name, side, weights in shown
     ]
 
 

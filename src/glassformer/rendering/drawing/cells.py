@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, Normalize
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Polygon, Rectangle
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
@@ -19,6 +19,7 @@ from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, st
 from glassformer.rendering.drawing.style import (
     CODE,
     GREY,
+    HATCH,
     LONGEST,
     ORANGE,
     RULE,
@@ -51,6 +52,7 @@ MOST_LETTERS = 40
 """Letters of a row's name, which may be a few words."""
 MOST_GUESSES = 120
 """Tokens across, in as many bands as they take."""
+HATCHED = "hatched: masked, may not be looked at"
 WIDEST_GUESS = 1.0
 """Inches; longer ones are cut."""
 
@@ -74,6 +76,8 @@ class Cells:
     """Letters of a row's name."""
     framed: Sequence[Sequence[int]] = ()
     """Rows and columns of cells with a frame."""
+    causal: bool = False
+    """Cells after their row's own are masked."""
     bar: bool = True
     """Whether the scale stands beside them."""
 
@@ -106,6 +110,8 @@ def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
         axes = sheet.axes(x + left, y + above, many * wide, high * tall)
         image = axes.imshow(what.values, cmap=what.colours, norm=what.scale, aspect="auto", interpolation="nearest")
         axes.spines[:].set_visible(False)
+        if what.causal:
+            hatch(axes, high, (-0.5, many - 0.5, -0.5, high - 0.5))
         _name(axes, rows, columns, turn, (wide, tall))
         if written is not None:
             _write(axes, what, written)
@@ -120,8 +126,24 @@ def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
             top = y + above - 0.74 * SMALL.line_height
             sheet.words(x, top, f"{what.row_name} →", SMALL, color=GREY, va="top", rotation=270)
 
-    remarks = [*["too many cells to write into them"] * dropped, *_left_out(_every(wide), _every(tall))]
+    remarks = [
+        *[HATCHED] * what.causal,
+        *["too many cells to write into them"] * dropped,
+        *_left_out(_every(wide), _every(tall)),
+    ]
     return stack([Block(width, above + body, draw), paragraph("; ".join(remarks), width, SMALL, colour=GREY)])
+
+
+def hatch(axes: Axes, size: int, place: tuple[float, float, float, float]) -> None:
+    """Lines across what is masked in a square of so many rows: all that comes after a row's own cell.
+
+    `place`: its left, right, upper and lower side.
+    """
+    left, right, upper, lower = place
+    steps = np.repeat(np.arange(size + 1) / size, 2)
+    stairs = np.column_stack([left + (right - left) * steps[1:], upper + (lower - upper) * steps[:-1]])
+    corners = [*stairs, (right, upper)]
+    axes.add_patch(Polygon(corners, facecolor="white", edgecolor=HATCH, hatch="/////", linewidth=0, zorder=1.5))
 
 
 def _left_out(across: int, down: int) -> list[str]:

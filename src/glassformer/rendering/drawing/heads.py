@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_CELLS, MOST_WIDTH, Cells, cells, colour_bar, room_for_bar
+from glassformer.rendering.drawing.cells import (
+    HATCHED,
+    MOST_CELLS,
+    MOST_WIDTH,
+    Cells,
+    cells,
+    colour_bar,
+    hatch,
+    room_for_bar,
+)
 from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, beside, legend, paragraph, rows_of, stack
 from glassformer.rendering.drawing.style import (
     GREY,
@@ -69,6 +78,7 @@ def heads(panel: Heads, wish: float) -> Block:
         column_name=panel.column_name,
         scale=weight_scale(matrix),
         colours=UP,
+        causal=panel.causal,
     )
     return stack([paragraph(subtitle, wish, colour=GREY), cells(what, wish)])
 
@@ -164,6 +174,8 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
             left, upper = head * (wide + 2 * GAP), tops[layer]
             place = (left, left + wide, upper + tall, upper)
             image = axes.imshow(weights[layer, head], cmap=UP, norm=scale, extent=place, aspect="auto")
+            if panel.causal:
+                hatch(axes, rows, (left, left + wide, upper, upper + tall))
             axes.add_patch(Rectangle((left, upper), wide, tall, fill=False, edgecolor=RULE, linewidth=0.8))
             if names:
                 names[layer][head].draw(sheet, x + side + left, y + upper + tall + GAP / 2)
@@ -176,7 +188,10 @@ def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
             sheet.words(x, y + tops[layer] + tall / 2 - TEXT.line_height / 2, f"layer {layer}", color=GREY)
         colour_bar(sheet, (x + side + width + GAP, y + top), min(max(tall, 0.8), 2.0), image)
 
-    subtitle = f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}"
+    masked = f"; {HATCHED}" if panel.causal else ""
+    subtitle = (
+        f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}{masked}"
+    )
     block = Block(side + width + room_for_bar(scale), max(high, top + 0.8), draw)
     return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), block])
 

@@ -22,8 +22,8 @@ from glassformer.text.display import bare, cut
 # --- colours ---
 
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b6b6b"
-INK, PALE, RULE = "#1a1a1a", "#f2f2f2", "#e6e6e6"
-"""Colours of words; behind code and behind cells without a number; of thin lines."""
+INK, PALE, RULE, HATCH = "#1a1a1a", "#f2f2f2", "#e6e6e6", "#b5bec8"
+"""Colours of words; behind code and behind cells without a number; of thin lines; across what is masked."""
 
 SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
            "#882255", "#808000", "#5e4fa2", "#3f3f3f", "#44aa99", "#b06a3b")  # fmt: skip

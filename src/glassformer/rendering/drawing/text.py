@@ -12,6 +12,7 @@ from glassformer.rendering.drawing.sheet import Block, Sheet, paragraph, rows_of
 from glassformer.rendering.drawing.style import (
     CODE,
     GREY,
+    HATCH,
     INK,
     PALE,
     RULE,
@@ -34,8 +35,8 @@ READING = 8.5
 WIDEST, NARROWEST = 4.5, 0.9
 """Inches of a table's column: what is longer is wrapped, and where there is no room, wrapped down to the least."""
 BETWEEN = 0.28
-BAR = 1.2
-"""Inches of a column with bars."""
+TRACK = 0.7
+"""Inches of a bar's track, from 0 to 1: one length in all columns and rows."""
 MOST_LINES = 8
 """Lines of words in a cell."""
 PAD = 0.05
@@ -116,8 +117,8 @@ def table(panel: Table, wish: float) -> Block:
             left = x
             for column, cells in zip(columns, lines, strict=True):
                 if row and column.bar:
-                    _bar(sheet, left, y + PAD, column.width, column.values[row - 1])
-                at, ha = (left + column.width - PAD * column.bar, "right") if column.numbers else (left, "left")
+                    _bar(sheet, left, y + PAD, column.values[row - 1])
+                at, ha = (left + column.width, "right") if column.numbers else (left, "left")
                 for down, line in enumerate(cells[row]):
                     sheet.words(at, y + PAD + down * TEXT.line_height, line, TEXT if row else STRONG, ha=ha)
                 left += column.width + BETWEEN
@@ -146,7 +147,8 @@ def _column(name: str, values: Sequence[Cell], *, bar: bool) -> _Column:
     texts = _texts(values)
     there = [value for value in values if value is not None]
     numbers = bool(there) and not any(isinstance(value, str) for value in there)
-    width = max([width_of(name, STRONG), BAR * bar, *(min(width_of(text), WIDEST) for text in texts)])
+    before = TRACK + 2 * PAD if bar else 0.0
+    width = max([width_of(name, STRONG), *(before + min(width_of(text), WIDEST) for text in texts)])
     return _Column(name, values, texts, numbers, bar, width)
 
 
@@ -174,7 +176,8 @@ def _texts(values: Sequence[Cell]) -> list[str]:
     return [text(value) for value in values]
 
 
-def _bar(sheet: Sheet, x: float, y: float, width: float, value: Cell) -> None:
-    sheet.box(x, y, width, TEXT.line_height, facecolor=PALE)
+def _bar(sheet: Sheet, x: float, y: float, value: Cell) -> None:
+    top, high = y + 0.3 * TEXT.line_height, 0.5 * TEXT.line_height
     if isinstance(value, int | float) and np.isfinite(value):
-        sheet.box(x, y, width * min(max(float(value), 0.0), 1.0), TEXT.line_height, facecolor=UP(0.3))
+        sheet.box(x, top, TRACK, high, facecolor=PALE, edgecolor=HATCH, linewidth=0.6)
+        sheet.box(x, top, TRACK * min(max(float(value), 0.0), 1.0), high, facecolor=UP(0.45))

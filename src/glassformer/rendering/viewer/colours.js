@@ -43,6 +43,20 @@ function stain(image, colourOf) {
   }
 }
 
+// Lines across what is masked: no weight could be there.
+function hatching(pen) {
+  const tile = make("canvas", { width: 6, height: 6 }), brush = tile.getContext("2d");
+  brush.fillStyle = hue("--card");
+  brush.fillRect(0, 0, 6, 6);
+  brush.strokeStyle = hue("--hatch");
+  for (const x of [-6, 0, 6]) {
+    brush.moveTo(x - 1, 7);
+    brush.lineTo(x + 7, -1);
+  }
+  brush.stroke();
+  return pen.createPattern(tile, "repeat");
+}
+
 function css(colour) {
   return `rgb(${colour.join(" ")})`;
 }
@@ -87,12 +101,13 @@ function ends(values, panel) {
   return { low: panel.low ?? (panel.signed ? -high : Math.min(0, high)), high, signed: panel.signed };
 }
 
-function scaleBar(scale) {
+function scaleBar(scale, masked = false) {
   const bar = make("i");
   painted(bar, () => {
     const steps = upTo(17).map((i) => css(shade(scale.signed ? i / 8 - 1 : i / 16)));
     bar.style.background = `linear-gradient(to right, ${steps.join(",")})`;
   });
   const end = (number) => make("span", {}, brief(number));
-  return make("div.scale", { "aria-hidden": "true" }, end(scale.low), bar, end(scale.high));
+  return make("div.scale", { "aria-hidden": "true" }, end(scale.low), bar, end(scale.high),
+    masked && make("span.masked", {}, make("i.hatched"), "masked: may not be looked at"));
 }

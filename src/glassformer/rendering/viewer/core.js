@@ -28,7 +28,7 @@ function furnish(element, attributes, ...children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false) element.setAttribute(name, value);
   }
-  element.append(...children.filter((child) => child !== ""));
+  element.append(...children.filter((child) => child !== "" && child !== false));
   return element;
 }
 

@@ -49,23 +49,26 @@ function heatOfHeads(panel, weights, kept, stand) {
   // Weights that are all alike should look pale.
   const scaled = () => ({ low: 0, high: Math.max(0.5, ends(values, {}).high), signed: false });
   const weight = (row, column) => values[row * columns.length + column];
+  const masked = (row, column) => panel.causal && column > row;
   const inWords = (one) => (weights.kept && one === 0 ? `not among the ${weights.kept} largest` : share(one));
   kept.heat ??= {};
   const heat = new Heat({ panel, values, scale: scaled(), kept: kept.heat, line,
     label: `Attention weights, ${count(rows.length, "row")} × ${count(columns.length, "column")}. Enter pins a row.`,
-    read: (row, column) => `${isolated(rows[row])} → ${isolated(columns[column])}: ${inWords(weight(row, column))}`,
+    read: (row, column) => `${isolated(rows[row])} → ${isolated(columns[column])}: `
+      + (masked(row, column) ? "masked" : inWords(weight(row, column))),
     readRow: (row) => {
       const part = values.subarray(row * columns.length, (row + 1) * columns.length);
       return `${isolated(rows[row])} looks at ${mostOf(part, columns, 5)}`;
     },
   });
-  const bar = make("div", {}, scaleBar(heat.scale));
-  const table = asTable(rows, columns, (row, column) => share(weight(row, column)));
+  const bar = make("div", {}, scaleBar(heat.scale, panel.causal));
+  const table = asTable(rows, columns,
+    (row, column) => (masked(row, column) ? "–" : share(weight(row, column))));
   stand.append(wholeButton(heat), line, heat.element, bar, table);
   return () => {
     values = weights.of(kept.layer, kept.head);
     heat.show(values, scaled());
-    bar.replaceChildren(scaleBar(heat.scale));
+    bar.replaceChildren(scaleBar(heat.scale, panel.causal));
     if (table) table.refill();
   };
 }
@@ -87,6 +90,8 @@ function allHeads(panel, weights, kept, stand, { open }) {
         if (byte > most[at]) most[at] = byte;
       });
       stain(data, (i) => shade(most[i] / 255));
+      const masked = (i) => panel.causal && i % width > Math.floor(i / width);
+      for (let i = 0; i < most.length; i++) if (masked(i)) data.data[4 * i + 3] = 0; // what is behind is hatched
       pen.putImageData(data, 0, 0);
     });
     const name = panel.names?.[layer]?.[head], label = `Layer ${layer}, head ${head}${name ? `: ${name}` : ""}`;
@@ -99,6 +104,6 @@ function allHeads(panel, weights, kept, stand, { open }) {
     make("span"), ...above, ...lines);
   stand.append(make("p.small.above.hint", {},
     "Each small picture is one head, looking tokens down, tokens looked at across. A click opens it."),
-  make("div.wide", {}, grid));
+  make("div.wide", {}, grid), scaleBar({ low: 0, high: 1 }, panel.causal));
   return () => {};
 }

@@ -9,7 +9,7 @@ class Heat {
   // values: R×C, row by row; scale: { low, high, signed }; numbers: written into cells; read(row, column) → words;
   // readRow(row) → words, where rows can be pinned by their names; line: where the words go.
   constructor({ panel, values, scale, numbers = false, label, kept, read, readRow = null, line }) {
-    Object.assign(this, { values, scale, numbers, kept, read, readRow, line, cursor: null });
+    Object.assign(this, { values, scale, numbers, kept, read, readRow, line, cursor: null, causal: panel.causal });
     this.rows = panel.rows.map(shown);
     this.columns = panel.columns.map(shown);
     this.rowName = panel.row_name && `${panel.row_name} ↓`;
@@ -85,6 +85,10 @@ class Heat {
       const [across, down] = [c1 - c0, r1 - r0];
       if (across > 0 && down > 0)
         pen.drawImage(this.image, c0, r0, across, down, x(c0), y(r0), across * wide, down * high);
+      if (this.causal) {
+        pen.fillStyle = hatching(pen);
+        for (let row = r0; row < r1; row++) pen.fillRect(x(row + 1), y(row), Math.max(0, x(C) - x(row + 1)), high);
+      }
       pen.fillStyle = hue("--card");
       if (this.kept.pin !== null) {
         pen.globalAlpha = 0.72;

@@ -25,6 +25,7 @@ drawers.words = (panel) => {
 
 // Letters of the names of rows that stay in sight while the rest of the table scrolls.
 const LONGEST_NAME = 40;
+const MANY_BARS = 4; // columns of bars from which on these are shorter
 // A number as it is written for a reader: 0.868 ± 0.010, 0.02 (0.01 to 0.03), 3.0 min, 12k, 80–100.
 const NUMBER = /^[−-]?[\d.,∞]+(\s[±(].*|–[\d.,]+|\s?[a-zµ%]{1,3}|\s[KMG]iB|[kMB])?$/;
 
@@ -41,7 +42,7 @@ drawers.table = (panel, kept) => {
     if (value === null) return make(`td${style(at)}`, {}, "–");
     if (typeof value !== "number") return make(`td${style(at)}`, {}, make("bdi", {}, String(value)));
     if (!panel.bars.includes(panel.columns[at])) return make("td.number", {}, said(value));
-    return make("td.number.bar", { "--share": clamp(0, value, 1) }, value.toFixed(3));
+    return make("td.number.bar", { "--share": clamp(0, value, 1) }, make("i"), value.toFixed(3));
   };
   const fill = () => {
     let rows = panel.rows;
@@ -66,7 +67,8 @@ drawers.table = (panel, kept) => {
   fill();
   const short = panel.rows.every((row) => String(row[0]).length <= LONGEST_NAME);
   return make(`div.wide.table${short ? ".named" : ""}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
-    make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
+    make("table", { "--track": panel.bars.length < MANY_BARS ? "6rem" : "3.2rem" },
+      make("thead", {}, make("tr", {}, ...heads)), body));
 };
 
 // Arrow keys go from one element to the next; only the one reached last is a stop of the Tab key.
