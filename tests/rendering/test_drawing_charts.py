@@ -223,7 +223,7 @@ def test_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(np.asarray(lower.lines[0].get_ydata()), [0.001 * n for n in range(1, 8)])
     said = set(said_in(figure))
     assert {"runs/$a$", "loss (nats)", "accuracy", "rate", "updates", "validation"} <= said
-    assert "training, with label smoothing 0.1, smoothed" in said
+    assert "training, with label smoothing 0.1, running average" in said
     assert "Best after 4 updates: loss 1.25, accuracy 0.5 in validation." in said
     assert not outside(figure)
     assert len(curves_of(monkeypatch, steps).axes) == 2

@@ -69,7 +69,7 @@ def test_curves_of_a_long_run_are_thinned_and_end_where_it_ended() -> None:
 def test_curves_say_what_the_training_loss_holds() -> None:
     (loss, chrf, _) = curves(log(4, chrf=31.0), unit="nats", smoothing=0.1)
     assert isinstance(loss, Lines)
-    assert loss.series[1].name == "training, with label smoothing 0.1, smoothed"
+    assert loss.series[1].name == "training, with label smoothing 0.1, running average"
     assert chrf.title == "chrF"
 
 
@@ -77,7 +77,7 @@ def test_curves_of_a_run_that_barely_began() -> None:
     assert curves([], unit="nats") == []
     loss, rate = curves(log(3), unit="nats")
     assert isinstance(loss, Lines)
-    assert [line.name for line in loss.series] == ["each update", "training, smoothed"]
+    assert [line.name for line in loss.series] == ["each update", "training, running average"]
     assert loss.note == "There was no validation yet."
     assert rate.title == "Learning rate"
     never = [{**line, "best": False} for line in log(4)]

@@ -55,7 +55,7 @@ WRITING: dict[str, Any] = {
     "model.width": 96,
     "model.context": 32,
     "training.lr": 5e-3,
-    "training.steps": 500,
+    "training.steps": 750,
     "training.validate_every": 250,
     "training.validation_tokens": 20_000,
     "training.samples": False,
@@ -238,8 +238,8 @@ def _write(out: Path) -> "View":
     show_text("\nA language model of docstrings", "bold")
     show_text(note)
     panels = []
-    for prompt in PROMPTS:
-        text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5)}")
+    for seed, prompt in enumerate(PROMPTS):
+        text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5, seed=seed)}")
         panels.append(Words(title=f"It goes on from “{prompt}”", text=text))
         show_text(f"\nIt goes on from “{prompt}”:\n{text}")
     return View("A writer of docstrings", panels, note=note)

@@ -13,6 +13,7 @@ from glassformer.config.resolve import Config
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.findings import UNSEEN
+from glassformer.diagnosis.measure import training_loss
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
@@ -50,7 +51,8 @@ class Recorder:
             measured = {name: value for name, value in asdict(event).items() if value is not None or name != "layers"}
             self._log({"event": "step", **measured})
         elif isinstance(event, Validated):
-            self._log({"event": "validation", "step": event.step, "best": event.best, **event.evaluation.metrics})
+            numbers = {"step": event.step, "best": event.best, **event.evaluation.metrics, **self._training_loss()}
+            self._log({"event": "validation", **numbers})
             family, samples = FAMILIES[self.config.task], self.config.training.samples
             text = family.training_sample(self.model, self.prepared, event.evaluation, event.step) if samples else None
             if text is not None:
@@ -60,6 +62,14 @@ class Recorder:
             self._note(self.doctor.diverged(event))  # the error that ends the training says it aloud
         if isinstance(event, Ended | Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
+
+    def _training_loss(self) -> dict[str, float]:
+        """With label smoothing, that of some training examples without it, which can be compared with validation's."""
+        if not self.prepared.task.smoothing:
+            return {}
+        self.model.eval()
+        loss = training_loss(self.model, self.prepared.task)
+        return {} if loss is None else {"training_loss": loss}
 
     def _log(self, line: dict[str, Any]) -> None:
         self.lines.append(line)

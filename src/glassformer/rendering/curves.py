@@ -10,9 +10,15 @@ from glassformer.rendering.panels import Line, Lines, Panel
 from glassformer.rendering.view import View
 
 Records = Sequence[Mapping[str, Any]]
+Levels = Sequence[tuple[str, float]]
 
 MOST_POINTS = 600
 """Points of a curve; of more, some at even distances are drawn."""
+NEAR = 1.1
+"""A level that is higher than so many times the highest loss would squeeze the curve."""
+WARMED_UP = "The cosine counts from the first update on: where the warm-up ends, it has already fallen a little."
+LOGARITHMIC = 10
+"""From a fall by this factor on, the loss has a logarithmic axis."""
 
 METRICS = {
     "bits_per_byte": "bits per byte",
@@ -31,13 +37,17 @@ JUDGED = ("accuracy", "chrf", "rmse")
 """What is drawn beside the loss, where it is there."""
 
 
-def draw_curves(metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0) -> None:
+def draw_curves(
+    metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0, levels: Levels = ()
+) -> None:
     """A picture of the curves."""
-    View(title, curves(metrics, unit=unit, smoothing=smoothing)).save(path)
+    View(title, curves(metrics, unit=unit, smoothing=smoothing, levels=levels)).save(path)
 
 
-def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel]:
-    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate."""
+def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Levels = ()) -> list[Panel]:
+    """Loss in training (each update and smoothed) and validation; accuracy, chrF or RMSE; the learning rate. `levels`:
+    losses to compare with, of which those far above are left out.
+    """
     steps = [line for line in metrics if line.get("event") == "step"]
     validations = [line for line in metrics if line.get("event") == "validation"]
     if not steps:
@@ -46,10 +56,14 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
     label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
     series = [
         _line("each update", at, losses, faint=True),
-        _line(f"{label}, smoothed", at, smoothed(losses)),
+        _line(f"{label}, running average", at, smoothed(losses)),
     ]
     if validations:
         series.append(_validations("loss", "validation", validations))
+    if any("training_loss" in line for line in validations):
+        series.append(_validations("training_loss", "training, without label smoothing and dropout", validations))
+    known = [loss for line in series for loss in line.y if math.isfinite(loss)]
+    near = [(name, height) for name, height in levels if height <= NEAR * max(known, default=0.0)]
     judged = [
         Lines(
             title=METRICS.get(name, name.capitalize()),
@@ -60,12 +74,32 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0) -> list[Panel
         for name in JUDGED
         if validations and name in validations[0]
     ]
-    rate = _line("learning rate", at, [line["lr"] for line in steps])
+    rates = [line["lr"] for line in steps]
     return [
-        Lines(title="Loss", series=series, y_name=f"loss ({unit})", x_name="updates", note=_best(validations)),
+        Lines(
+            title="Loss",
+            series=series,
+            y_name=f"loss ({unit})",
+            x_name="updates",
+            log_y=min(known, default=0.0) > 0 and min(known) < max(known) / LOGARITHMIC,
+            levels=near,
+            note=_best(validations),
+        ),
         *judged,
-        Lines(title="Learning rate", series=[rate], y_name="rate", x_name="updates"),
+        Lines(
+            title="Learning rate",
+            series=[_line("learning rate", at, rates)],
+            y_name="rate",
+            x_name="updates",
+            note=WARMED_UP if _steps_down(rates) else "",
+        ),
     ]
+
+
+def _steps_down(rates: Sequence[float]) -> bool:
+    """Whether after its highest the rate falls at once by more than it goes on to fall."""
+    first, second, third = [*rates[(peak := rates.index(max(rates))) : peak + 3], 0.0, 0.0, 0.0][:3]
+    return third > 0 and first - second > 2 * (second - third)
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:
@@ -86,8 +120,8 @@ def _best(validations: Records) -> str:
     if best is None:
         return "" if validations else "There was no validation yet."
     judged = next((name for name in JUDGED if name in best), None)
-    also = f", {named(judged)} {best[judged]:.4g}" if judged else ""
-    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.4g}{also} in validation."
+    also = f", {named(judged)} {best[judged]:.3g}" if judged else ""
+    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.3g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:

@@ -37,6 +37,8 @@ class Panel(ABC):
     title: str = ""
     note: str = ""
     """What it says, beneath it."""
+    folded: bool = False
+    """On a page it shows its title alone until it is opened."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""
@@ -58,12 +60,15 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track; `colours`: of a
+    spot before each row (`model_colours`).
+    """
 
     kind = "table"
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     bars: Sequence[str] = ()
+    colours: Sequence[int | None] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +179,8 @@ class Points(Panel):
     high: Sequence[float] = ()
     levels: Sequence[tuple[str, float]] = ()
     """Lines from side to side: their names and heights."""
+    colours: Sequence[int] = ()
+    """Each point's colour (`model_colours`); empty: that of its group."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +196,8 @@ class Line:
     """Marked at each of its points."""
     faint: bool = False
     """Thin and pale: the noise behind another line."""
+    colour: int | None = None
+    """As `model_colours` gives it; None: the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,6 +210,8 @@ class Lines(Panel):
     y_name: str = ""
     log_x: bool = False
     log_y: bool = False
+    levels: Sequence[tuple[str, float]] = ()
+    """Lines from side to side: their names and heights."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "start")
+SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "tools",
+           "start")  # fmt: skip
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"

@@ -20,6 +20,7 @@ from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.load import BEFORE, label_names, nothing_held_out, size_in_words
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
+from glassformer.reporting.reference_losses import reference_losses
 from glassformer.reporting.report import report_of
 from glassformer.runs import history
 from glassformer.runs.checkpoints import prune_checkpoints
@@ -72,7 +73,8 @@ def leave_papers(
     score = "" if validation is None else validation.summary
     reads = "" if prepared.features is None or config.data.kind == TEXT else prepared.features.words
     curves, task = run.path / CURVES, prepared.task
-    draw_curves(run.read_metrics(), curves, title=run.path.name, unit=task.unit, smoothing=task.smoothing)
+    how: dict[str, Any] = {"unit": task.unit, "smoothing": task.smoothing, "levels": reference_losses(prepared)}
+    draw_curves(run.read_metrics(), curves, title=run.path.name, **how)
     last = test or validation
     if last is not None and "confusion" in last.details:
         draw_confusion(**last.details["confusion"], path=run.path / "confusion.png", title=run.path.name)

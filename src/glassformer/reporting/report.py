@@ -2,8 +2,10 @@
 
 import datetime
 import math
+import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import View
+from glassformer.reporting.reference_losses import reference_losses
 from glassformer.runs.run import CARD, REPORT_FIELDS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
@@ -49,8 +52,11 @@ SHOWN_TOKENS = 48
 """Tokens of such an example, if they have names to read; an image's patches may be more."""
 MOST_WEIGHTS = 2**19
 """Weights of all these examples together: what goes into a page of 2 MB beside the rest."""
-MOST_ROWS = 500
-"""Rows of a table of classes."""
+MOST_ROWS, MOST_OPEN = 500, 20
+"""Rows of a table of classes; with more than these it is folded."""
+
+OPEN_ERRORS = 2
+"""Panels of errors that are not folded."""
 
 MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions", "norm", "weighting", "ngrams",
          "pool", "context", "dropout")  # fmt: skip
@@ -98,29 +104,26 @@ def report_of(
     """`evaluations`: by part; with none of them, the report says that there was none. `card`: default the run's."""
     metrics, task = run.read_metrics(say), prepared.task
     card = run.card() if card is None else card
-    panels: list[Panel] = [
-        _trained(card, config),
-        _data(card, prepared, config),
-        *curves(metrics, unit=task.unit, smoothing=task.smoothing),
-        *_before_refit(card),
-    ]
+    went = curves(metrics, unit=task.unit, smoothing=task.smoothing, levels=reference_losses(prepared))
+    panels: list[Panel] = _before_refit(card)
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
-        panels += _quality(evaluations)
-        panels += brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
-    elif nothing_held_out(card):
-        panels += [] if "before_refit" in card else [Words(title="Nothing held out", text=ALL_LEARNED)]
+        panels += [*_quality(evaluations), *went[:-1], logged_panel(metrics)]
+        errors = brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
+        panels += (replace(panel, folded=place >= OPEN_ERRORS) for place, panel in enumerate(errors))
+        panels += [*samples(metrics), *held_out_attention(run, config, prepared, model)]
     else:
-        go_on = f"Go on with: glassformer train --resume --out {run.path}"
-        panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
-    panels.append(logged_panel(metrics))
-    panels += samples(metrics)
-    if model is not None and evaluations:
-        panels += held_out_attention(run, config, prepared, model)
-    panels += [_environment(card), *_again(card, config)]
-    words = "; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
+        if not nothing_held_out(card):
+            go_on = f"Go on with: glassformer train --resume --out {run.path}"
+            panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
+        elif "before_refit" not in card:
+            panels.append(Words(title="Nothing held out", text=ALL_LEARNED))
+        panels += [*went[:-1], logged_panel(metrics), *samples(metrics)]
+    panels += [_data(card, prepared, config), _trained(card, config)]
+    panels += [*(replace(panel, folded=True) for panel in went[-1:]), _environment(card), *_again(card, config)]
+    words = three_digits("; ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items()))
     what = f"{FAMILIES[config.task].model_name(config)}, {size_in_words(card)}, on {card['data']['name']}"
-    before = f"{BEFORE}: {card['before_refit']['words']}" if "before_refit" in card else ""
+    before = f"{BEFORE}: {three_digits(card['before_refit']['words'])}" if "before_refit" in card else ""
     return View(run.path.name, panels, f"{what}. {'; '.join(filter(None, (before, words))) or _status(card)}.")
 
 
@@ -150,7 +153,7 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
         ["status", card["status"]],
     ]
     known = [row for row in rows if row[1] is not None]
-    return Table(title="What was trained", columns=["setting", "value"], rows=known)
+    return Table(title="What was trained", columns=["setting", "value"], rows=known, folded=True)
 
 
 def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
@@ -199,6 +202,17 @@ def samples(metrics: Records) -> list[Panel]:
     ]
 
 
+def three_digits(words: str) -> str:
+    """Words whose decimals are no more than make three digits of a number."""
+
+    def shorter(number: re.Match[str]) -> str:
+        value = float(number[0].replace(",", ""))
+        shown = f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+        return number[0] if "e" in shown else shown
+
+    return re.sub(r"(?<![\d.,])(\d[\d,]*)\.\d+", shorter, words)
+
+
 def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
     """The metrics of each part that was evaluated."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
@@ -219,6 +233,7 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
         columns=[what, *columns],
         rows=rows[:MOST_ROWS],
         bars=("precision", "recall", "f1"),
+        folded=len(rows) > MOST_OPEN,
         note=f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else "",
     )
 
@@ -245,9 +260,8 @@ def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
 
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
-    note = ". ".join(f"{name}: {evaluation.summary}" for name, evaluation in evaluations.items())
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
-    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join([note, *signatures]))
+    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join(signatures))
     if "per_class" in last.details:
         yield by_class(last.details["per_class"])
     if "per_label" in last.details:
@@ -269,7 +283,8 @@ def held_out_attention(run: Run, config: Config, prepared: Prepared, model: nn.M
     longest = min(SHOWN_TOKENS, room)
     examples = held_out_examples(loaded, prepared, count=EXAMPLES, max_tokens=longest, max_patches=room)
     for number, example in enumerate(examples, 1):
-        yield from attention_panels(model, example, f"Example {number}: ")
+        for panel in attention_panels(model, example, f"Example {number}: "):
+            yield replace(panel, folded=number > 1)
 
 
 # --- how to do it again ---
@@ -279,6 +294,7 @@ def _environment(card: Mapping[str, Any]) -> Table:
     now = datetime.datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
     return Table(
         title="Where it was trained",
+        folded=True,
         columns=["what", "value"],
         rows=[
             ["glassformer", card["glassformer"]],

@@ -46,7 +46,8 @@ def lines(panel: Lines, wish: float) -> Block:
     width = min(wish, WIDE)
     # a faint line has the colour of the line which follows it
     colours = [
-        series_colour(sum(not line.faint for line in panel.series[:place])) for place in range(len(panel.series))
+        series_colour(sum(not one.faint for one in panel.series[:place]) if line.colour is None else line.colour)
+        for place, line in enumerate(panel.series)
     ]
     keys = [Key(line.name, colour, line.faint) for line, colour in zip(panel.series, colours, strict=True)]
     log_x = panel.log_x and _any_above_0([line.x for line in panel.series])
@@ -56,6 +57,10 @@ def lines(panel: Lines, wish: float) -> Block:
         axes = sheet.axes(x, y, width, HIGH)
         for line, colour in zip(panel.series, colours, strict=True):
             _plot(axes, line, colour)
+        for name, height in panel.levels:
+            axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+            place = {"xy": (1, height), "xycoords": ("axes fraction", "data"), "xytext": (-3, 2)}
+            axes.annotate(name, **place, textcoords="offset points", ha="right", color=GREY, **SMALL.style)
         quiet(axes, panel.x_name, panel.y_name)
         for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
             if log:
@@ -168,6 +173,10 @@ def points(panel: Points, wish: float) -> Block:
         Key(group, series_colour(place), shape=SHAPES[place % len(SHAPES)])
         for place, group in enumerate(dict.fromkeys(groups))
     ]
+    colours = np.array(
+        [series_colour(place) for place in panel.colours]
+        or [{key.name: key.colour for key in keys}[one] for one in groups]
+    )
     width = min(wish, MAP_WIDE)
     high = MAP_HIGH * width / MAP_WIDE
     wide, tall = width - MAP_LEFT - GAP, high - MAP_BELOW - GAP
@@ -202,9 +211,9 @@ def points(panel: Points, wish: float) -> Block:
             sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
         for key in keys:
             own = np.array([group == key.name for group in groups])
-            axes.scatter(places[own, 0], places[own, 1], s=28, color=key.colour, marker=key.shape, zorder=3)
+            axes.scatter(places[own, 0], places[own, 1], s=28, color=colours[own], marker=key.shape, zorder=3)
             if len(ends[0]):
-                axes.vlines(places[own, 0], *(end[own] for end in ends), color=key.colour, linewidth=1.4, alpha=0.6)
+                axes.vlines(places[own, 0], *(end[own] for end in ends), color=colours[own], linewidth=1.4, alpha=0.6)
         for name, spot, (px, py) in zip(names, spots, inches, strict=True):
             if spot is not None:
                 near = _nearest((px, py), spot)

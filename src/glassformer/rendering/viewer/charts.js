@@ -18,7 +18,7 @@ function ticks(low, high, most, log) {
 
 function tickText(number) {
   const size = Math.abs(number);
-  if (size < 1e4) return said(number);
+  if (size < 1e4) return said(number, 4);
   const [one, unit] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => size >= least);
   return signed(number, `${Number((size / one).toPrecision(4))} ${unit}`);
 }
@@ -66,13 +66,20 @@ function chart(panel, width, height, xEnds, yEnds, label) {
   return { picture, box, x, y };
 }
 
+// A line from side to side with its name above it, at one of its ends.
+function levelOf([name, at], box, y, end = "start") {
+  return [svg("line", { class: "level", x1: box.left, x2: box.right, y1: y(at), y2: y(at) }),
+    svg("text", { class: "quiet halo", x: end === "end" ? box.right - 4 : box.left + 4, y: y(at) - 5,
+      "text-anchor": end }, name)];
+}
+
 drawers.lines = (panel, kept) => {
   kept.hidden ??= [];
-  const { series: all, log_x: logX, log_y: logY } = panel, place = make("div");
+  const { series: all, log_x: logX, log_y: logY, levels } = panel, place = make("div");
   const line = reading("Point at the chart to read its values.");
   const has = (value, log) => value !== null && (!log || value > 0);
   const known = (series, i) => has(series.x[i], logX) && has(series.y[i], logY);
-  const colours = all.map((_, at) => own(all.slice(0, at).filter((one) => !one.faint).length));
+  const colours = all.map((series, at) => own(series.colour ?? all.slice(0, at).filter((one) => !one.faint).length));
   const xs = [...new Set(all.flatMap((series) => series.x))].filter((x) => has(x, logX)).sort((a, b) => a - b);
   let cursor = null;
   const legend = make("div.legend", {}, ...all.map((series, at) => {
@@ -109,11 +116,13 @@ drawers.lines = (panel, kept) => {
     if (!width) return;
     const visible = all.map((series, at) => [series, colours[at]]).filter((_, at) => !kept.hidden.includes(at));
     const xEnds = reach(visible.flatMap(([series]) => series.x), logX);
-    const yEnds = reach(visible.flatMap(([{ y, low, high }]) => [...y, ...(low ?? []), ...(high ?? [])]), logY, 0.05);
+    const yEnds = reach(visible.flatMap(([{ y, low, high }]) => [...y, ...(low ?? []), ...(high ?? [])])
+      .concat(levels.map(([, at]) => at)), logY, 0.05);
     const names = all.map((series) => series.name).filter(Boolean).join(", ");
     const label = `${panel.title || "A chart"}: ${names}${panel.x_name && ` over ${panel.x_name}`}.`;
     const { picture, box, x, y } = chart(panel, width, Math.round(clamp(240, width * 0.46, 400)), xEnds, yEnds,
       `${label} Left and right read its values.`);
+    picture.append(...levels.flatMap((level) => levelOf(level, box, y, "end")));
     for (const [series, colour] of visible) {
       const look = series.faint ? { "stroke-width": 1, opacity: 0.35 } : { "stroke-width": 2.2 };
       if (series.low && series.high) picture.append(svg("polygon",
@@ -168,6 +177,7 @@ drawers.points = (panel) => {
     ({ label, x: points[2 * i], y: points[2 * i + 1], group: panel.groups[i], low: panel.low[i], high: panel.high[i] }));
   const logX = panel.log_x && all.every(({ x }) => x > 0), measured = logX || panel.low.length || panel.levels.length;
   const range = ({ low, high }) => (Number.isFinite(low) && Number.isFinite(high) ? ` (${said(low)} to ${said(high)})` : "");
+  const colour = (group, at) => own(panel.colours[at] ?? Math.max(0, groups.indexOf(group)));
   const told = (one) => `${[one.label && isolated(one.label), one.group].filter(Boolean).join(", ") || "a point"}: ${
     said(one.x)}, ${said(one.y)}${range(one)}`;
 
@@ -181,12 +191,10 @@ drawers.points = (panel) => {
     const { picture, box, x, y } = chart({ ...panel, log_x: logX }, width, height, ...ends, label);
     const spots = all.map((one) => [x(one.x), y(one.y)]), r = all.length > 400 ? 3 : 5;
     const dots = all.map(({ group }, at) => svg("circle", { class: "dot", cx: spots[at][0], cy: spots[at][1], r,
-      fill: own(Math.max(0, groups.indexOf(group))), "fill-opacity": 0.85 }));
-    const bars = all.flatMap((one) => (range(one) ? svg("line", { class: "bar", x1: x(one.x), x2: x(one.x),
-      y1: y(one.low), y2: y(one.high), stroke: own(Math.max(0, groups.indexOf(one.group))) }) : []));
-    const levels = panel.levels.flatMap(([name, at]) => [
-      svg("line", { class: "level", x1: box.left, x2: box.right, y1: y(at), y2: y(at) }),
-      svg("text", { class: "quiet", x: box.left + 4, y: y(at) - 5 }, name)]);
+      fill: colour(group, at), "fill-opacity": 0.85 }));
+    const bars = all.flatMap((one, at) => (range(one) ? svg("line", { class: "bar", x1: x(one.x), x2: x(one.x),
+      y1: y(one.low), y2: y(one.high), stroke: colour(one.group, at) }) : []));
+    const levels = panel.levels.flatMap((level) => levelOf(level, box, y));
     ruler.font = font(12.5);
     const taken = panel.levels.map(([name, at]) =>
       [box.left, y(at) - 18, box.left + 4 + ruler.measureText(name).width, y(at)]);

@@ -78,12 +78,12 @@ function signed(number, text) {
   return (number < 0 && Number(text) !== 0 ? "−" : "") + text;
 }
 
-function said(number) {
+function said(number, digits = 3) {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);
   if (Number.isInteger(number) || size >= 1000) return signed(number, Math.round(size).toLocaleString("en"));
-  if (size >= 0.001) return signed(number, String(Number(size.toPrecision(4))));
+  if (size >= 0.001) return signed(number, String(Number(size.toPrecision(digits))));
   return signed(number, size.toExponential(1).replace("e-", "e−"));
 }
 

@@ -36,10 +36,32 @@ drawers.frames = (panel, kept) => {
   return make("div", {}, make("div.controls.moments", {}, player, slider, moment), stand);
 };
 
+const TOOLLESS = ["words", "frames"]; // words copy themselves, frames hold panels that do
+
 function panelOf(panel, kept) {
-  return make(`section.panel.of-${panel.kind}`, { "aria-label": panel.title || panel.kind },
-    panel.title && make("h3", {}, panel.title), drawers[panel.kind](panel, kept),
-    panel.note && make("p.note", {}, panel.note));
+  const section = make(`section.panel.of-${panel.kind}`, { "aria-label": panel.title || panel.kind });
+  const title = panel.title && make("h3", {}, panel.title), note = panel.note && make("p.note", {}, panel.note);
+  const inner = drawers[panel.kind](panel, kept);
+  if (panel.folded) furnish(section, {}, make("details.fold", {}, make("summary", {}, title), inner, note));
+  else furnish(section, {}, title, inner, note);
+  if (!TOOLLESS.includes(panel.kind)) section.append(tools(panel, section));
+  return section;
+}
+
+const CONTENTS_FROM = 7; // panels with a title: of fewer one sees what there is
+
+// The titles of a long view's panels, as links to them; one that is folded opens.
+function contents(panels, sections) {
+  const titled = upTo(panels.length).filter((at) => panels[at].title);
+  if (titled.length < CONTENTS_FROM) return "";
+  const go = (section) => (event) => {
+    event.preventDefault();
+    section.querySelector("details.fold")?.setAttribute("open", "");
+    furnish(section, { tabindex: "-1" }).focus({ preventScroll: true });
+    section.scrollIntoView();
+  };
+  return make("nav.contents", { "aria-label": "contents" }, make("ul", {}, ...titled.map((at) =>
+    make("li", {}, make("a", { href: "#", onclick: go(sections[at]) }, panels[at].title)))));
 }
 
 // On paper nothing scrolls: what is too wide is made smaller.
@@ -58,8 +80,9 @@ function start() {
     several ? { role: "tabpanel", id: `view-${at}`, "aria-label": view.title, hidden: true } : {}));
   const draw = (view, at) => {
     if (sections[at].childElementCount) return;
+    const panels = view.panels.map((panel) => panelOf(panel, {}));
     furnish(sections[at], {}, several || view.title !== title ? make("h2", {}, view.title) : "",
-      view.note && make("p.lede", {}, view.note), ...view.panels.map((panel) => panelOf(panel, {})));
+      view.note && make("p.lede", {}, view.note), contents(view.panels, panels), ...panels);
   };
   const open = (at) => {
     draw(views[at], at);
@@ -84,6 +107,10 @@ function start() {
     onPaper = paper;
     document.documentElement.classList.toggle("paper", paper);
     if (paper) views.forEach(draw);
+    document.querySelectorAll(paper ? "details.fold:not([open])" : "details.fold.unfolded").forEach((fold) => {
+      fold.open = paper;
+      fold.classList.toggle("unfolded", paper);
+    });
     repaint();
     fitPaper();
   };

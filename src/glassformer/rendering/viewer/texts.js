@@ -24,7 +24,7 @@ drawers.words = (panel) => {
 };
 
 // Letters of the names of rows that stay in sight while the rest of the table scrolls.
-const LONGEST_NAME = 40;
+const LONGEST_NAME = 40, UNBROKEN_NAME = 24; // the latter stand on one line
 const MANY_BARS = 4; // columns of bars from which on these are shorter
 // A number as it is written for a reader: 0.868 ± 0.010, 0.02 (0.01 to 0.03), 3.0 min, 12k, 80–100.
 const NUMBER = /^[−-]?[\d.,∞]+(\s[±(].*|–[\d.,]+|\s?[a-zµ%]{1,3}|\s[KMG]iB|[kMB])?$/;
@@ -34,7 +34,7 @@ drawers.table = (panel, kept) => {
   const numeric = kinds.map((kind) => kind.includes("number") && !kind.includes("string"));
   const written = panel.columns.map((_, at) => panel.rows.map((row) => row[at]).filter((one) => one))
     .map((cells) => cells.length && cells.every((one) => NUMBER.test(one)));
-  const style = (at) => (numeric[at] || written[at] ? ".number" : "");
+  const style = (at) => (numeric[at] ? ".number" : written[at] ? ".number.written" : "");
   const heads = panel.columns.map((name, at) => make(`th${style(at)}`, { scope: "col" },
     button(name, () => sort(at), { title: "sort" })));
   const body = make("tbody");
@@ -53,7 +53,12 @@ drawers.table = (panel, kept) => {
     }
     const way = kept.down ? "descending" : "ascending";
     heads.forEach((head, at) => head.setAttribute("aria-sort", at === kept.by ? way : "none"));
-    body.replaceChildren(...rows.map((row) => make("tr", {}, ...row.map(cell))));
+    body.replaceChildren(...rows.map((row) => {
+      const line = make("tr", {}, ...row.map(cell)), colour = panel.colours[panel.rows.indexOf(row)];
+      if (panel.colours.length) line.firstChild.prepend(make("i.spot",
+        colour === null ? {} : { "--own": own(colour) }));
+      return line;
+    }));
   };
   // Numbers: the largest first; words: from A. A second click turns it around, a third gives the order they came in.
   const sort = (at) => {
@@ -65,8 +70,9 @@ drawers.table = (panel, kept) => {
   };
   if (kept.by >= panel.columns.length) delete kept.by;
   fill();
-  const short = panel.rows.every((row) => String(row[0]).length <= LONGEST_NAME);
-  return make(`div.wide.table${short ? ".named" : ""}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
+  const longest = Math.max(0, ...panel.rows.map((row) => String(row[0]).length));
+  const names = longest <= UNBROKEN_NAME ? ".named.unbroken" : longest <= LONGEST_NAME ? ".named" : "";
+  return make(`div.wide.table${names}`, { tabindex: "0", role: "region", "aria-label": panel.title || "a table" },
     make("table", { "--track": panel.bars.length < MANY_BARS ? "6rem" : "3.2rem" },
       make("thead", {}, make("tr", {}, ...heads)), body));
 };

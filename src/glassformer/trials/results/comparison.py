@@ -18,7 +18,7 @@ from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
-from glassformer.trials.results.panels import against_cost, each_seed, learning_curves, panels_of_mode
+from glassformer.trials.results.panels import against_cost, each_seed, learning_curves, panels_of_mode, row_colours
 from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, compare_rows, rows_of
 from glassformer.trials.running.question import ABLATION, LADDER
@@ -169,19 +169,21 @@ class Comparison:
         names, rows = self.table()
         whole = [
             [
-                cell if name in TEXT_COLUMNS else cell.replace(" ", UNBROKEN)
+                cell if name in TEXT_COLUMNS else cell.replace(" ", UNBROKEN).replace(f"{UNBROKEN}(", " (")
                 for name, cell in zip(names, row, strict=True)
             ]
             for row in rows
         ]
         competing = sorted(with_all_data(self.rows), key=lambda row: row.rank if row.outcomes else math.inf)
+        colours = row_colours(self.rows, competing)
+        spots = [colours.get(row.label) for row in self.rows]
         panels: list[Panel] = [
             Words(title="What it says", text="\n\n".join(self.words)),
-            Table(title="Side by side", columns=names, rows=whole, note=" ".join(self.notes)),
-            *panels_of_mode(self.rows, self.mode),
-            *against_cost(competing),
-            *learning_curves(competing),
-            *each_seed(self.done),
+            Table(title="Side by side", columns=names, rows=whole, colours=spots, note=" ".join(self.notes)),
+            *panels_of_mode(self.rows, self.mode, colours),
+            *against_cost(competing, colours),
+            *learning_curves(competing, colours),
+            *each_seed(self.done, colours),
         ]
         return View(self.title, panels, f"Trained for {self.budget}." if self.budget else "")
 

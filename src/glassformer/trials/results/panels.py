@@ -1,13 +1,16 @@
 """Panels of a comparison: what is varied, scores against cost, and how each model learned."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from glassformer.data.wording import counted
+from glassformer.rendering.colours import model_colours
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
-from glassformer.trials.outcome import FLOOR, KINDS
+from glassformer.trials.outcome import FLOOR, KINDS, TRAINED
 from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
 from glassformer.trials.results.modes import along, are_numbers, parts_left_out
 from glassformer.trials.results.rows import Row, label_of
@@ -21,7 +24,20 @@ SOME = 1.05
 """Costs that differ less (each was trained for so many minutes) are no picture."""
 
 
-def against_cost(rows: Sequence[Row]) -> list[Panel]:
+Colours = Mapping[str, int]
+"""Of rows, by their labels; floors have none."""
+
+
+def row_colours(rows: Sequence[Row], competing: Sequence[Row]) -> Colours:
+    """One for each model; where a model competes in several rows, one for each of these."""
+    names = [row.name for row in competing]
+    names_tell = len(set(names)) == len(names)
+    models = {row.label: row.name if names_tell else row.label for row in [*competing, *rows] if row.kind != FLOOR}
+    places = model_colours(models.values())
+    return {label: places[model] for label, model in models.items()}
+
+
+def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     """Score by seconds of training; floors, which cost nothing, as lines."""
     done = [row for row in rows if row.outcomes and math.isfinite(row.score)]
     placed = [row for row in done if row.kind != FLOOR and row.seconds > 0]
@@ -42,8 +58,8 @@ def against_cost(rows: Sequence[Row]) -> list[Panel]:
             title="Score against cost",
             note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
             points=np.array([[row.seconds, row.score] for row in placed]),
-            labels=[row.label for row in placed],
-            groups=[KINDS[row.kind] for row in placed],
+            labels=[row.label if row.kind == TRAINED else f"{row.label} ({KINDS[row.kind]})" for row in placed],
+            colours=[colours[row.label] for row in placed],
             x_name="seconds of training",
             y_name=metric,
             log_x=True,
@@ -54,12 +70,22 @@ def against_cost(rows: Sequence[Row]) -> list[Panel]:
     ]
 
 
-def learning_curves(rows: Sequence[Row]) -> list[Panel]:
-    """The validations on the way, a line for each model; around it from the worst seed to the best."""
+def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
+    """The validations on the way, a line for each model; around it from the worst seed to the best. Where they made not
+    equally many updates, over the share of them that was made.
+    """
     drawn = [row for row in rows if any(outcome.curve for outcome in row.outcomes)]
-    lines = [line for row in drawn[:MOST_LINES] if (line := _curve(row)) is not None]
-    if not lines:
+    curves = {row.label: (row, line) for row in drawn[:MOST_LINES] if (line := _curve(row)) is not None}
+    if not curves:
         return []
+    made = {label: max(row.updates[1], line.x[-1]) for label, (row, line) in curves.items()}
+    alike = len(set(made.values())) == 1
+    lines = [
+        replace(line, colour=colours[label], x=line.x if alike else [at / made[label] for at in line.x])
+        for label, (_, line) in curves.items()
+    ]
+    ends = ", ".join(f"{label} after {counted(int(made[label]), 'update')}" for label in curves)
+    own = "" if alike else f" Each line runs over a training of its own, which ended at 1: {ends}."
     left = f" The {MOST_LINES} best of {len(drawn)}." if len(drawn) > MOST_LINES else ""
     several = any(len(row.outcomes) > 1 for row in drawn)
     band = " The mean over seeds; the band reaches from the worst of them to the best." if several else ""
@@ -67,9 +93,9 @@ def learning_curves(rows: Sequence[Row]) -> list[Panel]:
         Lines(
             title="How each learned",
             series=lines,
-            x_name="updates",
+            x_name="updates" if alike else "share of its updates",
             y_name=f"{titled(drawn[0].outcomes[0].primary)} in validation",
-            note=f"{band}{left}".strip(),
+            note=f"{band}{left}{own}".strip(),
         )
     ]
 
@@ -85,7 +111,7 @@ def _curve(row: Row) -> Line | None:
     return Line(name=row.label, x=common, y=values.mean(0).tolist(), dots=len(common) < 20, **band)
 
 
-def each_seed(done: Sequence[Row]) -> list[Panel]:
+def each_seed(done: Sequence[Row], colours: Colours) -> list[Panel]:
     """The scores that the means are of."""
     most = max((len(row.outcomes) for row in done), default=0)
     if most < 2:
@@ -95,31 +121,34 @@ def each_seed(done: Sequence[Row]) -> list[Panel]:
     table = [[row.label, *map(own.get, seeds)] for row, own in zip(done, scores, strict=True)]
     what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
     names = (f"{what} {seed + 1}" for seed in seeds)
-    return [Table(title=f"{what.capitalize()} by {what}", columns=["model", *names], rows=table)]
+    spots = [colours.get(row.label) for row in done]
+    return [Table(title=f"{what.capitalize()} by {what}", columns=["model", *names], rows=table, colours=spots)]
 
 
 # --- what is varied ---
 
 
-def panels_of_mode(rows: Sequence[Row], mode: str) -> list[Panel]:
+def panels_of_mode(rows: Sequence[Row], mode: str, colours: Colours) -> list[Panel]:
     if not any(row.outcomes for row in rows):
         return []
     if mode == FRACTIONS:
-        return [_lines("How much data it takes", rows, FRACTION, "share of the training part")]
+        return [_lines("How much data it takes", rows, FRACTION, "share of the training part", colours)]
     if mode == SIZES:
-        return [_lines("How large it must be", rows, SIZE, "parameters")]
+        return [_lines("How large it must be", rows, SIZE, "parameters", colours)]
     if mode == ABLATION:
         return _left_out(rows)
-    return _varied(rows) if mode == VARY else []
+    return _varied(rows, colours) if mode == VARY else []
 
 
-def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = True) -> Lines:
+def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colours, *, log: bool = True) -> Lines:
     series = []
     for label, line in along(rows, key).items():
         x = [float(row.parameters if key == SIZE else row.varied[key]) for row in line]
         low, high = ([getattr(row.interval, end, row.score) for row in line] for end in ("low", "high"))
         ends: dict[str, Any] = {"low": low, "high": high} if any(row.interval for row in line) else {}
-        series.append(Line(name=label, x=x, y=[row.score for row in line], dots=True, **ends))
+        own = {colours[row.label] for row in line if row.label in colours}
+        colour = own.pop() if len(own) == 1 else None
+        series.append(Line(name=label, x=x, y=[row.score for row in line], dots=True, colour=colour, **ends))
     at = sorted({value for line in series for value in line.x})
     for row in rows:
         if row.kind == FLOOR and not row.varied and row.outcomes and at:
@@ -128,7 +157,7 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, *, log: bool = 
     return Lines(title=title, series=series, x_name=name, y_name=titled(metric), log_x=log)
 
 
-def _varied(rows: Sequence[Row]) -> list[Panel]:
+def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     """One setting: a line for each model where it is a number. Two: a grid for each model."""
     keys = list(dict.fromkeys(key for row in rows for key in row.varied))
     trained = [row for row in rows if row.is_trained and row.varied]
@@ -137,7 +166,7 @@ def _varied(rows: Sequence[Row]) -> list[Panel]:
         if not are_numbers(values) or len(set(values)) < 2:
             return []
         wide = min(values) > 0 and max(values) / min(values) >= 8
-        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], log=wide)]
+        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], colours, log=wide)]
     if len(keys) != 2:
         return []
     return [_grid(name, [row for row in trained if row.name == name], keys) for name in dict.fromkeys(

@@ -1,0 +1,66 @@
+"""What the loss would be without a model: guessing uniformly, or by how frequent each answer is."""
+
+import math
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glassformer.data.packing.store import how_often
+from glassformer.families.base import Prepared
+from glassformer.tasks.base import Task
+from glassformer.tasks.language_model import LanguageModelling
+from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.prediction import Classification
+from glassformer.tasks.translation import Translating
+
+MOST_COUNTED = 2**23
+"""Tokens that are counted of a very long text."""
+ALIKE = 0.99
+"""Answers are about equally frequent from this part of the largest possible entropy on."""
+
+
+def reference_losses(prepared: Prepared) -> list[tuple[str, float]]:
+    """Names and heights of lines beside a loss, where they are known."""
+    counts, what = answer_counts(prepared.task, prepared)
+    if counts is None or len(counts) < 2:
+        return []
+    uniform = math.log(len(counts))
+    levels = [(f"guessing uniformly: ln {len(counts):,} = {uniform:.3g}", uniform)]
+    shares = counts[counts > 0] / max(1, counts.sum())
+    entropy = float(-(shares * np.log(shares)).sum())
+    return levels + ([(f"{what} {entropy:.3g}", entropy)] if 0 < entropy < ALIKE * uniform else [])
+
+
+Counts = tuple[NDArray[np.int64] | None, str]
+
+
+@singledispatch
+def answer_counts(task: Task, prepared: Prepared) -> Counts:
+    """How often each answer is asked for in training, and what their entropy is called; None: there are no such
+    answers.
+    """
+    return None, ""
+
+
+@answer_counts.register
+def _(task: LanguageModelling, prepared: Prepared) -> Counts:
+    counts = how_often(task.parts["train"].ids[:MOST_COUNTED], prepared.shape.vocab)
+    return counts if task.start is None else np.delete(counts, task.start), "unigram entropy"
+
+
+@answer_counts.register
+def _(task: MaskedModelling, prepared: Prepared) -> Counts:
+    counts = how_often(task.parts["train"].ids[:MOST_COUNTED], task.masking.size)
+    return counts[task.masking.ordinary], "unigram entropy"
+
+
+@answer_counts.register
+def _(task: Translating, prepared: Prepared) -> Counts:
+    target, opening = task.parts["train"].target, list(task.tokenizer.roles.opening)
+    return np.delete(how_often(target.ids[:MOST_COUNTED], task.tokenizer.vocab_size), opening), "unigram entropy"
+
+
+@answer_counts.register
+def _(task: Classification, prepared: Prepared) -> Counts:
+    return np.bincount(task.parts["train"].answers, minlength=len(task.answers.names)), "entropy of the classes"
