@@ -72,7 +72,7 @@ def play_routes(server: Server) -> APIRouter:
     @router.get("/api/play")
     async def about(http: Request, run: str | None = None) -> dict[str, Any]:
         """What the playground needs to know of a run once."""
-        name = server.name(run)
+        name = server.name(run or next(iter(server.runs.runs)))
         return {"run": name, "runs": list(server.runs.runs), **await server.call(http, name, facts_of)}
 
     @router.post("/api/play")

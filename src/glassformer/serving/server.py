@@ -23,10 +23,12 @@ from starlette.types import ASGIApp
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent
 from glassformer.config.presets import VERSION
+from glassformer.rendering.view import viewer_module, viewer_style
 from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
 from glassformer.serving.guard import Guard, Refused, is_loopback
+from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 
 HOST, PORT = "127.0.0.1", 8467
@@ -37,6 +39,9 @@ GRACE = 10.0
 """Seconds in which answers may come to their end when the server is stopped."""
 SMALLEST_KEY = 8
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+VIEWER = {"viewer.js": viewer_module, "viewer.css": viewer_style}
+"""Parts of pages that are made: what draws the panels of `look`."""
 
 
 class Serving:
@@ -189,6 +194,7 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
         redoc_url=None,
     )
     app.include_router(routes(server))
+    app.include_router(play_routes(server))
 
     @app.get("/health", tags=["the server"])
     def health() -> dict[str, str]:
@@ -217,12 +223,14 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
 def pages() -> dict[str, str]:
     """Paths of the pages and their parts, which lie in the package, by the files' names."""
     parts = [one.name for one in (files("glassformer.serving") / "page").iterdir()]
-    return {"/docs": "docs.html", **{f"/page/{name}": name for name in sorted(parts) if Path(name).suffix in KINDS}}
+    own = {f"/page/{name}": name for name in sorted([*parts, *VIEWER]) if Path(name).suffix in KINDS}
+    return {"/": "play.html", "/docs": "docs.html", **own}
 
 
 def _page(name: str) -> Callable[[], Response]:
     def page() -> Response:
-        text = (files("glassformer.serving") / "page" / name).read_text(encoding="utf-8")
+        made = VIEWER.get(name)
+        text = made() if made else (files("glassformer.serving") / "page" / name).read_text(encoding="utf-8")
         return Response(text, media_type=KINDS[Path(name).suffix])
 
     return page

@@ -106,7 +106,7 @@ drawers.tokens = (panel) => {
       const value = values[row * width + at];
       const tell = () => { line.textContent = `${isolated(token)}${name ? `, ${name}` : ""}: ${said(value)}`; };
       const words = /^\s+$/.test(token) ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎\n") : token;
-      const span = make("span", { title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
+      const span = make("span", { "data-token": at, title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
         onpointerenter: tell, onfocus: tell }, words);
       backs.push([span, placed(value, scale)]);
       text.append(span, glued ? " " : "");
@@ -139,7 +139,7 @@ drawers.guesses = (panel) => {
   const cellOf = (layer, token) => {
     const guess = panel.guesses[layer][token][0], good = right(guess, token), tell = () => list(layer, token);
     const label = `${shown(guess)}, ${share(at(layer, token, 0))}${good ? ", right" : ""}`;
-    const heard = { "aria-label": label, onpointerenter: tell, onclick: tell, onfocus: tell };
+    const heard = { "data-token": token, "data-layer": layer, "aria-label": label, onpointerenter: tell, onclick: tell, onfocus: tell };
     const cell = make(`td${good ? ".right" : ""}`, heard, make("bdi", {}, shown(guess)));
     cells.push([cell, at(layer, token, 0)]);
     return cell;
@@ -150,7 +150,7 @@ drawers.guesses = (panel) => {
     ...panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))));
   roving(cells.map(([cell]) => cell), tokens);
   const head = make("tr", {}, make("td"),
-    ...panel.tokens.map((token) => make("th", { scope: "col" }, make("bdi", {}, shown(token)))));
+    ...panel.tokens.map((token, at) => make("th", { scope: "col", "data-token": at }, make("bdi", {}, shown(token)))));
   const element = make("div.guesses", {},
     make("div.wide", {}, make("table", {}, make("thead", {}, head), make("tbody", {}, ...body))),
     scaleBar({ low: 0, high: 1, signed: false }), listed);
