@@ -168,6 +168,7 @@ def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
     assert {
         "attention",
         "logit-lens",
+        "next",
         "roles",
         "head-ablation",
         "word",
@@ -176,9 +177,9 @@ def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
         "learning",
         "report",
     } <= views
-    assert not views & {"next", "attribution", "numbers", "step", "pairs", "versus", "pooling"}
-    with pytest.raises(Misuse, match="has no next to look at"):
-        gf.look(run, "the cat", view="next")
+    assert not views & {"tree", "attribution", "numbers", "step", "pairs", "versus", "pooling"}
+    with pytest.raises(Misuse, match="has no tree to look at"):
+        gf.look(run, "the cat", view="tree")
     text = "the <mask> always barks"
     for view in ("attention", "logit-lens", "learning"):
         assert isinstance(gf.look(loaded, text, view=view), View)

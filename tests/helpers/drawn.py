@@ -1,5 +1,6 @@
 """Panels of every kind to draw, and what is found in a figure: its words and where they stand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from glassformer.rendering.panels import (
     Tokens,
     Words,
 )
+from helpers.every_panel import PANELS
 from helpers.support import softmax
 
 SENTENCE = ["<start>", " the", " old", " cat", " sat", " on", " extraordinary", " mats"]
@@ -77,6 +79,8 @@ def every_kind() -> dict[str, Panel]:
         "points": Points(points=numbers_of(7, 2), labels=list("abcdefg"), groups=["p", "q"] * 3 + ["p"], **told),
         "lines": Lines(series=series, x_name="updates", y_name="loss", **told),
         "gallery": Gallery(images=[pixels_of(5, 7, 1), pixels_of(7, 5, 3)], captions=["one", "two"], **told),
+        "choices": replace(PANELS["choices"], **told),
+        "tree": replace(PANELS["tree"], **told),
         "frames": Frames(name="update", labels=[str(2**place) for place in range(9)], frames=inner, **told),
     }
 

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.rendering.panels import (
+    Branch,
+    Choices,
     Frames,
     Gallery,
     Grid,
@@ -17,6 +19,7 @@ from glassformer.rendering.panels import (
     Points,
     Table,
     Tokens,
+    Tree,
     Words,
 )
 
@@ -81,6 +84,26 @@ PANELS: dict[str, Panel] = {
         log_y=True,
     ),
     "gallery": Gallery(images=[GREY, RED], captions=["seven", "red"]),
+    "choices": Choices(
+        name="token",
+        rows=["cat", "dog", "sat"],
+        columns=["score", "÷ 2", "top-k 2", "probability"],
+        values=np.array([[4.0, 0.0, 0.0, 0.75], [2.0, -1.0, -1.0, 0.25], [1.0, -1.5, -np.inf, 0.0]]),
+        scales=[(0, 4), (-2, 0), (-2, 0), (0, 1)],
+        why=["", "", "below top-k 2"],
+    ),
+    "tree": Tree(
+        root="the",
+        branches=[
+            Branch(token="cat", parent=None, probability=0.6, fate="chosen", told="likely", id=5),
+            Branch(
+                token="dog", parent=None, probability=0.3, fate="kept", why="all after it dropped", told="less so", id=6
+            ),
+            Branch(token="sat", parent=0, probability=0.5, fate="chosen", why="ended, 1st: −0.6", told="likely", id=7),
+            Branch(token="ran", parent=0, probability=0.1, fate="pruned", why="3rd of 2: −2.8", told="hardly", id=8),
+            Branch(token="ran", parent=1, probability=0.2, fate="pruned", why="4th of 2: −2.81", told="hardly", id=8),
+        ],
+    ),
     "frames": Frames(
         name="updates",
         labels=["0", "100", "200"],

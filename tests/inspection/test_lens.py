@@ -13,10 +13,10 @@ from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.inspection.capture import passed
-from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of, next_view
+from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.modules import LanguageModel
-from glassformer.rendering.panels import Guesses, Lines, Table
+from glassformer.rendering.panels import Guesses, Lines
 from helpers.cases import CAUSAL, Flags, label, small
 from helpers.support import differs, randomise, ready, same, softmax, tokens
 from helpers.translators import SOURCE_VOCAB, TARGET_VOCAB, TRANSLATORS, translator
@@ -236,14 +236,3 @@ def test_the_mean_is_over_what_is_known() -> None:
 def test_layers_passed() -> None:
     assert passed(["input", "layer 0", "output"]) == [0, 1, 2]
     assert passed(["layer 0", "layer 1"]) == [1, 2]
-
-
-def test_a_view_of_what_comes_next() -> None:
-    view = next_view([" cat", " dog"], np.array([0.5, 0.25], np.float32), entropy=math.log(8))
-    (table,) = view.panels
-    assert isinstance(table, Table)
-    assert list(table.rows) == [(" cat", 0.5), (" dog", 0.25)]
-    assert table.bars == ("probability",)
-    assert "75%" in view.note
-    assert "one among 8.0 tokens" in view.note
-    assert "among" not in next_view(["a"], np.array([1.0])).note

@@ -23,16 +23,16 @@ from helpers.look_runs import RUNS, train_kind
 HEADS = {"attention", "roles", "links", "head-ablation"}
 WORDS = {"word", "nearest"}
 HAS: dict[str, set[str]] = {
-    "writer": {*HEADS, *WORDS, "positions", "logit-lens", "next", "pairs", "learning"},
-    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "logit-lens", "next", "pairs", "merges"},
-    "lstm-writer": {*WORDS, "logit-lens", "next", "states", "pairs"},
-    "cnn-writer": {*WORDS, "logit-lens", "next", "states", "pairs"},
+    "writer": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "learning"},
+    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "merges"},
+    "lstm-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
+    "cnn-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
     "bag": {"nearest", "pooling"},
     "classifier": {*HEADS, *WORDS, "positions", "pooling"},
     "gru-classifier": {*WORDS, "states", "pooling"},
-    "translator": {*HEADS, *WORDS, "positions", "alignment", "logit-lens", "learning"},
-    "lstm-translator": {*WORDS, "attention", "alignment", "head-ablation", "logit-lens", "states"},
-    "bottleneck": {*WORDS, "logit-lens", "states"},
+    "translator": {*HEADS, *WORDS, "positions", "alignment", "logit-lens", "next", "tree", "learning"},
+    "lstm-translator": {*WORDS, "attention", "alignment", "head-ablation", "logit-lens", "next", "tree", "states"},
+    "bottleneck": {*WORDS, "logit-lens", "next", "tree", "states"},
     "patches": {*HEADS, "patches", "pooling", "positions"} - {"links"},
     "cnn-images": {"pooling"},
     "pixels": {"pooling"},

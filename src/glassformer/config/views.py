@@ -20,7 +20,8 @@ VIEWS = {
     "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
     "patches": "attention over the patches of an image",
     "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
-    "next": "the likeliest next tokens",
+    "next": "the next token: scores → temperature → top-k and top-p → probabilities (--temperature, --top-k, --top-p)",
+    "tree": "decoding as a tree: what beam search follows and drops (--beam), or what was sampled and could have been",
     "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
     "states": "recurrent states and gates, or convolutions, over time",
     "pooling": "how much of each token goes into the vector of the text",
@@ -96,7 +97,18 @@ class LookOptions:
         chooses="head-ablation",
         old_name="without",
     )
-    beam: int = _option(5, "translations followed at once (default 5)", "N", int)
+    beam: int | None = _option(
+        None,
+        "texts followed at once (translators: 5 by default; tree of a language model: sampled by default)",
+        "N",
+        int,
+    )
+    length_penalty: float = _option(1.0, "tree: scores are divided by length to this power (default 1)", "X", float)
+    temperature: float = _option(1.0, "next, tree: below 1 tamer, above 1 wilder (default 1)", "X", float)
+    top_k: int | None = _option(None, "next, tree: only among the K likeliest tokens", "K", int)
+    top_p: float | None = _option(None, "next, tree: only among the likeliest that together reach P", "P", float)
+    samples: int = _option(3, "tree: texts that are sampled, by the seeds 0, 1 … (default 3)", "N", int)
+    tokens: int = _option(12, "tree: tokens that a language model writes (default 12)", "N", int)
 
 
 OPTIONS: dict[str, OptionInfo] = {field.name: field.metadata["info"] for field in fields(LookOptions)}

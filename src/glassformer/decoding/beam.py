@@ -1,6 +1,6 @@
 """Beam search: the most probable texts that a translator, or a language model after a prompt, can be found to write."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,11 @@ from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
 
 CHECKED_EVERY = 8
 """Steps after which a GPU is asked whether any search is still open."""
+
+Watch = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+"""Hears of each step: the scores of the texts that live (n×k), the log-probabilities of what may follow each (n×k×V),
+and what was chosen: its scores (n×K, −∞: an empty place), and where it stands among n×(k·V).
+"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ def beam_search(
     length_penalty: float = 1.0,
     best: int = 1,
     fixed: bool | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """For each source the `best` texts found, best first by score / length ** length_penalty (END counts).
 
@@ -53,6 +59,7 @@ def beam_search(
     place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: tokens at most for each
     source, END included, and never more than the decoder was made for. `opening`: the tokens after which every text is
     written, START alone or several. `never`: ids that are not to be written. `fixed`: as of a `RunningBatch`.
+    `watch`: hears of every step, none of which is then replayed.
     """
     if not 1 <= best <= beam:
         raise ValueError(f"the best {best} of a beam of {beam}")
@@ -68,10 +75,11 @@ def beam_search(
     device = source.device
     dtype = _score_dtype(model)
     search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
+    search.watch = watch
     room = before + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
     tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
-    return _Beams(search, model, state, never, fixed).run(tokens, room)
+    return _Beams(search, model, state, never, False if watch else fixed).run(tokens, room)
 
 
 @torch.inference_mode()
@@ -84,17 +92,19 @@ def beam_continuation(
     ends: Collection[int] = (),
     never: Sequence[int] = (),
     fixed: bool | None = None,
+    watch: Watch | None = None,
 ) -> Hypothesis:
     """The best text that goes on from a prompt, by score / length; a beam of 1 is greedy.
 
     `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
-    ids that end a text.
+    ids that end a text. `watch`: as of `beam_search`.
     """
     device = device_of(model)
     dtype = _score_dtype(model)
     search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
+    search.watch = watch
     room = len(prompt) + most - 1
-    beams = _Beams(search, model, model.init_state(1, room), never, fixed)
+    beams = _Beams(search, model, model.init_state(1, room), never, False if watch else fixed)
     ((best,),) = beams.run(torch.tensor([list(prompt)], device=device), room)
     return best
 
@@ -205,10 +215,13 @@ class _Search:
         self.ranks = torch.full_like(self.totals, -torch.inf)
         self.last_step = torch.zeros(count, beam + 1, dtype=torch.long, device=device)
         self.last_place = torch.zeros_like(self.last_step)
+        self.watch: Watch | None = None
 
     def step(self, chances: Float[Tensor, "n k V"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
         """One token more: for each place its token, and the place it follows."""
         totals, index = self._choose(chances)
+        if self.watch is not None:
+            self.watch(self.living[:, : chances.shape[1]], chances, totals, index)
         vocab = chances.shape[-1]
         parents, tokens = index // vocab, index % vocab
         at = self.steps.expand_as(self.who), self.who

@@ -118,6 +118,12 @@ def keep_top_p(scores: Float[Tensor, "B V"], p: Float[Tensor, "B 1"]) -> Float[T
     return scores.masked_fill(~kept, -torch.inf)
 
 
+def temper(scores: Float[Tensor, "B V"], temperature: Float[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
+    """How far each score lies below the highest, divided by the temperature (0 divides by nothing)."""
+    # the highest is 0: no overflow
+    return (scores - scores.amax(-1, keepdim=True)) / torch.where(temperature == 0, 1.0, temperature)
+
+
 def distribution(
     scores: Float[Tensor, "B V"],
     how: SamplingRows,
@@ -131,8 +137,7 @@ def distribution(
     if not plan.random:
         return certain
     greedy = how.temperature == 0
-    # the highest is 0: no overflow
-    scores = (scores - scores.amax(-1, keepdim=True)) / torch.where(greedy, 1.0, how.temperature)
+    scores = temper(scores, how.temperature)
     if plan.top_k:
         scores = keep_top_k(scores, how.top_k, plan.top_k)
     if plan.top_p:

@@ -70,7 +70,7 @@ class Writer:
         ids, ends = list(draft.request.prompt), draft.request.ends
         limit, never = self.model.encoder.limit, self.never_written
         if beam is not None:
-            read, most = _within(limit, ids, tokens, say)
+            read, most = within_context(limit, ids, tokens, say)
             best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
             return Writing(draft, iter(best.ids))
         if limit is not None and len(ids) + tokens > limit + 1:
@@ -94,7 +94,7 @@ class Writer:
         """A text before its first token. A prompt given as ids is taken as it is, and what follows it is a text of its
         own.
         """
-        ids = self._ids(prompt) if isinstance(prompt, str) else list(prompt)
+        ids = self.prompt_ids(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(ids, how, most, frozenset(self.tokenizer.roles.ends), seed, logprobs)
         return Draft(request, Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ()), Stops(stop))
 
@@ -103,7 +103,7 @@ class Writer:
         """Ids that are not to be chosen."""
         return self.tokenizer.never(self.model.head.out_features)
 
-    def _ids(self, text: str) -> list[int]:
+    def prompt_ids(self, text: str) -> list[int]:
         """What stands before a text, and the text's tokens; of nothing at all, what ends the text before."""
         ids = [*self.tokenizer.roles.opening, *self.tokenizer.encode(text)]
         if not ids and self.tokenizer.end is not None:
@@ -139,7 +139,7 @@ class Writer:
 
         Of a text longer than the context, at its end.
         """
-        ids = self._ids(text) if isinstance(text, str) else list(text)
+        ids = self.prompt_ids(text) if isinstance(text, str) else list(text)
         ids = ids[-self.model.context :]
         names = [self.tokenizer.token(id) for id in ids[1:]]
         return [
@@ -148,7 +148,7 @@ class Writer:
         ]
 
 
-def _within(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
+def within_context(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
     """What a beam reads of a prompt, and how many tokens it may write: both together fit the model's context."""
     if limit is None or len(ids) + tokens <= limit + 1:
         return ids, tokens

@@ -215,6 +215,71 @@ class Lines(Panel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choices(Panel):
+    """Rows of numbers that go through several steps: a column each, its bars on one scale. What was cut on the way is
+    grey, and says why.
+    """
+
+    kind = "choices"
+    name: str
+    """What the rows are."""
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Float[Array, "R C"]
+    """−∞: cut there."""
+    scales: Sequence[tuple[float, float]]
+    """The ends of each column's bars."""
+    why: Sequence[str] = ()
+    """Why a row was cut ("": it was not)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branch:
+    """A token of a `Tree`."""
+
+    token: str
+    parent: int | None
+    """Its place among the branches, before this one; None: the root."""
+    probability: float
+    fate: str
+    """chosen, kept, or pruned: blue, pale, or grey."""
+    why: str = ""
+    """What became of it, in a few words beneath it."""
+    told: str = ""
+    """What is said of it when one points at it."""
+    id: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree(Panel):
+    """Tokens that follow one another, from left to right; the thicker the line to one, the more probable it is."""
+
+    kind = "tree"
+    root: str
+    branches: Sequence[Branch]
+
+    def layout(self) -> tuple[list[int], list[int]]:
+        """The column of each branch, from 1, and its row: those of one column stand in the order of their parents, what
+        was chosen above what was kept or pruned.
+        """
+        columns, rows = list[int](), [0] * len(self.branches)
+        for one in self.branches:
+            columns.append(1 if one.parent is None else columns[one.parent] + 1)
+
+        def order(at: int) -> tuple[int, int, float]:
+            one = self.branches[at]
+            return 0 if one.parent is None else rows[one.parent], FATES.index(one.fate), -one.probability
+
+        for column in range(1, max(columns, default=0) + 1):
+            for row, at in enumerate(sorted((at for at, its in enumerate(columns) if its == column), key=order)):
+                rows[at] = row
+        return columns, rows
+
+
+FATES = ("chosen", "kept", "pruned")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gallery(Panel):
     """Small images with a line beneath each."""
 
@@ -260,7 +325,7 @@ def _json(value: Any, most: int | None) -> Any:
     """A value as JSON takes it; with `most`, arrays are packed, and of attention up to so many weights."""
     if isinstance(value, Panel):
         return value.to_dict() if most is None else value.packed(most)
-    if isinstance(value, Line):
+    if isinstance(value, Line | Branch):
         return _fields(value, most)
     if isinstance(value, np.ndarray) and most is not None:
         kind, name = ("u1", "u8") if value.dtype == np.uint8 else ("<f4", "f32")

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SCRIPTS = ("core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "tools",
-           "start")  # fmt: skip
+SCRIPTS = (
+    "core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "choices",
+    "tree", "tools", "start",
+)  # fmt: skip
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (

@@ -18,6 +18,8 @@ from glassformer.text.display import cut
 
 HEAD_OPTIONS, ORDER_OPTIONS = ("head", "mode"), ("layer", "position")
 """Options that mean something only where there are heads, and only where there are layers and an order."""
+WRITING_OPTIONS = ("temperature", "top_k", "top_p", "samples", "tokens")
+"""Options of a tree that a language model samples."""
 LONGEST = 100
 """Characters of a title."""
 
@@ -31,7 +33,8 @@ def look(
     `options` are the fields of `config.views.LookOptions`: `layer`, `head` and `position` count from 0; `mode`: how
     attention is drawn; `translation`: what a translator is to write, `beam`: how it finds that itself; `answer`: what
     an example should be, for a training step; `word`; `versus`: a second text; `second_run`: a second run for it;
-    `links`: a file; `ablate_heads`: such as "0.1,2.3". Without `view` they choose it (`word`, `versus`, `links`,
+    `links`: a file; `ablate_heads`: such as "0.1,2.3"; `temperature`, `top_k`, `top_p`, `length_penalty`: as one writes
+    with; `samples` and `tokens`: how much of it a tree holds. Without `view` they choose it (`word`, `versus`, `links`,
     `ablate_heads`, `answer`); else it is the first that this run has.
     """
     options = _by_new_names(options, say)
@@ -108,8 +111,11 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
         )
     shown = [other for other in own if views[other].quick] if name == ALL else [name]
     for option in options:
-        if option in DECODING and not loaded.family.has_decoder:
+        searched = option in DECODING and (name, option) != ("tree", "beam")
+        if (searched or option == "length_penalty") and not loaded.family.has_decoder:
             raise Misuse(f"{flag_of(option)} is for runs that translate")
+        if name == "tree" and option in WRITING_OPTIONS and loaded.family.has_decoder:
+            raise Misuse(f"{flag_of(option)} is for language models: a translator looks for the most probable text")
         if option in HEAD_OPTIONS and not sizes_of(loaded.model):
             raise Misuse(f"{flag_of(option)} is for runs with attention, and {loaded.run.path} has none")
         if option in ORDER_OPTIONS and isinstance(loaded.model, BagPredictor):

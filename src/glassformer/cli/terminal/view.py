@@ -1,12 +1,14 @@
 """Views in a terminal: what fits there, as text; pictures are for files."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from rich.text import Text
+from rich.tree import Tree as RichTree
 
 from glassformer.cli.terminal.show import console, make_table, show_text, visible
-from glassformer.rendering.panels import Cell, Guesses, Panel, Table, Tokens
+from glassformer.rendering.panels import Cell, Choices, Guesses, Panel, Table, Tokens, Tree
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
 
@@ -73,10 +75,31 @@ def _last_guesses(panel: Guesses) -> object:
     return make_table(("at" if panel.at else "after", "expects", "probability", "second", ""), rows)
 
 
+def _choices(panel: Choices) -> object:
+    rows = []
+    for name, values, why in zip(panel.rows, panel.values.tolist(), panel.why or [""] * len(panel.rows), strict=True):
+        rows.append([visible(name), *(f"{value:.4g}" if math.isfinite(value) else why or "cut" for value in values)])
+    return make_table((panel.name, *panel.columns), rows)
+
+
+def _tree(panel: Tree) -> object:
+    """What was followed; what was pruned is for pages."""
+    root = RichTree(Text(visible(panel.root)))
+    grown: list[RichTree | None] = []
+    for one in panel.branches:
+        parent = root if one.parent is None else grown[one.parent]
+        words = Text(f"{signs(one.token)} {one.probability:.2f}", style="bold blue" if one.fate == "chosen" else "")
+        words.append(f"  {one.why}" if one.why else "", style="dim")
+        grown.append(parent.add(words) if parent is not None and one.fate != "pruned" else None)
+    return root
+
+
 PRINTERS: dict[str, Callable[[Any], object]] = {
     "table": _table,
     "tokens": _tokens,
     "words": lambda panel: panel.text,
     "guesses": _last_guesses,
+    "choices": _choices,
+    "tree": _tree,
 }
 """What makes text of a panel, by its kind; other kinds are for pages and pictures."""

@@ -18,7 +18,7 @@ from glassformer.families.requests import ModelInput
 from glassformer.inspection.capture import INPUT, OUTPUT, passed, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq, TokenModel
-from glassformer.rendering.panels import Guesses, Line, Lines, Panel, Table
+from glassformer.rendering.panels import Guesses, Line, Lines, Panel
 from glassformer.rendering.view import View
 
 
@@ -55,13 +55,6 @@ def guesses_panel(loaded: Loaded, example: ModelInput) -> Guesses:
         answers=example.answers,
         at=example.stand is not None,
     )
-
-
-@register_view("next", quick=True, needs=lambda loaded: loaded.family.predicts_next)
-def next_tokens(request: LookRequest) -> View:
-    likeliest = next_of(request.model, request.example.inputs, never=request.never)
-    tokens = [request.tokenizer.shown(id) for id in likeliest.ids]
-    return next_view(tokens, likeliest.probabilities, entropy=likeliest.entropy)
 
 
 # --- the numbers ---
@@ -227,22 +220,6 @@ def lens_view(
             Lines(title="How undecided it is", series=[line], x_name="layers passed", y_name="entropy (nats)")
         )
     return View(title, panels, note)
-
-
-def next_view(
-    words: Sequence[str],
-    probabilities: Float[Array, "k"],
-    *,
-    entropy: float | None = None,
-    title: str = "What comes next",
-) -> View:
-    """The likeliest next tokens, likeliest first."""
-    rows = [(word, float(chance)) for word, chance in zip(words, probabilities, strict=True)]
-    shown = Table(columns=("next token", "probability"), rows=rows, bars=("probability",))
-    note = f"These {len(rows)} have {float(np.sum(probabilities)):.0%} of the probability together."
-    if entropy is not None:
-        note += f" The choice is as open as one among {math.exp(entropy):,.1f} tokens that are equally likely."
-    return View(title, [shown], note)
 
 
 def _where(layer: str) -> str:

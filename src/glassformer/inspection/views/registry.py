@@ -12,6 +12,7 @@ from torch import nn
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_plugin
 from glassformer.config.views import ALL, OLD_VIEWS, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
+from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
@@ -23,7 +24,7 @@ MODULES = (
         f"glassformer.inspection.views.{name}"
         for name in (
             "attention", "attribution", "head_ablation", "head_roles", "learning", "links", "logit_lens", "numbers",
-            "pooling", "positions", "states", "tokens", "two_texts", "word_vectors",
+            "pooling", "positions", "states", "tokens", "tree", "two_texts", "word_vectors",
         )
     ),
     "glassformer.reporting.report",
@@ -69,12 +70,21 @@ class LookRequest(LookOptions):
             raise Misuse(f"this view is of one text, and there are {len(self.texts)}: put quotes around it")
         return self.texts[0]
 
+    @property
+    def search(self) -> Search:
+        """How a translation is looked for."""
+        return Search(Search.beam if self.beam is None else self.beam, self.length_penalty)
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, self.top_k, self.top_p)
+
     @cached_property
     def example(self) -> ModelInput:
         return self.encode(self.text)
 
     def encode(self, text: Example) -> ModelInput:
-        return encode_example(self.loaded, text, target=self.translation, beam=self.beam, say=self.say)
+        return encode_example(self.loaded, text, target=self.translation, beam=self.search.beam, say=self.say)
 
     def encode_all(self) -> list[ModelInput]:
         return [self.encode(text) for text in self.texts]

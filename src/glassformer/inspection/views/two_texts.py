@@ -176,7 +176,7 @@ def _answers_differ(a: Side, b: Side) -> bool:
 
 
 def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
-    example = encode_example(loaded, text, beam=request.beam, say=request.say)
+    example = encode_example(loaded, text, beam=request.search.beam, say=request.say)
     output = output_of(loaded.family, loaded, example, text, other)
     return side_of(loaded.model, example.inputs, text=str(text), tokens=example.tokens, output=output, ids=example.ids)
 

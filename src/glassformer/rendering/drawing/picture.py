@@ -16,6 +16,7 @@ from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
 from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TITLE, Font, any_letter
 from glassformer.rendering.drawing.text import table, tokens, words
+from glassformer.rendering.drawing.tree import choices, tree
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
 from glassformer.text.escaping import encodable
@@ -31,6 +32,8 @@ DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "points": points,
     "lines": lines,
     "gallery": gallery,
+    "choices": choices,
+    "tree": tree,
 }
 """What makes a block of a panel, by its kind; it is told how wide that should be at most."""
 

@@ -1,0 +1,325 @@
+"""Decoding as a tree: what may follow a text, and what beam search and sampling make of it; their own numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.decoding.beam import Hypothesis, beam_continuation, beam_search
+from glassformer.decoding.options import Sampling, Search
+from glassformer.decoding.running import Request, RunningBatch
+from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution, keep_top_k, keep_top_p, temper
+from glassformer.decoding.translate import longest_translation
+from glassformer.families.base import Loaded
+from glassformer.families.generate import within_context
+from glassformer.families.translation import source_ids
+from glassformer.models.modules import Seq2Seq, device_of
+
+AS_IT_IS, USUAL = Sampling(), Search()
+CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
+DROPPED = 3
+"""Continuations that are told of at each step of a beam search beside those that are followed."""
+OTHERS = 4
+"""Likeliest tokens that are told of at each step of a sampled text."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A token that may come next."""
+
+    id: int
+    token: str
+    score: float
+    """What the model's head says."""
+    tempered: float
+    """The score less the highest, divided by the temperature; −∞: never written."""
+    probability: float
+    """At this temperature, before anything is cut."""
+    drawn: float
+    """The probability that is sampled from."""
+    log_probability: float
+    """What beam search adds up: of the scores themselves."""
+    pruned: str
+    """Why it cannot be drawn; empty: it can."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A token of a tree, after that of its parent (None: after the prompt)."""
+
+    id: int
+    parent: int | None
+    probability: float
+    total: float
+    """The sum of log-probabilities from the prompt to here."""
+    length: int
+    fate: str = PRUNED
+    why: str = ""
+
+
+@dataclass
+class DecodingTree:
+    """Nodes, each after its parent; and the texts that were found, best first."""
+
+    nodes: list[Node] = field(default_factory=list)
+    finished: list[tuple[int, Hypothesis]] = field(default_factory=list)
+    """The last node of each text that came to its end, and the text; of those sampled, by seed."""
+
+    def path(self, node: int | None) -> list[int]:
+        """Nodes from the first token to this one."""
+        out: list[int] = []
+        while node is not None:
+            out.append(node)
+            node = self.nodes[node].parent
+        return out[::-1]
+
+    def ids(self, node: int | None) -> list[int]:
+        return [self.nodes[at].id for at in self.path(node)]
+
+    def mark(self, node: int, fate: str, why: str = "") -> None:
+        self.nodes[node] = replace(self.nodes[node], fate=fate, why=why)
+
+
+# --- what may come next ---
+
+
+def choices_of(
+    scores: Float[Tensor, "V"],
+    how: Sampling,
+    loaded: Loaded,
+    *,
+    most: int,
+    never: Sequence[int],
+    also: int | None = None,
+) -> list[Choice]:
+    """The likeliest next tokens, with all that becomes of their scores; `also`: one that is to be among them."""
+    rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
+    logs = scores.float().log_softmax(-1)
+    able = scores.float().unsqueeze(0).clone()
+    able[:, list(never)] = -torch.inf
+    tempered = temper(able, rows.temperature)
+    among_k = keep_top_k(tempered, rows.top_k, plan.top_k) if plan.top_k else tempered
+    among_p = keep_top_p(among_k, rows.top_p) if plan.top_p else among_k
+    drawn = distribution(able, rows, plan)[0].tolist()
+    before, columns = tempered.softmax(-1)[0].tolist(), (tempered[0].tolist(), among_k[0].tolist(), among_p[0].tolist())
+    # in the order in which keep_top_k takes equal ones
+    likeliest = able[0].topk(min(most, len(drawn) - len(set(never)))).indices.tolist()
+    if also is not None and also not in likeliest:
+        likeliest.append(also)
+
+    def pruned(id: int) -> str:
+        if how.greedy:
+            return "" if drawn[id] else "not the likeliest"
+        if columns[1][id] == -torch.inf:
+            return f"below top-k {how.top_k}"
+        return f"outside top-p {how.top_p:g}" if columns[2][id] == -torch.inf else ""
+
+    return [
+        Choice(
+            id,
+            loaded.output_tokenizer.shown(id),
+            float(scores[id]),
+            columns[0][id],
+            before[id],
+            drawn[id],
+            float(logs[id]),
+            pruned(id),
+        )
+        for id in likeliest
+    ]
+
+
+@torch.inference_mode()
+def branches(loaded: Any, text: str, path: Sequence[int], how: Sampling = AS_IT_IS, width: int = 6) -> list[Choice]:
+    """What may follow a prompt and the tokens of a path, likeliest first; nothing follows what ends a text."""
+    if path and path[-1] in loaded.output_tokenizer.roles.ends:
+        return []
+    return choices_of(scores_along(loaded, text, path)[-1], how, loaded, most=width, never=_never(loaded))
+
+
+@torch.inference_mode()
+def scores_along(loaded: Any, text: str, path: Sequence[int]) -> Float[Tensor, "T V"]:
+    """The scores of what follows a prompt, then of what follows each token of the path, as they are computed when one
+    writes: of a language model after the text, of a translator of the text.
+    """
+    model, device = loaded.model, device_of(loaded.model)
+    if isinstance(model, Seq2Seq):
+        before, limit = list(loaded.output_tokenizer.roles.opening), model.decoder.limit
+        source = torch.tensor([source_ids(loaded.tokenizer, text, loaded.config.model.context)[0]], device=device)
+        state = model.init_state(
+            model.encode(source, torch.ones_like(source, dtype=torch.bool)), len(before) + len(path)
+        )
+    else:
+        before, limit = loaded.prompt_ids(text), model.encoder.limit
+        if limit is not None and len(before) > limit:
+            before = before[-max(1, limit // 2) :]
+        state = model.init_state(1, len(before) + len(path))
+    if limit is not None and len(before) + len(path) > limit:
+        raise Misuse(f"nothing more fits: this model reads {limit} tokens")
+    tokens = torch.tensor([[*before, *path]], device=device)
+    return model.head(model.extend(tokens, state)[0, len(before) - 1 :])
+
+
+def _never(loaded: Any) -> list[int]:
+    return list(loaded.output_tokenizer.never(loaded.model.head.out_features))
+
+
+# --- beam search ---
+
+
+class _Recorder:
+    """Hears a beam search of one text, and keeps the tree of it."""
+
+    def __init__(self) -> None:
+        self.tree = DecodingTree()
+        self.steps = 0
+        self.living: list[int | None] = [None]
+        """The node in each place."""
+
+    def __call__(self, living: Tensor, chances: Tensor, totals: Tensor, index: Tensor) -> None:
+        vocab, beam = chances.shape[-1], totals.shape[-1]
+        joint, logs = (living[0].unsqueeze(-1) + chances[0]).flatten(), chances[0].flatten()
+        taken = {
+            at: total for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True) if total > -torch.inf
+        }
+        ordered = joint.topk(min(beam + DROPPED, len(joint)))
+        ranked = {at: rank for rank, at in enumerate(ordered.indices.tolist(), 1)}
+        self.steps += 1
+        nodes: dict[int, int] = {}
+        for at in dict.fromkeys([*taken, *list(ranked)[: len(taken) + DROPPED]]):
+            total = float(joint[at])
+            if not total > -torch.inf:
+                continue
+            rank = ranked.get(at) or int((joint > joint[at]).sum()) + 1
+            fate, why = KEPT, ""
+            if at not in taken and rank <= len(taken):
+                fate, why = PRUNED, "gave way to greedy"
+            elif at not in taken:
+                fate, why = PRUNED, f"{ordinal(rank)} of {len(taken)}: {figure(total)}"
+            elif rank > len(taken):
+                why = f"{ordinal(rank)}, but greedy"
+            nodes[at] = len(self.tree.nodes)
+            parent = self.living[at // vocab]
+            self.tree.nodes.append(Node(at % vocab, parent, float(logs[at].exp()), total, self.steps, fate, why))
+        self.living = [
+            nodes.get(at) if total > -torch.inf else None
+            for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True)
+        ]
+
+
+def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, say: Say = silent) -> DecodingTree:
+    """A beam search as it went: of a translator what `translate` does; of a language model what `generate` with a beam
+    does, over so many tokens. The best texts are chosen, and each node that came to nothing says why.
+    """
+    recorder, model, roles = _Recorder(), loaded.model, loaded.output_tokenizer.roles
+    never = _never(loaded)
+    if isinstance(model, Seq2Seq):
+        context = loaded.config.model.context
+        source = torch.tensor([source_ids(loaded.tokenizer, text, context)[0]], device=device_of(model))
+        most = longest_translation(source.shape[1], context)
+        if model.decoder.limit is not None:
+            most = min(most, max(1, model.decoder.limit - len(roles.opening) + 1))
+        ends = [loaded.output_tokenizer.end]
+        (best,) = beam_search(
+            model,
+            source,
+            torch.ones_like(source, dtype=torch.bool),
+            beam=how.beam,
+            most=[most],
+            opening=roles.opening,
+            end=ends[0],
+            never=never,
+            length_penalty=how.length_penalty,
+            best=how.best,
+            watch=recorder,
+        )
+    else:
+        read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
+        ends = list(roles.ends)
+        best = [beam_continuation(model, read, beam=how.beam, most=most, ends=ends, never=never, watch=recorder)]
+    return _judged(recorder.tree, best, ends, most, how)
+
+
+def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], most: int, how: Search) -> DecodingTree:
+    """The tree, in which every node that was followed says what became of it."""
+    followed = {node.parent for node in tree.nodes if node.fate == KEPT}
+    last = max((node.length for node in tree.nodes), default=0)
+    found: list[tuple[int, Hypothesis]] = []
+    for at, node in enumerate(tree.nodes):
+        if node.fate == KEPT and (node.id in ends or node.length == most):
+            ids, ended = tree.ids(at), node.id in ends
+            found.append((at, Hypothesis(ids[:-1] if ended else ids, node.total, ended)))
+        elif node.fate == KEPT and at not in followed:
+            why = "cannot win any more" if node.length == last else "all after it dropped"
+            tree.mark(at, KEPT, why)
+    found.sort(key=lambda one: -one[1].rank(how.length_penalty))
+    for place, (at, text) in enumerate(found, 1):
+        how_it_ended = "ended" if text.ended else "cut"
+        tree.mark(at, KEPT, f"{how_it_ended}, {ordinal(place)}: {figure(text.rank(how.length_penalty))}")
+    for text in best:
+        chosen = next((at for at, other in found if (other.ids, other.ended) == (text.ids, text.ended)), None)
+        for at in tree.path(chosen):
+            tree.mark(at, CHOSEN, tree.nodes[at].why)
+    tree.finished = found
+    return tree
+
+
+# --- sampling ---
+
+
+@torch.inference_mode()
+def sampling_tree(
+    loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12, say: Say = silent
+) -> DecodingTree:
+    """So many texts as `generate` samples them by the seeds 0, 1 …, and at each of their steps the likeliest others."""
+    model, ends, never = loaded.model, set(loaded.output_tokenizer.roles.ends), _never(loaded)
+    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
+    batch = RunningBatch(model, samples, len(prompt) + most, never=never)
+    batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
+    written: list[list[int]] = [[] for _ in range(samples)]
+    while step := batch.step():
+        for seed, token in step.items():
+            written[seed].append(token)
+    tree, places = DecodingTree(), dict[tuple[int, ...], int]()
+    for seed, ids in enumerate(written):
+        scores = scores_along(loaded, text, ids[:-1])
+        at: int | None = None
+        for length, id in enumerate(ids, 1):
+            total = 0.0 if at is None else tree.nodes[at].total
+            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=id):
+                here = (*ids[: length - 1], choice.id)
+                if here not in places:
+                    places[here] = len(tree.nodes)
+                    sum_ = total + choice.log_probability
+                    tree.nodes.append(Node(choice.id, at, choice.probability, sum_, length, PRUNED, choice.pruned))
+            at = places[tuple(ids[:length])]
+            tree.mark(at, CHOSEN, tree.nodes[at].why)
+        if at is not None:
+            before = f"{tree.nodes[at].why}, " if tree.nodes[at].why else ""
+            tree.mark(at, CHOSEN, f"{before}seed {seed}")
+            ended = ids[-1] in ends
+            tree.finished.append((at, Hypothesis(ids[:-1] if ended else ids, tree.nodes[at].total, ended)))
+    return tree
+
+
+# --- words ---
+
+
+def ordinal(number: int) -> str:
+    teens = 10 <= number % 100 <= 20
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def figure(value: float) -> str:
+    """A number in three digits."""
+    return f"{value:.3g}".replace("-", "−")
+
+
+def ranked(total: float, length: int, length_penalty: float) -> str:
+    """How the score comes about by which a text is ranked."""
+    power = "" if length_penalty == 1 else f"^{length_penalty:g}"
+    return f"{figure(total)} ÷ {length}{power} = {figure(total / max(1, length) ** length_penalty)}"
