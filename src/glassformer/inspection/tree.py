@@ -94,9 +94,9 @@ def choices_of(
     *,
     most: int,
     never: Sequence[int],
-    also: int | None = None,
+    also: Sequence[int] = (),
 ) -> list[Choice]:
-    """The likeliest next tokens, with all that becomes of their scores; `also`: one that is to be among them."""
+    """The likeliest next tokens, with all that becomes of their scores; `also`: some that are to be among them."""
     rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
     logs = scores.float().log_softmax(-1)
     able = scores.float().unsqueeze(0).clone()
@@ -108,8 +108,7 @@ def choices_of(
     before, columns = tempered.softmax(-1)[0].tolist(), (tempered[0].tolist(), among_k[0].tolist(), among_p[0].tolist())
     # in the order in which keep_top_k takes equal ones
     likeliest = able[0].topk(min(most, len(drawn) - len(set(never)))).indices.tolist()
-    if also is not None and also not in likeliest:
-        likeliest.append(also)
+    likeliest += [id for id in also if id not in likeliest]
 
     def pruned(id: int) -> str:
         if how.greedy:
@@ -290,7 +289,7 @@ def sampling_tree(
         at: int | None = None
         for length, id in enumerate(ids, 1):
             total = 0.0 if at is None else tree.nodes[at].total
-            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=id):
+            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=[id]):
                 here = (*ids[: length - 1], choice.id)
                 if here not in places:
                     places[here] = len(tree.nodes)
