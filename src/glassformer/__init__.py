@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from glassformer.families.base import register_family as register_family
     from glassformer.families.load import load as load
     from glassformer.inspection.capture import capture as capture
+    from glassformer.inspection.change import Change as Change
+    from glassformer.inspection.change import replace as replace
+    from glassformer.inspection.change import scale as scale
+    from glassformer.inspection.change import zero as zero
+    from glassformer.inspection.intervene import intervene as intervene
     from glassformer.inspection.views.registry import register_view as register_view
     from glassformer.reporting.report import report as report
     from glassformer.serving.server import serve as serve
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _PUBLIC = {
+    "Change": "glassformer.inspection.change",
     "Encoder": "glassformer.encoders.base",
     "EncoderInfo": "glassformer.config.encoders",
     "Family": "glassformer.families.base",
@@ -59,6 +65,7 @@ _PUBLIC = {
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
     "import_model": "glassformer.verbs.import_model",
+    "intervene": "glassformer.inspection.intervene",
     "limits": "glassformer.config.limits",
     "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
@@ -66,11 +73,14 @@ _PUBLIC = {
     "register_encoder": "glassformer.encoders.registry",
     "register_family": "glassformer.families.base",
     "register_view": "glassformer.inspection.views.registry",
+    "replace": "glassformer.inspection.change",
     "report": "glassformer.reporting.report",
+    "scale": "glassformer.inspection.change",
     "scaling": "glassformer.verbs.scaling",
     "serve": "glassformer.serving.server",
     "train": "glassformer.verbs.train",
     "tune": "glassformer.trials.tune",
+    "zero": "glassformer.inspection.change",
 }
 
 __all__ = ["__version__", *_PUBLIC]

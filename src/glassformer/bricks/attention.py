@@ -105,8 +105,8 @@ class AttentionHeads(Protocol):
     is_cross_attention: bool
     """It looks at another text than its own."""
 
-    def ablate_head(self, head: int) -> RemovableHandle:
-        """The head finds nothing until the hook is removed: what it would give is 0."""
+    head_output: str
+    """What is captured of it that, as zeros, makes a head find nothing: `mixed`, or the `weights` of one."""
 
 
 class Place(NamedTuple):
@@ -150,6 +150,11 @@ class Attention(Brick, nn.Module):
     `plain` and `shared` split the width among the heads; every head of `bilinear` has all of it. The heads' results are
     concatenated and projected by W^O (`output`), unless that is left out.
     """
+
+    head_output = "mixed"
+    in_pieces = ("extend", "look_at")
+    names_inside = ("queries", "keys", "values", "scores", "weights", "mixed")
+    """What `record_inside` records."""
 
     def __init__(
         self,
@@ -217,6 +222,13 @@ class Attention(Brick, nn.Module):
         queries, end = self.project_queries(x, rotation), place.extent
         return self.attend(queries, past.keys[:, :, :end], past.values[:, :, :end], place.seen)
 
+    def look_at(
+        self, x: Float[Tensor, "B T d"], memory: KeyValues, mask: Bool[Tensor, "N S"] | None, share: int
+    ) -> Float[Tensor, "B T d"]:
+        """T new tokens look at the keys and values of a memory, each at which so many rows look, as at one row."""
+        queries = self.project_queries(x.reshape(len(x) // share, -1, x.shape[-1]))
+        return self.attend(queries, *memory, mask).view_as(x)
+
     def project_queries(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
         """Queries of tokens that look."""
         return self._queries(x if self.query is None else self.query(x), rotation)
@@ -282,14 +294,6 @@ class Attention(Brick, nn.Module):
         )
         joined = self.mixed(mixed).transpose(1, 2).flatten(2)
         return joined if self.output is None else self.output(joined)
-
-    def ablate_head(self, head: int) -> RemovableHandle:
-        def switch_off(tap: nn.Module, args: Any, mixed: Tensor) -> Tensor:
-            mixed = mixed.clone()
-            mixed[:, head] = 0.0
-            return mixed
-
-        return self.mixed.register_forward_hook(switch_off)
 
     def record_inside(
         self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]

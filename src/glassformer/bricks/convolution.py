@@ -1,5 +1,6 @@
 """Convolution over a sequence: the same small window of weights slides along the text."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -26,6 +27,16 @@ class Convolution(Brick, nn.Module):
         if mask is not None:
             x = x * mask.unsqueeze(-1)
         return self.inside(F.pad(x, (0, 0, self.before, self.reach - self.before)))
+
+    def extend(
+        self, x: Float[Tensor, "B T d"], recent: Float[Tensor, "B reach d"], mask: Bool[Tensor, "B T"] | None = None
+    ) -> tuple[Float[Tensor, "B T e"], Float[Tensor, "B reach d"]]:
+        """The outputs for inputs after those that were there, and those that the next outputs will read."""
+        joined = torch.cat([recent.to(x.dtype), x], 1)
+        if mask is None:
+            return self.inside(joined), joined[:, x.shape[1] :]
+        places = mask.sum(1, keepdim=True) + torch.arange(self.reach, device=x.device)
+        return self.inside(joined), joined.gather(1, places.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
 
     def inside(self, x: Float[Tensor, "B S d"]) -> Float[Tensor, "B T e"]:
         """The outputs where the whole window lies inside: `reach` fewer than inputs."""

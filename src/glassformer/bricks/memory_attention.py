@@ -5,7 +5,6 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks.attention import masked_softmax
 from glassformer.bricks.tap import Tap
@@ -19,6 +18,7 @@ class MemoryAttention(nn.Module):
 
     heads = 1
     is_cross_attention = True
+    head_output = "weights"
 
     def __init__(self, *, width: int, memory_width: int, kind: str = "dot", hidden: int | None = None) -> None:
         super().__init__()
@@ -49,9 +49,6 @@ class MemoryAttention(nn.Module):
     def project_keys(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
         """What scores need of the memory, whatever the query: U m of `additive`, of the others m itself."""
         return memory if self.of_memory is None else self.of_memory(memory)
-
-    def ablate_head(self, head: int) -> RemovableHandle:
-        return self.register_forward_hook(lambda module, args, context: torch.zeros_like(context))
 
     def score(self, query: Float[Tensor, "B T d"], keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
         if self.of_query is not None and self.total is not None:

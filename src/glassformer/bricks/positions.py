@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks import cpu_kernels
 from glassformer.bricks.gpu_ops import waves
-from glassformer.bricks.tap import Brick, Recorded, record_output
+from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
 from glassformer.config.sections import Scaling
 
 
@@ -44,6 +44,13 @@ class AddedPositions(Positions):
         x, index = args
         yield "vectors", lambda: self.vectors(index, x.shape[-1])
         yield "output", lambda: output
+
+    def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
+        if change.wants("vectors"):
+            x, index = args
+            vectors = self.vectors(index, x.shape[-1])
+            output = output + (change("vectors", vectors) - vectors).to(output.dtype)
+        return change("output", output)
 
 
 class NoPositions(Brick, nn.Module):
@@ -149,7 +156,7 @@ class Rotary(Positions):
     def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T half"]:
         return self(index).cos
 
-    def record(self, args: tuple[Any, ...], output: Rotation) -> Recorded:
+    def record(self, args: tuple[Any, ...], output: Any) -> Recorded:
         yield "cos", lambda: output.cos
         yield "sin", lambda: output.sin
 

@@ -1,6 +1,7 @@
 """Recurrent layers: torch's fast ones; the lectures' steps stand in `recurrent_steps.py`."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -10,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from glassformer.bricks.recurrent_steps import Hidden, Trace, trace
-from glassformer.bricks.tap import Brick, Recorded
+from glassformer.bricks.recurrent_steps import ChangeLetter, Hidden, Trace, trace
+from glassformer.bricks.tap import Brick, Changes, Recorded
 
 # torch says so once, and takes a slower road: nothing a person could do about it.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
@@ -133,3 +134,47 @@ class Recurrent(Brick, nn.Module):
                 for letter, name in names.items():
                     yield name, partial(traced, layer, way, letter)
         yield "output", lambda: output[0]
+
+    def changed(self, args: tuple[Any, ...], output: tuple[Tensor, Hidden], change: Changes) -> tuple[Tensor, Hidden]:
+        """By the written-out steps; what these do not change stays as torch computes it."""
+        (out, after), names = output, self.state_names()
+        if any(change.wants(name) for ways in names for way in ways for name in way.values()):
+            x, hidden, mask = args if len(args) == 3 else (*args, None)
+            steps: Counter[str] = Counter()
+
+            def in_step(layer: int, way: int) -> ChangeLetter:
+                def one(letter: str, value: Tensor) -> Tensor:
+                    name = names[layer][way][letter]
+                    steps[name] += 1
+                    at = x.shape[1] - steps[name] if way else steps[name] - 1
+                    return change(name, value.unsqueeze(1), at).squeeze(1) if change.wants(name) else value
+
+                return one
+
+            plain = _ends(trace(self.cell, x, hidden, mask), hidden, mask)
+            other = _ends(trace(self.cell, x, hidden, mask, change=in_step), hidden, mask)
+            out, *rest = (
+                torch.where(new == old, part, new.to(part.dtype))
+                for part, old, new in zip((out, *after), plain, other, strict=True)
+            )
+            after = tuple(rest)
+        return change("output", out), after
+
+
+def _ends(traces: list[list[Trace]], hidden: Hidden, mask: Bool[Tensor, "B T"] | None) -> list[Tensor]:
+    """What the last layer gives, and the states to go on from."""
+    both = [(way, traced) for ways in traces for way, traced in enumerate(ways)]
+    after = []
+    for letter, before in zip("hc", hidden, strict=False):
+        parts = []
+        for start, (way, traced) in zip(before, both, strict=True):
+            whole = traced.by_letter(letter)
+            last = whole[:, 0 if way else -1]
+            if mask is not None:
+                lengths = mask.sum(1)
+                rows = torch.arange(len(whole), device=whole.device)
+                last = last if way else whole[rows, (lengths - 1).clamp(min=0)]
+                last = torch.where((lengths > 0).unsqueeze(1), last, start)
+            parts.append(last)
+        after.append(torch.stack(parts))
+    return [torch.cat([traced.states for traced in traces[-1]], -1), *after]

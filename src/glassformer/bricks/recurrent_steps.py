@@ -54,8 +54,15 @@ def lstm_step(
 ) -> tuple[Float[Tensor, "B p"], Float[Tensor, "B d"]]:
     """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
     c = gates.f * c + gates.i * gates.g
-    h = gates.o * torch.tanh(c)
-    return (h if projection is None else h @ projection.T), c
+    return lstm_output(gates.o, c, projection), c
+
+
+def lstm_output(
+    o: Float[Tensor, "B d"], c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
+) -> Float[Tensor, "B p"]:
+    """h_t = o ⊙ tanh(c_t), or W_hr of that."""
+    h = o * torch.tanh(c)
+    return h if projection is None else h @ projection.T
 
 
 class GruGates(NamedTuple):
@@ -114,6 +121,12 @@ class Trace(NamedTuple):
 
 
 Step = Callable[[Tensor, Hidden], tuple[Hidden, Mapping[str, Tensor]]]
+ChangeLetter = Callable[[str, Tensor], Tensor]
+"""What becomes of the state (h), the cell (c) or a gate of one step."""
+
+
+def unchanged(letter: str, value: Tensor) -> Tensor:
+    return value
 
 
 def step_by_step(
@@ -147,10 +160,11 @@ def trace(
     hidden: Hidden,
     mask: Bool[Tensor, "B T"] | None = None,
     along: Callable[..., Trace] = step_by_step,
+    change: Callable[[int, int], ChangeLetter] = lambda layer, way: unchanged,
 ) -> list[list[Trace]]:
     """The traces by layer and way, as torch's cell computes them in use, where no dropout stands between its layers.
 
-    `along`: how a layer goes along the tokens.
+    `along`: how a layer goes along the tokens. `change`: of a layer and way, what is changed in each step.
     """
     ways = 2 if cell.bidirectional else 1
     out: list[list[Trace]] = []
@@ -158,13 +172,13 @@ def trace(
         both = []
         for way in range(ways):
             before = tuple(part[layer * ways + way] for part in hidden)
-            both.append(along(step_of(cell, layer, way), x, before, mask, backwards=way == 1))
+            both.append(along(step_of(cell, layer, way, change(layer, way)), x, before, mask, backwards=way == 1))
         out.append(both)
         x = torch.cat([way.states for way in both], -1)
     return out
 
 
-def step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:
+def step_of(cell: nn.RNNBase, layer: int, way: int, change: ChangeLetter = unchanged) -> Step:
     """One step of a layer with torch's weights for it."""
     ending = f"l{layer}{'_reverse' if way else ''}"
     w_x, w_h = getattr(cell, f"weight_ih_{ending}"), getattr(cell, f"weight_hh_{ending}")
@@ -174,15 +188,21 @@ def step_of(cell: nn.RNNBase, layer: int, way: int) -> Step:
     how = getattr(cell, "nonlinearity", "tanh")
 
     def elman(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
-        return (elman_step(x, hidden[0], w_x=w_x, w_h=w_h, bias=bias, nonlinearity=how),), {}
+        return (change("h", elman_step(x, hidden[0], w_x=w_x, w_h=w_h, bias=bias, nonlinearity=how)),), {}
 
     def gru(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
         gates = gru_gates(x, hidden[0], w_x=w_x, w_h=w_h, b_x=b_x, b_h=b_h)
-        return (gru_step(gates, hidden[0]),), gates._asdict()
+        gates = GruGates(*map(change, GruGates._fields, gates))
+        return (change("h", gru_step(gates, hidden[0])),), gates._asdict()
 
     def lstm(x: Tensor, hidden: Hidden) -> tuple[Hidden, Mapping[str, Tensor]]:
         gates = lstm_gates(x, hidden[0], w_x=w_x, w_h=w_h, bias=bias)
-        return lstm_step(gates, hidden[1], projection), gates._asdict()
+        gates = Gates(*map(change, Gates._fields, gates))
+        h, made = lstm_step(gates, hidden[1], projection)
+        c = change("c", made)
+        if c is not made:
+            h = lstm_output(gates.o, c, projection)
+        return (change("h", h), c), gates._asdict()
 
     if isinstance(cell, nn.LSTM):
         return lstm

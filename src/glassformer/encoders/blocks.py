@@ -61,13 +61,8 @@ class Block(Brick, nn.Module):
         past = state.past[layer]
         x = self.around_attend(x, lambda x: self.attend.extend(x, past, place, rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
-            cross, (keys, values) = self.cross_attention, state.cross[layer]
-
-            def attend(x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-                queries = cross.project_queries(state.by_source(x))
-                return cross.attend(queries, keys, values, state.memory_mask).view_as(x)
-
-            x = self.around_cross_attention(x, attend, mask)
+            look_at, kept = self.cross_attention.look_at, state.cross[layer]
+            x = self.around_cross_attention(x, lambda x: look_at(x, kept, state.memory_mask, state.share), mask)
         return self._feed(x, mask)
 
     def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:
@@ -141,10 +136,6 @@ class TransformerState(State):
                     part[:, :, self.filled :] = 0.0
         self.in_place, self.alike, self.filled = True, False, extent
         return True
-
-    def by_source(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "N KT d"]:
-        """The rows of one source as one row: a memory does not mind which of its readers asks first."""
-        return x.reshape(x.shape[0] // self.share, -1, x.shape[-1])
 
     def select(self, rows: Int[Tensor, "B"]) -> "TransformerState":
         sources = sources_of(rows, self.share)

@@ -3,7 +3,6 @@ convolutions."""
 
 from collections.abc import Iterator
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -90,14 +89,9 @@ class RecentInputs(State):
         self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
     ) -> Float[Tensor, "B T e"]:
         """One layer's outputs for new inputs, and what it will remember of them."""
-        joined = torch.cat([self.recent[layer].to(x.dtype), x], 1)
-        if mask is None:
-            recent = joined[:, x.shape[1] :]
-        else:
-            places = mask.sum(1, keepdim=True) + torch.arange(convolution.reach, device=x.device)
-            recent = joined.gather(1, places.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
+        out, recent = convolution.extend(x, self.recent[layer], mask)
         self.recent[layer] = self.renew(self.recent[layer], recent)
-        return convolution.inside(joined)
+        return out
 
 
 class WindowEncoder(Encoder):

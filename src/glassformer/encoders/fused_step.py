@@ -94,8 +94,8 @@ class FusedBlock(NamedTuple):
         """x + cross-attention(norm(x)); x itself, where the block has none."""
         if self.cross is None:
             return x
-        queries = self.cross.project_queries(state.by_source(norm(x).unsqueeze(1)))
-        return x + self.cross.attend(queries, *state.cross[layer], state.memory_mask).view_as(x)
+        found = self.cross.look_at(norm(x).unsqueeze(1), state.cross[layer], state.memory_mask, state.share)
+        return x + found.squeeze(1)
 
 
 def _usual_norm(around: Residual | None) -> Norm | None:

@@ -4,8 +4,9 @@ The attentions of a model form stacks of layers: `self` of a language model or a
 (within the source), `target` (within what is written) and `cross` (from that to the source).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from torch import nn
 from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
 from glassformer.inspection.capture import capture, numbers_of
+from glassformer.inspection.change import zero
+from glassformer.inspection.intervene import intervene
 from glassformer.models.modules import Seq2Seq
 
 Head = tuple[str, int, int]
@@ -98,8 +101,9 @@ def clearest(
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While this is open, these heads find nothing: what they would give is 0."""
-    stacks = stacks_of(model)
-    with ExitStack() as hooks:
-        for stack, layer, head in heads:
-            hooks.callback(stacks[stack][layer][1].ablate_head(head).remove)
+    stacks, off = stacks_of(model), defaultdict[str, list[int]](list)
+    for stack, layer, head in heads:
+        path, module = stacks[stack][layer]
+        off[f"{path}.{module.head_output}"].append(head)
+    with intervene(model, {name: zero(heads=chosen) for name, chosen in off.items()}):
         yield

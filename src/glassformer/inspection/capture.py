@@ -23,7 +23,7 @@ them when they are asked for, by the written-out formula.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -113,14 +113,14 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
     def watch(module: nn.Module, path: str, record: Record) -> RemovableHandle:
         def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             for name, make in record(module, args, output):
-                whole = _joined(path, name)
-                seen.keep(whole, make, more=any(whole.startswith(_under(encoder)) for encoder in at_work))
+                whole = joined(path, name)
+                seen.keep(whole, make, more=any(whole.startswith(under(encoder)) for encoder in at_work))
 
         return module.register_forward_hook(hook)
 
     def begin(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
-            seen.forget(_under(path))
+            seen.forget(under(path))
             at_work.append(path)
 
         return hook
@@ -128,6 +128,31 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
     def end(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         at_work.pop()
 
+    spots = {id(spot.module): spot for spot in recorded_modules(model)}
+    for path, module in model.named_modules():
+        if isinstance(module, Encoder):
+            yield module.register_forward_pre_hook(begin(path))
+            yield module.register_forward_hook(end, always_call=True)
+        if id(module) in spots:
+            yield watch(*spots[id(module)])
+        if hasattr(type(module), "record_inside"):
+            yield from module.record_inside(
+                lambda name, make, at=path: seen.keep(joined(at, name), make),
+                lambda name, at=path: seen.wants(joined(at, name)),
+            )
+    yield watch(model, "logits", record_itself)
+
+
+class Spot(NamedTuple):
+    """A module of which something is recorded, what its names begin with, and how."""
+
+    module: nn.Module
+    path: str
+    record: Record
+
+
+def recorded_modules(model: nn.Module) -> Iterator[Spot]:
+    """All but the whole model, which gives the logits, and what a module records inside itself."""
     opaque: dict[str, bool] = {}  # where plain modules are not recorded
     for path, module in model.named_modules():
         above, _, part = path.rpartition(".")
@@ -135,36 +160,28 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
         record: Record | None = type(module).record if isinstance(module, Brick) else None
         hidden = opaque.get(above, False)
         opaque[path] = getattr(type(module), "opaque", hidden)
-        if isinstance(module, Encoder):
-            yield module.register_forward_pre_hook(begin(path))
-            yield module.register_forward_hook(end, always_call=True)
         if record is not None and isinstance(parent, Brick) and part in parent.part_names:
-            yield watch(module, _joined(above, parent.part_names[part]), _record_itself)
+            yield Spot(module, joined(above, parent.part_names[part]), record_itself)
         elif record is not None:
-            yield watch(module, path, record)
+            yield Spot(module, path, record)
         elif isinstance(module, Tap) and not hasattr(type(parent), "record_inside"):
-            yield watch(module, path, _record_itself)
+            yield Spot(module, path, record_itself)
         elif path and not hidden and not isinstance(module, CONTAINERS):
-            yield watch(module, path, record_output)
-        if hasattr(type(module), "record_inside"):
-            yield from module.record_inside(
-                lambda name, make, at=path: seen.keep(_joined(at, name), make),
-                lambda name, at=path: seen.wants(_joined(at, name)),
-            )
-    yield watch(model, "logits", _record_itself)
+            yield Spot(module, path, record_output)
 
 
-def _record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Recorded:
+def record_itself(module: nn.Module, args: tuple[Any, ...], output: Any) -> Recorded:
     """What a module gives, by the name of the module alone."""
     if isinstance(output, Tensor):
         yield "", lambda: output
 
 
-def _joined(path: str, name: str) -> str:
+def joined(path: str, name: str) -> str:
+    """A name behind that of what it stands in."""
     return ".".join(part for part in (path, name) if part)
 
 
-def _under(path: str) -> str:
+def under(path: str) -> str:
     """What names of parts begin with."""
     return f"{path}." if path else ""
 

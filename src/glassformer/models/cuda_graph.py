@@ -1,7 +1,8 @@
 """CUDA graphs: what a GPU is to do, recorded once and replayed, so that a small model is no longer all launches."""
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -33,6 +34,21 @@ def _warn(line: str) -> None:
     warnings.warn(line, stacklevel=2)
 
 
+_unrecorded = 0
+"""How many want every step done as it is."""
+
+
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """While this is open, no `Recorder` records a step, nor replays one."""
+    global _unrecorded
+    _unrecorded += 1
+    try:
+        yield
+    finally:
+        _unrecorded -= 1
+
+
 class Recorder:
     """Runs a step that reads and writes fixed tensors: on a CUDA GPU as a graph that was recorded, elsewhere as it is.
 
@@ -47,6 +63,9 @@ class Recorder:
         """None: run once as it is, which readies what cannot be done in a recording; the next time it is recorded."""
 
     def run(self, key: Hashable) -> None:
+        if _unrecorded:
+            self._step()
+            return
         graph = self._graphs.get(key)
         if graph is None and self._records and key in self._graphs:
             graph = record(self._step, self._device, self._say)

@@ -1,0 +1,314 @@
+"""Intervene: another model for a while. What `capture` records is scaled, zeroed, replaced, by the same names.
+
+    with gf.intervene(model, {"encoder.blocks.1.attend.mixed": gf.scale(0.5, heads=[3])}):
+        model.generate("Once")
+
+`….attend.mixed` is what each head found, before W^O. Of a recurrent layer, `states` and `cells` go on to the next
+token, `output` does not. Positions count from 0 in what the model reads, in one pass or token by token as it writes: a
+change of position 7 is made in the step that computes it. `capture` sees what was changed; only scores and weights of
+attention it makes of queries and keys as ever.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, partial
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import Attention, attend_written_out, attention_scores, visible
+from glassformer.bricks.tap import Brick, changed_output
+from glassformer.config.errors import Misuse, unknown
+from glassformer.encoders.base import Encoder, State
+from glassformer.families.base import Loaded
+from glassformer.inspection.capture import joined, record_itself, recorded_modules, under
+from glassformer.inspection.change import Change
+from glassformer.models.cuda_graph import unrecorded
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TokenModel
+from glassformer.models.weights import current_name
+
+NOTHING = torch.empty(0)
+WHOLE_MODELS = (TokenModel, Seq2Seq, Predictor, BagPredictor)
+
+
+@contextmanager
+def intervene(model: nn.Module | Loaded, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> Iterator[None]:
+    """While this is open, tensors inside a model are changed, by the names that `capture` has for them or patterns of
+    them (`*.mixed`): by `scale`, `zero`, `replace`, or any function of a tensor that gives one like it.
+    """
+    model = model.model if isinstance(model, Loaded) else model
+    with ExitStack() as undo:
+        _Intervention(model, undo).begin(changes)
+        yield
+
+
+@dataclass
+class _Pass:
+    """An encoder at work on some tokens: of a whole text, or after those that its state has read."""
+
+    path: str
+    rows: int
+    start: Int[Tensor, "B"] | None = None
+    """How many tokens of each row came before; None: the text is whole."""
+    done: dict[str, int] = field(default_factory=dict)
+    """How many of its tokens each name has passed: some parts go through them piece by piece."""
+
+
+class _Intervention:
+    """The changes of a model by whole names, and where in a text it is at work."""
+
+    def __init__(self, model: nn.Module, undo: ExitStack) -> None:
+        self.model, self.undo = model, undo
+        self.changes: dict[str, Change] = {}
+        self.passes: list[_Pass] = []
+        self.reached: dict[str, tuple[_Pass, int]] = {}
+        """How far each name will be once the call that is being changed is over."""
+        self.piece: tuple[Int[Tensor, "B T"], Int[Tensor, "B"]] | None = None
+        """The positions of the tokens that were read last, and of each row's last, where a text is read in pieces."""
+
+    def begin(self, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> None:
+        spots = list(recorded_modules(self.model))
+        inside = [(path, module) for path, module in self.model.named_modules() if isinstance(module, Attention)]
+        names = ["logits"]
+        for module, path, record in spots:
+            names += [joined(path, name) for name, _ in record(module, (NOTHING, NOTHING), NOTHING)]
+        names += [joined(path, name) for path, module in inside for name in module.names_inside]
+        for said, change in changes.items():
+            matching = [name for name in names if fnmatchcase(name, said) or fnmatchcase(name, current_name(said))]
+            if not matching:
+                raise Misuse(unknown("name", said, names))
+            change = change if isinstance(change, Change) else Change(change)
+            self.changes |= {} if change.is_nothing else dict.fromkeys(matching, change)
+        if not self.changes:
+            return
+        self.undo.enter_context(unrecorded())
+        for module, path, record in spots:
+            own = {name for name, _ in record(module, (NOTHING, NOTHING), NOTHING)}
+            if any(joined(path, name) in self.changes for name in own):
+                self._change(module, _Part(self, path, module), itself=record is record_itself)
+        for path, module in inside:
+            for name in ("queries", "keys", "values", "mixed"):
+                if joined(path, name) in self.changes:
+                    self._change(getattr(module, name), _Part(self, joined(path, name), module), itself=True)
+            self._change_weights(module, _Part(self, path, module))
+        if "logits" in self.changes:
+            last = self.model.head if isinstance(self.model, WHOLE_MODELS) else self.model
+            assert isinstance(last, nn.Module)
+            self._change(last, _Part(self, "logits", last), itself=True)
+        self._follow_positions()
+
+    # --- where something is changed ---
+
+    def _change(self, module: nn.Module, change: "_Part", *, itself: bool) -> None:
+        """`itself`: what the module gives has the module's name."""
+
+        def output(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+            if itself:
+                output = change("", output)
+            elif isinstance(module, Brick):
+                output = module.changed(args, output, change)
+            else:
+                output = changed_output(output, change)
+            self._settle()
+            return output
+
+        def piece(original: Callable[..., Any], x: Tensor, *args: Any, **more: Any) -> Any:
+            if any(one.path == change.path and one.start is None for one in self.passes):  # its whole does it in pieces
+                return original(x, *args, **more)
+            given = changed_output(original(change("input", x), *args, **more), change)
+            self._settle()
+            return given
+
+        def first(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            given = change("input", args[0])
+            self._settle()
+            return (given, *args[1:])
+
+        # before others look
+        self.undo.callback(module.register_forward_hook(output, prepend=True).remove)
+        if itself or not isinstance(module, Brick):
+            return
+        if change.wants("input"):
+            self.undo.callback(module.register_forward_pre_hook(first).remove)
+        for method in module.in_pieces:
+            if hasattr(module, method):
+                self._wrap(module, method, piece)
+
+    def _change_weights(self, module: Attention, change: "_Part") -> None:
+        """The kernel has no scores and weights: where they change, what is found is made by the written-out formula."""
+        if not change.wants("scores") and not change.wants("weights"):
+            return
+        last: dict[str, Any] = {}
+
+        def remember(name: str) -> Callable[..., None]:
+            return lambda tap, args, output: last.update({name: output})
+
+        def mix(tap: nn.Module, args: Any, mixed: Tensor) -> Tensor:
+            queries, keys, values, mask = (last.pop(name) for name in ("queries", "keys", "values", "mask"))
+            scores = attention_scores(queries, keys, scale=module.scale)
+            seen = visible(queries.shape[2], keys.shape[2], mask, causal=module.causal, device=keys.device)
+            hidden = torch.zeros_like(scores, dtype=torch.bool) if seen is None else ~seen.expand_as(scores)
+            scores = scores.masked_fill(hidden, -torch.inf)
+            plain = scores.softmax(-1).nan_to_num(0.0)
+            scores = change("scores", scores).masked_fill(hidden, -torch.inf)
+            weights = change("weights", scores.softmax(-1).nan_to_num(0.0)).masked_fill(hidden, 0.0)
+            self._settle()
+            same = (weights == plain).all(-1, keepdim=True)
+            return torch.where(same, mixed, attend_written_out(weights, values).to(mixed.dtype))
+
+        for name in ("queries", "keys", "values", "mask"):
+            self.undo.callback(getattr(module, name).register_forward_hook(remember(name)).remove)
+        self.undo.callback(module.mixed.register_forward_hook(mix, prepend=True).remove)
+
+    def _wrap(self, module: nn.Module, method: str, around: Callable[..., Any]) -> None:
+        """A method of this module alone does something more."""
+        before, original = module.__dict__.get(method), getattr(module, method)
+        setattr(module, method, partial(around, original))
+        self.undo.callback(partial(setattr, module, method, before) if before else partial(delattr, module, method))
+
+    # --- where in a text ---
+
+    def _follow_positions(self) -> None:
+        for path, module in self.model.named_modules():
+            if isinstance(module, Encoder):
+                self.undo.callback(module.register_forward_pre_hook(partial(self._enter, path), prepend=True).remove)
+                self.undo.callback(module.register_forward_hook(self._leave, always_call=True).remove)
+                self._wrap(module, "init_state", self._count)
+            if isinstance(module, (Encoder, LanguageModel, Seq2Seq)):
+                self._wrap(module, "extend", partial(self._extend, path))
+
+    def _enter(self, path: str, module: nn.Module, args: tuple[Any, ...]) -> None:
+        self.passes.append(_Pass(path, len(args[0])))
+        self.piece = None
+
+    def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        done = self.passes.pop().done
+        if output is not None:  # no error on the way
+            for name, tokens in done.items():
+                self.changes[name].check(name, tokens, -2)
+
+    def _count(self, original: Callable[..., State], batch: int, *args: Any, **more: Any) -> State:
+        return _counting(original(batch, *args, **more), torch.zeros(batch, dtype=torch.long))
+
+    def _extend(
+        self, path: str, original: Callable[..., Tensor], x: Tensor, state: Any, mask: Tensor | None = None
+    ) -> Tensor:
+        if any(one.path == path and one.start is None for one in self.passes):
+            return original(x, state, mask)
+        if not hasattr(state, "read"):
+            self._adopt(state, len(x))
+        start = state.read
+        self.passes.append(_Pass(path, len(x), start))
+        try:
+            given = original(x, state, mask)
+        finally:
+            self.passes.pop()
+        state.read = start + (x.shape[1] if mask is None else mask.sum(1).cpu())
+        self.piece = start.unsqueeze(1) + torch.arange(x.shape[1]), state.read - 1
+        return given
+
+    def _adopt(self, state: Any, rows: int) -> None:
+        """One that was begun before: it must tell how far it is, and step as others do who are looked into."""
+        lengths = getattr(state, "lengths", None)
+        if lengths is None and any(change.positions is not None for change in self.changes.values()):
+            raise Misuse("this text was begun before the change of some positions: begin it while the change is there")
+        _counting(state, torch.zeros(rows, dtype=torch.long) if lengths is None else lengths.clone().cpu())
+        if hasattr(state, "fused"):
+            state.fused = None
+
+    def change(self, name: str, owner: nn.Module, tensor: Tensor, at: int) -> Tensor:
+        change, whole = self.changes[name], tensor
+        if name == "logits" and tensor.dim() == 2 and isinstance(self.model, (TokenModel, Seq2Seq)):
+            if self.piece is None and change.positions is not None:
+                raise Misuse("these logits are of some places of a text alone: a change of them takes no positions")
+            whole = tensor.unsqueeze(1)
+        axis = _token_axis(name, whole)
+        heads = whole.shape[1] if whole.dim() == 4 else getattr(owner, "heads", None)
+        place = torch.zeros(1, 0, dtype=torch.long) if axis is None else self._place(name, whole, axis, at)
+        return change.apply(name, whole, axis, place.to(whole.device), heads).view_as(tensor)
+
+    def _place(self, name: str, tensor: Tensor, axis: int, at: int) -> Int[Tensor, "R n"]:
+        """The position of each token in a tensor, for each row, or for one that stands for all."""
+        count = tensor.shape[axis]
+        if name == "logits" and self.piece is not None:
+            tokens, last = self.piece
+            return tokens if tokens.shape[1] == count > 1 else last.unsqueeze(1)
+        within = next((one for one in reversed(self.passes) if name.startswith(under(one.path))), None)
+        if within is None or name.endswith((".keys", ".values")):  # those of the whole text, so far
+            if within is None or within.start is None:
+                self.changes[name].check(name, count, axis)
+            return torch.arange(count).unsqueeze(0)
+        rows = within.rows if tensor.dim() + axis == 0 else len(tensor)
+        share = within.rows // rows  # several rows that look at one source are one
+        new = count // share
+        before = within.done.get(name, 0) + at
+        self.reached[name] = within, max(self.reached.get(name, (within, 0))[1], before + new)
+        places = before + torch.arange(count) % new
+        if within.start is None:
+            return places.unsqueeze(0)
+        return within.start.view(rows, share).repeat_interleave(new, 1) + places
+
+    def _settle(self) -> None:
+        for name, (within, reached) in self.reached.items():
+            within.done[name] = reached
+        self.reached.clear()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The changes of what one module records."""
+
+    of: _Intervention
+    path: str
+    owner: nn.Module
+
+    def wants(self, name: str) -> bool:
+        return joined(self.path, name) in self.of.changes
+
+    def __call__(self, name: str, tensor: Tensor, at: int = 0) -> Tensor:
+        return self.of.change(joined(self.path, name), self.owner, tensor, at) if self.wants(name) else tensor
+
+
+@cache
+def _counting_class(kind: type[State]) -> type[State]:
+    """The same kind of state, which knows how many tokens each of its rows has `read`."""
+
+    class Counting(kind):  # type: ignore[misc, valid-type]
+        read: Int[Tensor, "B"]
+
+        def select(self, rows: Tensor) -> State:
+            return _counting(super().select(rows), self.read[rows.cpu()])
+
+        def expand_beams(self, times: int) -> State:
+            return _counting(super().expand_beams(times), self.read.repeat_interleave(times))
+
+        def reorder(self, rows: Tensor) -> State:
+            read = self.read[rows.cpu()]
+            return _counting(super().reorder(rows), read)
+
+        def put(self, rows: Tensor, other: Any) -> None:
+            super().put(rows, other)
+            self.read = self.read.index_copy(0, rows.cpu(), other.read)
+
+    return Counting
+
+
+def _counting(state: Any, read: Int[Tensor, "B"]) -> State:
+    """The same state, which counts from now on."""
+    if not hasattr(state, "read"):
+        kind: type[State] = type(state)
+        state.__class__ = _counting_class(kind)
+    state.read = read
+    counted: State = state
+    return counted
+
+
+def _token_axis(name: str, tensor: Tensor) -> int | None:
+    """Along which the tokens lie; None: it is one for the whole text."""
+    if tensor.dim() > 2 or name.endswith((".vectors", ".cos", ".sin")):
+        return -2
+    return -1 if name.endswith("weights") else None
