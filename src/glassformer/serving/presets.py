@@ -19,9 +19,9 @@ SOME = 4
 
 PRESETS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "docstrings": (
+        ("seen before, so copied", "read the file and close the file, then read the"),
         ("what usually follows", "Return the"),
         ("a bracket wants its twin", "The list [1, 2, 3"),
-        ("seen before, so copied", "read the file and close the file, then read the"),
         ("an if that waits for its end", "If the argument is not a string, raise"),
     ),
     "stdlib": (

@@ -27,12 +27,12 @@ const light = (at) => {
 const pointed = (detail, stack) => prompts[0].lit(stack === "target" ? null : detail?.column ?? (stack === "cross" ? null : detail?.row) ?? null);
 const closeOther = button("✕", () => choose({ other: null, second: null, patch: null }), { title: "close the second prompt", "aria-label": "close the second prompt" });
 const otherRun = make("select", { "aria-label": "second run", onchange: () => choose({ second: otherRun.value || null, patch: null }) });
+const presets = make("div.presets", { role: "group", "aria-label": "examples" });
 const prompts = [
-  new Prompt({ label: "prompt", light, given: (given) => choose({ text: asText(given) }) }),
+  new Prompt({ label: "prompt", light, beside: presets, given: (given) => choose({ text: asText(given) }) }),
   new Prompt({ label: "second prompt", light: () => {}, given: (given) => choose({ other: asText(given) }), closing: make("div.closing", {}, otherRun, closeOther) }),
 ];
-const presets = make("div.presets", { role: "group", "aria-label": "examples" });
-find("#prompt").replaceChildren(prompts[0].element, prompts[1].element, presets);
+find("#prompt").replaceChildren(prompts[0].element, prompts[1].element);
 const prediction = new Prediction(find("#prediction"), {
   append: (text) => { choose({ text }); prompts[0].put(text); },
   reset: () => choose({ dials: {}, patch: null }),

@@ -6,7 +6,7 @@ import { choose, state } from "/page/play_state.js";
 
 // What each view is called here, and what to see in it.
 export const VIEWS = {
-  attention: ["Attention", "Each small picture is a head: rows look, columns are looked at. Turn a head down and watch the prediction."],
+  attention: ["Attention", "A small picture is a head: rows look, columns are looked at. Turn one down and see what changes."],
   patches: ["Patches", "Choose a patch: the brighter another, the more this one looks at it."],
   "logit-lens": ["Layers", "What the model would say if it stopped after each layer. Click a cell to put the other prompt's state there."],
   states: ["States", "What the memory holds after each token, and which gates open and close."],

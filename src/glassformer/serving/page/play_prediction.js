@@ -71,7 +71,7 @@ export class Prediction {
     return [...this.legend(beside, mark), ...now.groups.map((group, at) => {
       const others = new Map((beside?.groups[at]?.rows ?? []).map((row) => [mark === "before" ? row.id : row.name, row]));
       const head = make("div.token-row.head", { "aria-hidden": "true" }, make("span", {}, several ? group.title : "token"), make("span", {}, "score"),
-        make("span", {}, state.temperature === 1 ? "− highest" : state.temperature ? `÷ ${state.temperature.toFixed(2)}` : "greedy"),
+        make("span", { title: "the score less the highest, divided by the temperature" }, state.temperature ? `÷ ${state.temperature.toFixed(2)}` : "greedy"),
         make("span", {}, state.topK || state.topP ? "cut → probability" : "probability"));
       const rows = group.rows.map((row) => this.row(row, beside && (others.get(mark === "before" ? row.id : row.name) ?? { drawn: null }), mark));
       return make("div.token-rows", {}, head, ...rows);
@@ -89,8 +89,8 @@ export class Prediction {
     return make(`button.token-row${row.cut ? ".cut" : ""}`, { type: "button", "aria-label": label, "data-id": row.id,
       onclick: () => { if (!end) this.append(row.text); }, title: end ? `id ${row.id}` : `id ${row.id}: click to append` },
       make("bdi", {}, shown(row.name)),
-      make("span.track", { title: said(row.score) }, make("i", { "--from": Math.min(zero, at), "--to": Math.max(zero, at) }), make("em", {}, row.score.toFixed(1))),
-      make("span.track", { title: said(row.tempered) }, make("i", { "--from": 0, "--to": deep }), make("em", {}, row.tempered === null ? "" : row.tempered.toFixed(1))),
+      make("span.track", { title: said(row.score) }, make("i", { "--from": Math.min(zero, at), "--to": Math.max(zero, at) }), make("em", {}, minus(row.score))),
+      make("span.track", { title: said(row.tempered) }, make("i", { "--from": 0, "--to": deep }), make("em", {}, row.tempered === null ? "" : minus(row.tempered))),
       make("span.track.chance", {}, make("i.now", { "--from": 0, "--to": row.drawn }),
         other && other.drawn !== null ? make(`i.${mark}`, { "--from": 0, "--to": other.drawn }) : "", make("em", {}, words)));
   }
@@ -125,6 +125,10 @@ export class Prediction {
   }
 }
 
+
+function minus(number) {
+  return number.toFixed(1).replace("-", "−").replace("−0.0", "0.0");
+}
 
 function spoken(now) {
   if (now.kind === "number") return `It says ${said(now.value)}`;

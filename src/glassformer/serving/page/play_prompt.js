@@ -7,12 +7,12 @@ const LONGEST = 240; // tokens that are drawn as chips
 
 /** A prompt: `given(example)` hears what is typed, `light(at)` where one points. */
 export class Prompt {
-  constructor({ label, given, light, closing = null }) {
+  constructor({ label, given, light, closing = null, beside = null }) {
     Object.assign(this, { label, given, light, example: null, shape: null });
     this.place = make("div.field");
     this.chips = make("div.chips", { role: "list", "aria-label": `${label}: tokens` });
     this.remark = make("p.remark", { role: "status" });
-    this.element = make("div.one-prompt", {}, make("div.entry", {}, this.place, closing ?? ""), this.remark, this.chips);
+    this.element = make("div.one-prompt", {}, make("div.entry", {}, this.place, closing ?? ""), this.remark, make("div.tokens", {}, this.chips, beside ?? ""));
     this.chips.addEventListener("pointerleave", () => { this.light(null); hideTip(); });
   }
 
