@@ -59,6 +59,8 @@ class Node:
     length: int
     fate: str = PRUNED
     why: str = ""
+    drawn: float | None = None
+    """Of a sampled text: the probability after temperature and cut."""
 
 
 @dataclass
@@ -293,8 +295,8 @@ def sampling_tree(
                 here = (*ids[: length - 1], choice.id)
                 if here not in places:
                     places[here] = len(tree.nodes)
-                    sum_ = total + choice.log_probability
-                    tree.nodes.append(Node(choice.id, at, choice.probability, sum_, length, PRUNED, choice.pruned))
+                    node = Node(choice.id, at, choice.probability, total + choice.log_probability, length)
+                    tree.nodes.append(replace(node, why=choice.pruned, drawn=choice.drawn))
             at = places[tuple(ids[:length])]
             tree.mark(at, CHOSEN, tree.nodes[at].why)
         if at is not None:

@@ -22,7 +22,7 @@ from glassformer.inspection.tree import (
 from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import LanguageModel, Seq2Seq
-from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
+from glassformer.rendering.panels import Branch, Choices, Panel, Rows, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare
 
@@ -134,7 +134,7 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
         root=root,
         branches=_branches(found, request, penalty),
         note="The thicker a line, the likelier the token. Blue: what is written; pale: followed for a while; grey: "
-        f"dropped. “{ordinal(beam + 1)} of {beam}: −6.25”: {beam} are followed, and by the sum of log-probabilities this "
+        f"dropped. “{ordinal(beam + 1)} of {beam}: −6.25”: {beam} are followed, and by the sum of log-probabilities it "
         "came after them.",
     )
     rows = [
@@ -172,9 +172,10 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
         title=f"{count} sampled {'text' if count == 1 else 'texts'}",
         root=root,
         branches=_branches(found, request, None),
-        note="The thicker a line, the likelier the token. Blue: what was drawn; grey: the likeliest that were not.",
+        note="The thicker a line, the likelier the token, before anything is cut. Blue: what was drawn; grey: the "
+        "likeliest that were not.",
     )
-    rows = [
+    rows: Rows = [
         [seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, (_, text) in enumerate(found.finished)
     ]
     table = Table(title="What was written", columns=["seed", "text", "sum of log-probabilities"], rows=rows)
@@ -187,7 +188,9 @@ def _branches(found: DecodingTree, request: LookRequest, penalty: float | None) 
     """`penalty`: of the lengths by which a beam search ranks."""
     out = []
     for node in found.nodes:
-        told = f"probability {figure(node.probability)}, sum of log-probabilities {figure(node.total)}"
+        cut = node.drawn is not None and abs(node.drawn - node.probability) > 1e-6
+        after = f" ({figure(node.drawn)} after the cut)" if cut and node.drawn is not None else ""
+        told = f"probability {figure(node.probability)}{after}, sum of log-probabilities {figure(node.total)}"
         if penalty is not None:
             told += f" (as a whole text {ranked(node.total, node.length, penalty)})"
         elif node.fate == PRUNED and not node.why:

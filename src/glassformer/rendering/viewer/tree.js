@@ -104,6 +104,8 @@ drawers.tree = (panel, kept) => {
     reach(items.has(kept.at) ? kept.at : null);
   }
 
+  if (!branches.some((one) => one.fate === "kept")) delete visible.followed;
+  if (!visible[kept.seen]) kept.seen = "all";
   const choose = several("branches", Object.keys(visible), kept.seen, (name) => { kept.seen = name; paint(); });
   const element = make("div.tree", {}, make("div.controls", {}, choose.element), line, box);
   // { path: ids, branches: [{ id, token, probability, told, why, fate }] }: they follow what stands at the path.
