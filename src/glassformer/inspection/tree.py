@@ -283,8 +283,8 @@ def sampling_tree(
     batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
     written: list[list[int]] = [[] for _ in range(samples)]
     while step := batch.step():
-        for seed, token in step.items():
-            written[seed].append(token)
+        for seed, one in step.items():
+            written[seed].append(one.token)
     tree, places = DecodingTree(), dict[tuple[int, ...], int]()
     for seed, ids in enumerate(written):
         scores = scores_along(loaded, text, ids[:-1])

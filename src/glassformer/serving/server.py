@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -77,6 +78,12 @@ class Serving:
     def url(self) -> str:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def page(self) -> str:
+        """Where the playground is: with the first run, and beside it the second where there are two."""
+        first, *more = map(quote, self._server.runs.runs)
+        return f"{self.url}/#run={first}" + (f"&second={more[0]}" if len(more) == 1 else "")
 
     def stop(self, grace: float = GRACE) -> None:
         """Take no more connections. Answers on their way may end within `grace` seconds; the others say why not."""
@@ -162,6 +169,32 @@ def serve(
         serving.stop(0)
         raise
     return serving
+
+
+@check_arguments
+def play(
+    run: str | os.PathLike[str] | Run,
+    second_run: str | os.PathLike[str] | Run | None = None,
+    *,
+    browser: bool = True,
+    **options: Any,
+) -> Serving:
+    """The playground: a page on which one types to a run, looks into it and changes it; beside it a second one.
+
+    It opens in the browser, unless `browser` is False: its address is the answer's `page`. `options` are those of
+    `serve`.
+    """
+    serving = serve(run, *([] if second_run is None else [second_run]), **options)
+    if browser:
+        open_page(serving)
+    return serving
+
+
+def open_page(serving: Serving) -> None:
+    """The playground in the person's browser, where there is one."""
+    import webbrowser
+
+    webbrowser.open(serving.page)
 
 
 def check_serving(

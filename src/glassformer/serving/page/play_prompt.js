@@ -158,9 +158,10 @@ export function presetsOf(presets, chosen) {
   });
 }
 
-/** Places at which the tokens of two texts differ: what is between their common beginning and end. */
+/** Places at which the tokens of two texts differ; of two lengths, what is between their common beginning and end. */
 export function differing(mine, theirs) {
   const same = (a, b) => a && b && a.text === b.text;
+  if (mine.length === theirs.length) return new Set(mine.map((_, at) => at).filter((at) => !same(mine[at], theirs[at])));
   let first = 0, last = 0;
   while (first < mine.length && same(mine[first], theirs[first])) first++;
   while (last < mine.length - first && last < theirs.length - first && same(mine.at(-1 - last), theirs.at(-1 - last))) last++;
