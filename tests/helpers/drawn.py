@@ -25,7 +25,7 @@ from glassformer.rendering.panels import (
     Tokens,
     Words,
 )
-from helpers.every_panel import PANELS
+from helpers.every_panel import PANELS, two_lanes
 from helpers.support import softmax
 
 SENTENCE = ["<start>", " the", " old", " cat", " sat", " on", " extraordinary", " mats"]
@@ -81,6 +81,7 @@ def every_kind() -> dict[str, Panel]:
         "gallery": Gallery(images=[pixels_of(5, 7, 1), pixels_of(7, 5, 3)], captions=["one", "two"], **told),
         "choices": replace(PANELS["choices"], **told),
         "tree": replace(PANELS["tree"], **told),
+        "diagram": two_lanes(**told),
         "frames": Frames(name="update", labels=[str(2**place) for place in range(9)], frames=inner, **told),
     }
 

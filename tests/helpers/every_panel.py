@@ -7,9 +7,13 @@ import numpy as np
 from glassformer.rendering.panels import (
     Branch,
     Choices,
+    Arrow,
+    Brick,
+    Diagram,
     Frames,
     Gallery,
     Grid,
+    Group,
     Guesses,
     Heads,
     Line,
@@ -17,6 +21,7 @@ from glassformer.rendering.panels import (
     Panel,
     Patches,
     Points,
+    Sketch,
     Table,
     Tokens,
     Tree,
@@ -43,6 +48,40 @@ WEIGHTS = weights()
 NAMES = [["a", "b", "c"], ["d", "looks one ahead", "f"]]
 GREY = np.arange(64, dtype=np.uint8).reshape(8, 8, 1) * 4
 RED = np.broadcast_to(np.array([200, 30, 10], np.uint8), (8, 8, 3))
+
+
+def two_lanes(**more: Any) -> Diagram:
+    """Two lanes; in the second, three groups of which the last two are like the first."""
+    looks = Sketch(columns=3, rows=2, lines=[(0, 0, 1, 1, True), (1, 0, 1, 1, True), (2, 0, 2, 1, False)])
+    heat = np.array([[128, 255], [0, 191]], np.uint8)
+    bricks = [
+        Brick(name="source", title="source", kind="data", width=1, detail="uno dos"),
+        Brick(name="embed", title="Word vectors", kind="embedding", width=16, parameters=12_345, code="def forward():"),
+        Brick(name="target", title="target", kind="data", width=1, lane=1),
+    ]
+    arrows = [Arrow(start="source", end="embed", shape="S = 2")]
+    last = "target"
+    for block in range(3):
+        names = [f"{part}{block}" for part in ("attend", "sum")]
+        bricks += [
+            Brick(name=names[0], title="Attention", kind="attention", width=16, hidden=64, parameters=400, lane=1,
+                  group=f"block{block}", detail="2 heads", sketch=looks, heat=heat,
+                  numbers=[("shape", "2×2"), ("largest", f"{block + 1}.5")]),
+            Brick(name=names[1], title="+", kind="add", width=16, lane=1, group=f"block{block}"),
+        ]  # fmt: skip
+        arrows += [
+            Arrow(start=last, end=names[0], shape="T×d = 5×16"),
+            Arrow(start=names[0], end=names[1], shape="T×d = 5×16"),
+            Arrow(start=last, end=names[1], role="residual"),
+            Arrow(start="embed", end=names[0], shape="S×d = 2×16", role="memory"),
+        ]
+        last = names[1]
+    bricks.append(Brick(name="head", title="Scores", kind="head", width=200, lane=1, detail="16 → 200"))
+    arrows += [Arrow(start=last, end="head", shape="T×d = 5×16"), Arrow(start="embed", end="head", role="tied")]
+    groups = [Group(name=f"block{block}", title=f"block {block}", like="block0" if block else "") for block in range(3)]
+    return Diagram(bricks=bricks, arrows=arrows, groups=groups, lanes=("encoder", "decoder"), **more)
+
+
 PANELS: dict[str, Panel] = {
     "words": Words(text="First.\n\nSecond.", title="Said", note="beneath"),
     "table": Table(
@@ -104,6 +143,7 @@ PANELS: dict[str, Panel] = {
             Branch(token="ran", parent=1, probability=0.2, fate="pruned", why="4th of 2: −2.81", told="hardly", id=8),
         ],
     ),
+    "diagram": two_lanes(),
     "frames": Frames(
         name="updates",
         labels=["0", "100", "200"],

@@ -41,7 +41,7 @@ HAS: dict[str, set[str]] = {
     "regressor": {"pooling"},
 }
 TRANSLATE = ("translator", "lstm-translator", "bottleneck")
-ALWAYS = {"attribution", "step", "versus", "report"}
+ALWAYS = {"attribution", "step", "versus", "report", "diagram"}
 
 
 @pytest.fixture(scope="module")

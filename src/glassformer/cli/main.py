@@ -39,7 +39,19 @@ VERBS: dict[str, str] = {
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
-RUN_VERBS = {"check", "doctor", "embed", "evaluate", "export", "generate", "look", "play", "predict", "serve", "translate"}
+RUN_VERBS = {
+    "check",
+    "doctor",
+    "embed",
+    "evaluate",
+    "export",
+    "generate",
+    "look",
+    "play",
+    "predict",
+    "serve",
+    "translate",
+}
 """Those whose modules are in `run_verbs/`."""
 
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.

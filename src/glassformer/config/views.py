@@ -35,6 +35,7 @@ VIEWS = {
     "word": "the vector of a word in several texts, layer by layer (--word)",
     "nearest": "the nearest words of each word given",
     "versus": "two texts side by side (--versus), in one run or two (--second-run)",
+    "diagram": "the model as a picture of its bricks: shapes, parameters, and with a text what passes through each",
     "positions": "position encodings",
     "merges": "byte pairs merged one by one",
     "pairs": "a text as its training pairs: prefix → next token",

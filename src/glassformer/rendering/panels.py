@@ -8,7 +8,7 @@ import base64
 import math
 from abc import ABC
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -289,6 +289,77 @@ class Gallery(Panel):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sketch:
+    """What becomes of what, drawn small into a brick: lines between points, and a dot at each of their ends."""
+
+    columns: int
+    rows: int
+    lines: Sequence[tuple[float, int, float, int, bool]]
+    """Column and row of both ends, and whether it stands out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brick:
+    """A box of a `Diagram`, and what is shown when it is opened."""
+
+    name: str
+    title: str
+    kind: str
+    """embedding, positions, attention, feed-forward, norm, recurrent, convolution, pool, head, other: its colour; add:
+    a sum; data: what goes in or comes out.
+    """
+    width: int
+    """Of the vectors that it gives: the wider, the wider the box."""
+    hidden: int = 0
+    """Of the widest vectors in it, where they are wider."""
+    parameters: int = 0
+    detail: str = ""
+    lane: int = 0
+    """Bricks of one lane stand one beneath another, lanes side by side."""
+    group: str = ""
+    sketch: Sketch | None = None
+    numbers: Sequence[tuple[str, str]] = ()
+    heat: UInt8[Array, "T d"] | None = None
+    """What it gave, small: 128 is 0, 255 as large as any."""
+    code: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrow:
+    """From a brick to a brick."""
+
+    start: str
+    end: str
+    shape: str = ""
+    role: str = "flow"
+    """flow: to the next brick; residual, skip: around some; memory, state: to another lane; feedback: back to one
+    above; tied: no arrow, the same weights.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """A frame around bricks of a lane that follow each other."""
+
+    name: str
+    title: str
+    like: str = ""
+    """The first of the groups that it is like: they are drawn once, with their number, until somebody wants each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagram(Panel):
+    """What a model is built of: bricks from top to bottom, and arrows with the shapes of what passes."""
+
+    kind = "diagram"
+    bricks: Sequence[Brick]
+    arrows: Sequence[Arrow]
+    groups: Sequence[Group] = ()
+    lanes: Sequence[str] = ("",)
+    """Names of the lanes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Frames(Panel):
     """The same panels at several moments, or layer by layer, with a slider."""
 
@@ -325,7 +396,7 @@ def _json(value: Any, most: int | None) -> Any:
     """A value as JSON takes it; with `most`, arrays are packed, and of attention up to so many weights."""
     if isinstance(value, Panel):
         return value.to_dict() if most is None else value.packed(most)
-    if isinstance(value, Line | Branch):
+    if is_dataclass(value):
         return _fields(value, most)
     if isinstance(value, np.ndarray) and most is not None:
         kind, name = ("u1", "u8") if value.dtype == np.uint8 else ("<f4", "f32")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCRIPTS = (
     "core", "colours", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures", "choices",
-    "tree", "tools", "start",
+    "tree", "diagram", "tools", "start",
 )  # fmt: skip
 """Files of the folder `viewer`, in the order in which they build on each other."""
 

@@ -91,7 +91,12 @@ def appended(tokenizer: Tokenizer, text: str, id: int) -> str | None:
 
 @said.register
 def _(
-    family: LabellingFamily, loaded: LoadedPredictor, given: Example, example: ModelInput, how: Sampling, also: list[int]
+    family: LabellingFamily,
+    loaded: LoadedPredictor,
+    given: Example,
+    example: ModelInput,
+    how: Sampling,
+    also: list[int],
 ) -> Said:
     prediction = loaded.predict(given, say=silent)
     if prediction.probabilities is None:

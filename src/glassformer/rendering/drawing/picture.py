@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
 from glassformer.rendering.drawing.charts import lines, points
+from glassformer.rendering.drawing.diagram import diagram
 from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
 from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TITLE, Font, any_letter
@@ -34,6 +35,7 @@ DRAWERS: dict[str, Callable[[Any, float], Block]] = {
     "gallery": gallery,
     "choices": choices,
     "tree": tree,
+    "diagram": diagram,
 }
 """What makes a block of a panel, by its kind; it is told how wide that should be at most."""
 

@@ -1,0 +1,335 @@
+"""The model as a diagram: from its modules, not from its name; with a text, what passes through every brick."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.bricks.norm import Residual
+from glassformer.config.arrays import Array
+from glassformer.encoders.base import Encoder
+from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inspection.capture import capture, numbers_of
+from glassformer.inspection.diagram_parts import activation_name, describe, describe_children, scores
+from glassformer.inspection.diagram_plan import Axes, Part, Plan
+from glassformer.models.inputs import FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.modules import (
+    BagPredictor,
+    LanguageModel,
+    MaskedLanguageModel,
+    Predictor,
+    Seq2Seq,
+    TextPredictor,
+    TokenModel,
+)
+from glassformer.rendering.panels import Brick, Diagram
+
+MOST_CELLS = 64
+"""Rows and columns of what a brick gave."""
+TEXT: Axes = (("T", None),)
+SOURCE: Axes = (("S", None),)
+
+
+@torch.inference_mode()
+def diagram_of(
+    model: nn.Module, inputs: Sequence[Any] = (), tokens: Sequence[str] = (), written: Sequence[str] | None = None
+) -> Diagram:
+    """The diagram of a model; `inputs`: of the text that passes through it, `tokens` and `written` its words."""
+    plan = plan_of(model)
+    given = record(model, plan, inputs) if inputs else {}
+    lengths = lengths_of(plan, given, inputs)
+    for name, part in plan.parts.items():
+        if part.guessed and name in given:
+            part.axes = tuple(
+                (letter, size) for letter, size in zip(_letters(part, given[name]), given[name].shape[1:], strict=True)
+            )
+            part.brick = replace(part.brick, width=given[name].shape[-1])
+    shapes = {name: shape_in_words(part.axes, lengths) for name, part in plan.parts.items()}
+    starts = [name for name, part in plan.parts.items() if part.brick.kind == "data"]
+    said = dict(zip(starts, (tokens, written or ()), strict=False))
+    return Diagram(
+        bricks=[_with_numbers(part, given.get(name), said.get(name, ())) for name, part in plan.parts.items()],
+        arrows=[replace(arrow, shape="" if arrow.role == "tied" else shapes[arrow.start]) for arrow in plan.arrows],
+        groups=list(plan.groups.values()),
+        lanes=plan.lanes,
+    )
+
+
+def plan_of(model: nn.Module) -> Plan:
+    plan = Plan(model)
+    describe(model, plan, "") if isinstance(model, KNOWN) else _any_model(model, plan)
+    plan.add("answer", ANSWERS.get(type(model), "answer"), "data")
+    return plan
+
+
+def _any_model(model: nn.Module, plan: Plan) -> None:
+    """A person's own: a box for each of its parts."""
+    plan.start_lane("input", "input", TEXT)
+    describe_children(model, plan, "")
+
+
+# --- whole models ---
+
+KNOWN = (TokenModel, Seq2Seq, Predictor, BagPredictor)
+ANSWERS: dict[type[nn.Module], str] = {
+    LanguageModel: "the next token after each",
+    MaskedLanguageModel: "the token at each place",
+    Seq2Seq: "the next token of the target",
+}
+
+
+@describe.register
+def _(model: TokenModel, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe(model.embed, plan, "embed")
+    describe(model.encoder, plan, "encoder")
+    if isinstance(model, MaskedLanguageModel) and model.transform is not None:
+        describe(model.transform, plan, "transform")
+    scores(model.head, plan, "head", "V")
+
+
+@describe.register
+def _(model: Seq2Seq, plan: Plan, path: str) -> None:
+    plan.start_lane("source", "source tokens", SOURCE, lane="encoder")
+    describe(model.embed_source, plan, "embed_source")
+    describe(model.encoder, plan, "encoder")
+    memory = plan.last
+    if isinstance(model.decoder, RecurrentDecoder):
+        _bridge(model.decoder, plan)
+    plan.start_lane("target", "target tokens so far", TEXT, lane="decoder")
+    describe(model.embed_target, plan, "embed_target")
+    describe(model.decoder, plan, "decoder")
+    for name, part in plan.parts.items():
+        if getattr(part.module, "is_cross_attention", False):
+            plan.arrow(memory, name, "memory")
+    scores(model.head, plan, "head", "V")
+
+
+@describe.register
+def _(model: Predictor, plan: Plan, path: str) -> None:
+    title, axes = "tokens", TEXT
+    if not isinstance(model, TextPredictor):
+        image = isinstance(model.embed, ImageTokens | FlatPixels)
+        title, axes = "pixels" if image else "an example" if isinstance(model.embed, MixedTokens) else "columns", ()
+    plan.start_lane("tokens", title, axes)
+    describe(model.embed, plan, "embed")
+    describe(model.encoder, plan, "encoder")
+    describe(model.pool, plan, "pool")
+    describe(model.head, plan, "head")
+
+
+@describe.register
+def _(model: BagPredictor, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe(model.bag, plan, "bag")
+    if isinstance(model.head, nn.Sequential):
+        describe_children(model.head, plan, "head")
+    else:
+        describe(model.head, plan, "head")
+
+
+# --- encoders ---
+
+
+@describe.register
+def _(encoder: Encoder, plan: Plan, path: str) -> None:
+    """One of a person's own: a box for each of its layers."""
+    describe_children(encoder, plan, path)
+
+
+@describe.register
+def _(encoder: IdentityEncoder, plan: Plan, path: str) -> None:
+    """Every vector stays as it came: nothing to draw."""
+
+
+def around(plan: Plan, residual: nn.Module | None, path: str, part: Callable[[], None]) -> None:
+    """A part with its norm, before or after it, and the arrow around it where there is one."""
+    assert isinstance(residual, Residual)
+    start = plan.last
+    if residual.pre:
+        describe(residual.norm, plan, f"{path}.norm")
+    part()
+    if residual.residual:
+        recorded = f"{path}.output" if residual.pre else ()
+        plan.add(path, "+", "add", module=residual, weights=(), recorded=recorded)
+        plan.arrow(start, path, "residual")
+    if not residual.pre:
+        describe(residual.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def _(encoder: TransformerEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.positions, plan, f"{path}.positions")
+    describe(encoder.embed_norm, plan, f"{path}.embed_norm")
+    for number, block in enumerate(encoder.own_blocks()):
+        at = f"{path}.blocks.{number}"
+        plan.start_group(at, f"block {number}")
+        for name in ("attend", "cross_attention", "feed"):
+            if (module := getattr(block, name)) is not None:
+                step = lambda module=module, name=name: describe(module, plan, f"{at}.{name}")  # noqa: B023, E731
+                around(plan, getattr(block, f"around_{name}"), f"{at}.around_{name}", step)
+                if encoder.rotary is not None and name == "attend":
+                    _say(plan, f"{at}.{name}", "rotary positions")
+        plan.end_group()
+    describe(encoder.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def _(encoder: CnnEncoder, plan: Plan, path: str) -> None:
+    reach = 0
+    for number, (layer, residual) in enumerate(zip(encoder.convolutions, encoder.around, strict=True)):
+        at, before = f"{path}.convolutions.{number}", reach
+        plan.start_group(f"{path}.{number}", f"layer {number}")
+        around(plan, residual, f"{path}.around.{number}", lambda layer=layer, at=at: describe(layer, plan, at))
+        reach = before + int(layer.reach)  # type: ignore[arg-type]
+        _say(plan, at, f"{activation_name(encoder.activation)}, by now sees {reach + 1} tokens")
+        plan.end_group()
+    describe(encoder.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def _(encoder: WindowEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.read, plan, f"{path}.read")
+    words = activation_name(encoder.activation)
+    _say(plan, f"{path}.read", f"{words}, sees {encoder.read.reach + 1} tokens", title="Window")
+    for number, layer in enumerate(encoder.deeper):
+        assert isinstance(layer, nn.Linear)
+        detail = f"{layer.in_features} → {layer.out_features}, {words}"
+        plan.add(f"{path}.deeper.{number}", "Hidden layer", "feed-forward", module=layer, detail=detail)
+    out = encoder.output
+    plan.add(f"{path}.output", "Linear", "feed-forward", module=out, width=out.out_features,
+             recorded=f"{path}.output", detail=f"{out.in_features} → {out.out_features}")  # fmt: skip
+
+
+@describe.register
+def _(encoder: RecurrentEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.layers, plan, f"{path}.layers")
+
+
+@describe.register
+def _(encoder: RecurrentDecoder, plan: Plan, path: str) -> None:
+    describe(encoder.layers, plan, f"{path}.layers")
+    plan.arrow(f"{path}.bridges", f"{path}.layers.0", "state")
+    if encoder.attention is None or encoder.join is None:
+        return
+    states = plan.last
+    describe(encoder.attention, plan, f"{path}.attention")
+    detail = "tanh(W [h; c]): the state and what it found"
+    plan.add(f"{path}.join", "Join", "feed-forward", module=encoder.join, recorded=f"{path}.output", detail=detail,
+             width=encoder.width)  # fmt: skip
+    plan.arrow(states, f"{path}.join", "skip")
+    if encoder.input_feeding:
+        plan.arrow(f"{path}.join", f"{path}.layers.0", "feedback")
+
+
+def _bridge(decoder: RecurrentDecoder, plan: Plan) -> None:
+    """What leads from the source to the first states of the decoder; it stands beneath the encoder."""
+    weights = [*decoder.summary.named_parameters("summary"), *decoder.bridges.named_parameters("bridges")]
+    first = [bridge for bridge in decoder.bridges if isinstance(bridge, nn.Linear)]
+    letters = " and ".join("hc"[: len(first)])
+    plan.add("decoder.bridges", "First state", "pool", module=decoder.bridges[0], axes=(("d", first[0].out_features),),
+             weights=weights, detail=f"{letters} of the decoder: tanh(W s + b)")  # fmt: skip
+
+
+def _say(plan: Plan, name: str, more: str, title: str = "") -> None:
+    """More words about a brick that is there."""
+    brick = plan.parts[name].brick
+    plan.parts[name].brick = replace(brick, title=title or brick.title, detail=f"{brick.detail}, {more}")
+
+
+# --- numbers ---
+
+
+def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Tensor]:
+    """What each brick gives, by its name: what capture records of it, or else what its module gives."""
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda module, args, output: given.update({name: output}) if isinstance(output, Tensor) else None
+
+    wanted = [name for part in plan.parts.values() for name in part.recorded]
+    with capture(model, wanted) as seen, ExitStack() as hooks:
+        for name, part in plan.parts.items():
+            if part.module is not None and not part.recorded and part.brick.kind != "add":
+                hooks.callback(part.module.register_forward_hook(keep(name)).remove)
+        model(*inputs)
+    for name, part in plan.parts.items():
+        pieces = [seen[piece] for piece in part.recorded if piece in seen]
+        if pieces and len(pieces) == len(part.recorded):
+            given[name] = torch.cat(pieces, -1)
+    return given
+
+
+def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -> dict[str, int]:
+    """How many tokens each letter stands for."""
+    lengths: dict[str, int] = {}
+    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+        lengths["S" if len(plan.lanes) > 1 else "T"] = inputs[0].shape[1]
+    for name, part in plan.parts.items():
+        if name in given and len(part.axes) > 1 and part.axes[0][1] is None and given[name].dim() > 2:
+            lengths.setdefault(part.axes[0][0], given[name].shape[1])
+    return lengths
+
+
+def shape_in_words(axes: Axes, lengths: Mapping[str, int]) -> str:
+    """T×d = 12×64; without a text, T×d = T×64."""
+    if not axes:
+        return ""
+    letters = "×".join(letter for letter, _ in axes)
+    numbers = "×".join(str(size or lengths.get(letter, letter)) for letter, size in axes)
+    return letters if letters == numbers else f"{letters} = {numbers}"
+
+
+def _letters(part: Part, tensor: Tensor) -> Sequence[str]:
+    """Letters for a shape that nobody promised."""
+    known = [letter for letter, _ in part.axes]
+    axes = tensor.dim() - 1
+    return known if len(known) == axes else ["T", *["d"] * (axes - 1)] if axes > 1 else ["d"] * axes
+
+
+def _with_numbers(part: Part, given: Tensor | None, tokens: Sequence[str]) -> Brick:
+    brick = part.brick
+    if brick.kind == "data":
+        return replace(brick, detail=" ".join(token.strip() or "␣" for token in tokens))
+    if given is None:
+        return replace(brick, numbers=[(name, _of_weights(weight)) for name, weight in part.weights.items()])
+    values = numbers_of(given[0])
+    numbers = [("shape", "×".join(map(str, values.shape))), *_summary(values)]
+    return replace(brick, numbers=numbers, heat=small(values.reshape(-1, values.shape[-1])))
+
+
+def _summary(values: NDArray[Any]) -> list[tuple[str, str]]:
+    largest = values.flat[np.abs(values).argmax()] if values.size else 0.0
+    facts = {"mean": values.mean(), "spread": values.std(), "largest": largest}
+    return [(name, f"{value:.3g}".replace("-", "−")) for name, value in facts.items()]
+
+
+def _of_weights(weight: Tensor) -> str:
+    values = numbers_of(weight)
+    facts = dict(_summary(values))
+    shape = "×".join(map(str, values.shape))
+    return f"{shape}, mean {facts['mean']}, spread {facts['spread']}"
+
+
+def small(values: NDArray[Any], most: int = MOST_CELLS) -> UInt8[Array, "T d"]:
+    """At most so many rows and columns: of those that fall into one, the number that lies furthest from 0."""
+    for axis in (0, 1):
+        size = values.shape[axis]
+        if size > most:
+            chunks = np.array_split(values, most, axis)
+            values = np.stack([_furthest(chunk, axis) for chunk in chunks], axis)
+    largest = np.abs(values).max(initial=0.0) or 1.0
+    return np.rint(128 + 127 * np.nan_to_num(values / largest)).astype(np.uint8)
+
+
+def _furthest(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    place = np.expand_dims(np.abs(values).argmax(axis), axis)
+    return np.take_along_axis(values, place, axis).squeeze(axis)
