@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.rendering.panels import (
-    Branch,
-    Choices,
     Arrow,
+    Branch,
     Brick,
+    Choices,
     Diagram,
     Frames,
     Gallery,

@@ -28,9 +28,8 @@ from glassformer.families.requests import Example, ModelInput
 from glassformer.inspection.attention import SELF_ATTENTION, sizes_of, stacks_of
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
 from glassformer.inspection.capture import capture
-from glassformer.inspection.change import Change
+from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
-from glassformer.inspection.change import scale
 from glassformer.inspection.intervene import intervene
 from glassformer.inspection.tree import branches
 from glassformer.inspection.views.head_roles import attention_by_text, head_roles

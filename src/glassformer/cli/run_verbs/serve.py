@@ -10,7 +10,8 @@ from glassformer.config.errors import Misuse
 from glassformer.runs.folders import find_run
 
 SERVING = [
-    Option("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default 127.0.0.1: this machine alone)"),
+    Option("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default 127.0.0.1: this "
+           "machine alone)"),
     Option("--port", type=int, default=8467, metavar="N", help="(default 8467; 0: any that is free)"),
     Option("--api-key-file", metavar="FILE", help="holds the key that clients must send (or set GLASSFORMER_API_KEY)"),
     flag("--open", "let everybody in who can reach the address, without a key"),

@@ -156,6 +156,7 @@ async function furnish(what) {
   prompts.forEach((prompt, side) => prompt.reads(side ? second : facts));
   prompts[1].element.hidden = !two;
   comparer.setAttribute("aria-pressed", two);
+  document.body.classList.toggle("asking-two", two);
   otherRun.replaceChildren(make("option", { value: "" }, "same run"), ...facts.runs.filter((name) => name !== facts.run).map((name) => make("option", { value: name }, name)));
   otherRun.value = state.second ?? "";
   otherRun.hidden = facts.runs.length < 2;

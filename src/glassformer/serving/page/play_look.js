@@ -6,13 +6,13 @@ import { choose, state } from "/page/play_state.js";
 
 // What each view is called here, and what to see in it.
 export const VIEWS = {
-  attention: ["Attention", "A small picture is a head: rows look, columns are looked at. Turn one down and see what changes."],
+  attention: ["Attention", "Each picture is a head: rows look, columns are looked at. Turn one down: what changes?"],
   patches: ["Patches", "Choose a patch: the brighter another, the more this one looks at it."],
-  "logit-lens": ["Layers", "What the model would say if it stopped after each layer. Click a cell to put the other prompt's state there."],
+  "logit-lens": ["Layers", "What it would say if it stopped after each layer. Click a cell: the other prompt's state goes there."],
   states: ["States", "What the memory holds after each token, and which gates open and close."],
   attribution: ["Attribution", "Blue words speak for the answer, orange ones against it."],
   pooling: ["Pooling", "How much of each token goes into the one vector that is judged."],
-  diagram: ["Model", "What it is built of, from top to bottom. Click a brick to see its numbers and its code."],
+  diagram: ["Model", "What it is built of. Click a brick for its numbers and its code."],
   tree: ["Tree", "Every way to go on. Click a token to grow the tree from it."],
   numbers: ["Numbers", "Every formula, number by number. Best with a short text."],
   positions: ["Positions", "How the model knows what stands where."],
