@@ -30,7 +30,7 @@ SCRIPTS = (
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (
-    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "make", "mixColours", "painted",
+    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "forget", "make", "mixColours", "painted",
     "panelOf", "repaint", "roving", "said", "shade", "share", "shown", "stain", "svg", "tools", "upTo",
 )  # fmt: skip
 """What other pages use of it."""

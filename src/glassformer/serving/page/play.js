@@ -20,11 +20,12 @@ wide.addEventListener("change", () => renew());
 
 const example = (text, facts) => (facts.reads === "row" ? JSON.parse(text || "{}") : text ?? "");
 const asText = (given) => (typeof given === "string" ? given : JSON.stringify(given));
-const light = (at) => {
-  looks.forEach((look) => look.lit(at));
-  prompts.forEach((prompt, side) => { if (side === 0) prompt.lit(at); });
+// A token that one points at is lit in every panel but the one that says so, which has its own way.
+const light = (at, written = false, from = null) => {
+  looks.forEach((look) => { if (look !== from) look.lit(at, written); });
+  prompts[0].lit(written ? null : at);
+  prediction.lit(written ? at : null);
 };
-const pointed = (detail, stack) => prompts[0].lit(stack === "target" ? null : detail?.column ?? (stack === "cross" ? null : detail?.row) ?? null);
 const closeOther = button("✕", () => choose({ other: null, second: null, patch: null }), { title: "close the second prompt", "aria-label": "close the second prompt" });
 const otherRun = make("select", { "aria-label": "second run", onchange: () => choose({ second: otherRun.value || null, patch: null }) });
 const presets = make("div.presets", { role: "group", "aria-label": "examples" });
@@ -37,7 +38,8 @@ const prediction = new Prediction(find("#prediction"), {
   append: (text) => { choose({ text }); prompts[0].put(text); },
   reset: () => choose({ dials: {}, patch: null }),
 });
-const looks = ["first", "beside"].map((name, at) => new Look(find(`#${name}`), at ? "beside" : "show", { light: pointed, grow, patch }));
+const looks = ["first", "beside"].map((name, at) => new Look(find(`#${name}`), at ? "beside" : "show",
+  { light: (place, written) => light(place, written, looks[at]), grow, patch }));
 const time = new Time(find("#time"));
 
 const runs = make("select", { "aria-label": "run", onchange: () => choose({ run: runs.value, text: null, other: null, dials: {}, patch: null, update: null, head: null }) });
@@ -121,6 +123,7 @@ async function factsOf(run) {
 
 function show(answers, facts) {
   const [mine, theirs] = answers;
+  document.body.classList.toggle("empty", !mine);
   if (!mine) {
     if (facts.reads !== "text" || !state.text) prompts[0].show([]);
     return;

@@ -1,5 +1,5 @@
 // Attention: all heads small, each with its role, a switch and a dial; one of them large.
-import { Weights, button, make, painted, panelOf, shade, stain, upTo } from "/page/viewer.js";
+import { Weights, button, forget, make, painted, panelOf, shade, stain, upTo } from "/page/viewer.js";
 import { choose, headName, headOf, state } from "/page/play_state.js";
 
 const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
@@ -18,7 +18,11 @@ export class Attention {
     this.large = make("div.large");
     this.pane = make("div.large-pane", {}, make("div.controls", {}, this.stacks, this.modes, this.dial), this.large);
     this.element = make("div.attention", {}, this.grid, this.pane);
-    this.large.addEventListener("token", (event) => this.light(event.detail, this.chosen.stack));
+    this.large.addEventListener("token", ({ detail }) => {
+      const { stack } = this.chosen, column = detail?.column ?? null, row = detail?.row ?? null;
+      if (stack === "target") this.light(column ?? row, true);
+      else this.light(column ?? (stack === "cross" ? null : row), false);
+    });
   }
 
   show({ view, sizes, roles }) {
@@ -155,7 +159,10 @@ export class Attention {
     this.timer = setInterval(step, PAUSE);
   }
 
-  lit(detail) {
+  /** A token that is pointed at elsewhere: of what is read, or of what is written. */
+  lit(at, written = false) {
+    const { stack } = this.chosen ?? {}, detail = at === null ? null
+      : stack === "cross" ? (written ? { row: at } : { column: at }) : (stack === "target") === written ? { row: at, column: at } : null;
     this.large.querySelector(".stage")?.dispatchEvent(new CustomEvent("light", { detail }));
   }
 }
@@ -184,5 +191,6 @@ export function swap(stand, element, smooth = true) {
   requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => {
     element.classList.remove("coming");
     for (const one of old) one.remove();
+    forget();
   })));
 }

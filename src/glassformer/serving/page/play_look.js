@@ -18,6 +18,7 @@ export const VIEWS = {
   positions: ["Positions", "How the model knows what stands where."],
 };
 const CODED = ["attention", "patches", "logit-lens", "attribution", "pooling", "states", "tree"];
+const QUIET = ["diagram", "tree"]; // what they say of themselves is said above them
 const OPTIONS = { tree: { samples: 2, tokens: 6 } };
 
 export const optionsOf = (name, facts) => (name === "tree" && facts.task === "language-model" ? OPTIONS.tree : {});
@@ -37,9 +38,10 @@ export class Look {
     element.replaceChildren(this.tabs, make("div.telling", {}, this.hint, this.coder), make("div.stands", {}, ...this.stands));
     element.addEventListener("pointerover", (event) => {
       const one = event.target.closest("[data-token]");
-      if (one && !one.classList.contains("chip")) this.light({ column: Number(one.dataset.token) }, "read");
+      if (one) this.light(Number(one.dataset.token), this.written());
     });
-    element.addEventListener("pointerleave", () => this.light(null, "read"));
+    element.addEventListener("pointerleave", () => this.light(null, false));
+    element.addEventListener("token", ({ detail }) => { if (this.view === "states") this.light(detail?.column ?? null, false); });
     this.stands[0].addEventListener("click", (event) => this.clicked(event));
     element.addEventListener("grow", (event) => this.grow(event, this.stands.findIndex((stand) => stand.contains(event.target))));
   }
@@ -47,6 +49,7 @@ export class Look {
   /** Which view is open: the one chosen, or the first that this run has (and is not open elsewhere). */
   open(facts, taken = null) {
     const names = offered(facts);
+    this.facts = facts;
     this.view = names.includes(state[this.key]) ? state[this.key] : names.find((name) => name !== taken) ?? null;
     const go = (name) => choose({ [this.key]: name });
     const tabs = names.map((name, at) => button(VIEWS[name][0], () => go(name), { role: "tab", "aria-selected": name === this.view, tabindex: name === this.view ? 0 : -1,
@@ -81,7 +84,8 @@ export class Look {
         if (this.view === "tree") kept.length = 0; // what was grown belongs to a text
         const scale = side && this.scales(answers);
         const panels = view.panels.map((panel, at) => panelOf(scale ? { ...panel, ...scale[at] } : panel, (kept[at] ??= {})));
-        const all = make(`div.views.of-${this.view}`, {}, view.note && make("p.small.note", {}, view.note), ...panels);
+        const note = view.panels.length && QUIET.includes(this.view) ? "" : view.note && make("p.small.note", {}, view.note);
+        const all = make(`div.views.of-${this.view}`, {}, note, ...panels);
         swap(stand, all, stand.dataset.view === this.view);
       }
       stand.dataset.view = this.view;
@@ -93,6 +97,11 @@ export class Look {
   scales(answers) {
     const [mine, theirs] = answers.map((answer) => answer.views[this.view].panels);
     return theirs.map((panel, at) => (mine[at]?.kind === panel.kind && "high" in panel ? { low: mine[at].low, high: mine[at].high } : {}));
+  }
+
+  /** Whether its tokens are those that a translator writes. */
+  written() {
+    return this.view === "logit-lens" && this.facts?.task === "translation";
   }
 
   patched() {
@@ -111,10 +120,12 @@ export class Look {
   }
 
   /** What is pointed at elsewhere, in every panel. */
-  lit(at) {
-    if (this.view === "attention") this.attention.lit(at === null ? null : { row: at, column: at });
+  lit(at, written) {
+    if (this.view === "attention") this.attention.lit(at, written);
+    if (this.view === "states" && !written)
+      this.stands[0].querySelectorAll(".stage").forEach((one) => one.dispatchEvent(new CustomEvent("light", { detail: at === null ? null : { column: at } })));
     this.stands[0].querySelectorAll(".lit").forEach((one) => one.classList.remove("lit"));
-    if (at !== null) this.stands[0].querySelectorAll(`[data-token="${at}"]`).forEach((one) => one.classList.add("lit"));
+    if (at !== null && written === this.written()) this.stands[0].querySelectorAll(`[data-token="${at}"]`).forEach((one) => one.classList.add("lit"));
   }
 }
 
@@ -126,9 +137,9 @@ function layerOf(cell) {
   return match ? Number(match[1]) + 1 : null;
 }
 
-async function showCode(view) {
+export async function showCode(view, title = VIEWS[view][0]) {
   const dialog = document.querySelector("#code");
   const { code } = await ask(`/api/play/code?panel=${encodeURIComponent(view)}`);
-  dialog.replaceChildren(make("div.heading", {}, make("h2", {}, `${VIEWS[view][0]}: the code`), button("close", () => dialog.close())), make("pre", {}, code));
+  dialog.replaceChildren(make("div.heading", {}, make("h2", {}, `${title}: the code`), button("close", () => dialog.close())), make("pre", {}, code));
   dialog.showModal();
 }

@@ -1,5 +1,6 @@
 // What the model says: the next token from its scores to what is drawn, classes, a number, a translation; before → after.
-import { button, clamp, make, said, share, shown } from "/page/viewer.js";
+import { button, clamp, make, said, share, shown, tools } from "/page/viewer.js";
+import { showCode } from "/page/play_look.js";
 import { choose, state } from "/page/play_state.js";
 
 const DEEPEST = -12; // the end of the scale of tempered scores
@@ -16,7 +17,10 @@ export class Prediction {
     this.changed = make("p.changed");
     this.body = make("div.said");
     this.controls = make("div.sampling", { hidden: true }, ...this.sliders());
-    element.replaceChildren(make("div.heading", {}, this.title, this.changed), this.body, this.controls);
+    this.tools = make("div.prediction-tools");
+    const coder = button("code", () => showCode("prediction", "The next token"), { class: "coder", title: "the lines that compute this" });
+    this.coder = coder;
+    element.replaceChildren(make("div.heading", {}, this.title, this.changed, make("span.end", {}, coder, this.tools)), this.body, this.controls);
   }
 
   sliders() {
@@ -44,7 +48,8 @@ export class Prediction {
   /** `now` beside what was `before` a change, and what the other side says. */
   show({ now, before, other, changes }) {
     this.title.textContent = WHAT[now.kind];
-    this.controls.hidden = !["next", "fill"].includes(now.kind);
+    this.controls.hidden = this.coder.hidden = !["next", "fill"].includes(now.kind);
+    this.tools.replaceChildren(tools({ kind: "prediction", title: WHAT[now.kind], before, now, other }, this.element));
     this.fills.forEach((fill) => fill());
     this.changed.replaceChildren(...(before ? [make("span", {}, changes), button("undo", this.reset)] : []));
     const beside = before ?? other, mark = before ? "before" : "other";
@@ -52,6 +57,11 @@ export class Prediction {
     const draw = { next: this.tokens, fill: this.tokens, translation: this.written, number: this.number }[now.kind] ?? this.classes;
     this.body.replaceChildren(...draw.call(this, now, beside?.kind === now.kind ? beside : null, mark));
     return spoken(now);
+  }
+
+  /** A token of what is written that is pointed at elsewhere. */
+  lit(at) {
+    this.body.querySelectorAll("[data-written]").forEach((one) => one.classList.toggle("lit", at !== null && Number(one.dataset.written) === at));
   }
 
   legend(beside, mark) {
@@ -83,7 +93,7 @@ export class Prediction {
     const at = clamp(0, (row.score - low) / (high - low || 1), 1), deep = row.tempered === null ? 0 : clamp(0, 1 - row.tempered / DEEPEST, 1);
     const chance = row.cut ? row.cut : share(row.drawn);
     const moved = other && other.drawn !== null && Math.abs(other.drawn - row.drawn) >= 0.005;
-    const words = moved ? `${share(other.drawn)} → ${row.cut ? "cut" : share(row.drawn)}` : chance;
+    const words = moved ? both(chance, share(other.drawn), mark) : chance;
     const end = row.text === null || row.text === undefined;
     const label = `${shown(row.name)}, probability ${share(row.drawn)}${row.cut ? `, ${row.cut}` : ""}${moved ? `, ${mark} ${share(other.drawn)}` : ""}`;
     return make(`button.token-row${row.cut ? ".cut" : ""}`, { type: "button", "aria-label": label, "data-id": row.id,
@@ -103,7 +113,7 @@ export class Prediction {
       return make(`div.class${now.said?.includes(row.name) ? ".said" : ""}`, {}, make("bdi", {}, row.name),
         make("span.track", {}, make("i.now", { "--from": 0, "--to": row.probability }),
           other ? make(`i.${mark}`, { "--from": 0, "--to": other.probability }) : ""),
-        make("em", {}, moved ? `${other.probability.toFixed(3)} → ${row.probability.toFixed(3)}` : row.probability.toFixed(3)));
+        make("em", {}, moved ? both(row.probability.toFixed(3), other.probability.toFixed(3), mark) : row.probability.toFixed(3)));
     }))];
   }
 
@@ -125,6 +135,10 @@ export class Prediction {
   }
 }
 
+
+function both(now, other, mark) {
+  return mark === "before" ? `${other} → ${now}` : `${now}, B ${other}`;
+}
 
 function minus(number) {
   return number.toFixed(1).replace("-", "−").replace("−0.0", "0.0");
