@@ -30,8 +30,8 @@ SCRIPTS = (
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (
-    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "forget", "make", "mixColours", "painted",
-    "panelOf", "repaint", "roving", "said", "shade", "share", "shown", "stain", "svg", "tools", "upTo",
+    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "forget", "make", "mixColours",
+    "painted", "panelOf", "repaint", "roving", "said", "shade", "share", "shown", "stain", "svg", "tools", "upTo",
 )  # fmt: skip
 """What other pages use of it."""
 
