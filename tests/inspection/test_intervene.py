@@ -327,6 +327,19 @@ def test_gone_after_an_error() -> None:
     assert untouched(model)
 
 
+def test_rows_with_positions_of_their_own() -> None:
+    encoder = build(small("lstm"), causal=True)
+    x, chosen = numbers(B, T, encoder.width), numbers(B, T) > 0
+    with intervene(encoder, {"layers.0.states": gf.zero(positions=chosen)}):
+        together, pieces = encoder(x), in_pieces(encoder, x)
+    same(together, pieces)
+    for row, places in enumerate(chosen):
+        with intervene(encoder, {"layers.0.states": gf.zero(positions=places.nonzero().flatten().tolist())}):
+            same(encoder(x)[row], together[row])
+    with pytest.raises(Misuse, match="positions of 3 rows"), intervene(encoder, {"input": gf.zero(positions=chosen)}):
+        encoder(x[:2])
+
+
 def test_old_names_and_patterns() -> None:
     model = randomise(translator()).eval()
     inputs = (tokens(1, S, vocab=11), None, tokens(1, T, vocab=11), None)
@@ -353,7 +366,7 @@ def test_old_names_and_patterns() -> None:
         ("embed.vectors", gf.zero(positions=[T]), f"no position {T} of embed.vectors"),
         ("logits", gf.zero(positions=[T]), f"no position {T} of logits"),
         ("encoder.blocks.1.output", gf.replace(torch.zeros(7)), "a replacement of 7 for encoder.blocks.1.output"),
-        ("encoder.blocks.1.output", gf.replace(torch.zeros(3, 16)), "a replacement of 3 tokens for"),
+        ("encoder.blocks.1.output", gf.replace(torch.zeros(3, 16)), "a change of 3 tokens of"),
         (
             "encoder.output",
             gf.replace(torch.zeros(3, 16), positions=[1, 2]),
@@ -375,5 +388,7 @@ def test_misuse_is_one_line(name: str, change: Any, words: str) -> None:
 def test_positions_count_from_0() -> None:
     with pytest.raises(Misuse, match="position -1 of a change"):
         gf.zero(positions=[-1])
+    with pytest.raises(Misuse, match=r"heads of a change are a list, such as \[3\], not int"):
+        gf.zero(heads=3)  # type: ignore[arg-type]
     with pytest.raises(Misuse, match="named twice"):
         gf.zero(positions=[1, 1])

@@ -22,11 +22,12 @@ from helpers.look_runs import RUNS, train_kind
 
 HEADS = {"attention", "roles", "links", "head-ablation"}
 WORDS = {"word", "nearest"}
+NEXT = {"logit-lens", "next", "pairs", "patching"}
 HAS: dict[str, set[str]] = {
-    "writer": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "learning"},
-    "pairs-of-bytes": {*HEADS, *WORDS, "positions", "logit-lens", "next", "tree", "pairs", "merges"},
-    "lstm-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
-    "cnn-writer": {*WORDS, "logit-lens", "next", "tree", "states", "pairs"},
+    "writer": {*HEADS, *WORDS, *NEXT, "tree", "positions", "learning"},
+    "pairs-of-bytes": {*HEADS, *WORDS, *NEXT, "tree", "positions", "merges"},
+    "lstm-writer": {*WORDS, *NEXT, "tree", "states"},
+    "cnn-writer": {*WORDS, *NEXT, "tree", "states"},
     "bag": {"nearest", "pooling"},
     "classifier": {*HEADS, *WORDS, "positions", "pooling"},
     "gru-classifier": {*WORDS, "states", "pooling"},
@@ -41,6 +42,7 @@ HAS: dict[str, set[str]] = {
     "regressor": {"pooling"},
 }
 TRANSLATE = ("translator", "lstm-translator", "bottleneck")
+NEEDS_MORE = ("word", "links", "versus", "step", "nearest", "patching")
 ALWAYS = {"attribution", "step", "versus", "report", "diagram"}
 
 
@@ -81,7 +83,7 @@ def test_all_at_once(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path
         seen.save(tmp_path / "all.png")
 
 
-@pytest.mark.parametrize("view", [view for view in VIEWS if view not in ("word", "links", "versus", "step", "nearest")])
+@pytest.mark.parametrize("view", [view for view in VIEWS if view not in NEEDS_MORE])
 @pytest.mark.parametrize("name", RUNS)
 def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     loaded, example = trained[name]

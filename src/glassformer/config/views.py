@@ -36,6 +36,7 @@ VIEWS = {
     "nearest": "the nearest words of each word given",
     "versus": "two texts side by side (--versus), in one run or two (--second-run)",
     "diagram": "the model as a picture of its bricks: shapes, parameters, and with a text what passes through each",
+    "patching": "activation patching: which vector of a second text (--versus), put into the first, brings its answer",
     "positions": "position encodings",
     "merges": "byte pairs merged one by one",
     "pairs": "a text as its training pairs: prefix → next token",

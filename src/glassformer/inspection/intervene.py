@@ -89,7 +89,9 @@ class _Intervention:
         for module, path, record in spots:
             own = {name for name, _ in record(module, (NOTHING, NOTHING), NOTHING)}
             if any(joined(path, name) in self.changes for name in own):
-                self._change(module, _Part(self, path, module), itself=record is record_itself)
+                itself = record is record_itself  # then what it stands in knows of heads
+                owner = self.model.get_submodule(path.rpartition(".")[0]) if itself else module
+                self._change(module, _Part(self, path, owner), itself=itself)
         for path, module in inside:
             for name in ("queries", "keys", "values", "mixed"):
                 if joined(path, name) in self.changes:

@@ -24,7 +24,7 @@ MODULES = (
         f"glassformer.inspection.views.{name}"
         for name in (
             "attention", "attribution", "diagram", "head_ablation", "head_roles", "learning", "links", "logit_lens",
-            "numbers", "pooling", "positions", "states", "tokens", "tree", "two_texts", "word_vectors",
+            "numbers", "patching", "pooling", "positions", "states", "tokens", "tree", "two_texts", "word_vectors",
         )
     ),
     "glassformer.reporting.report",

@@ -1,0 +1,104 @@
+"""Activation patching: a vector of one text in the pass over another, and how much of the answer comes along."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.config.errors import Misuse
+from glassformer.inspection.views.patching import patch
+from glassformer.rendering.panels import Grid
+from glassformer.rendering.view import View
+from helpers.look_runs import train_kind
+from helpers.support import randomise
+from helpers.watching import no_hooks
+
+A, B = "abc>abc", "dec>dbc"
+
+
+@pytest.fixture(scope="module", params=["writer", "lstm-writer", "cnn-writer"])
+def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    run, _ = train_kind(request.param, tmp_path_factory.mktemp(request.param))
+    loaded = gf.load(run, device="cpu")
+    randomise(loaded.model)
+    return loaded
+
+
+def chances(loaded: Any, text: str) -> np.ndarray[Any, Any]:
+    ids = torch.tensor([[loaded.tokenizer.start, *loaded.tokenizer.encode(text)]])
+    with torch.inference_mode():
+        return loaded.model(ids)[0, -1].softmax(-1).numpy()
+
+
+def test_the_same_text_changes_nothing(loaded: Any) -> None:
+    layers = len(loaded.model.encoder.layer_outputs()) - 1
+    for layer in (None, *range(layers)):
+        before, after = patch(loaded, A, A, layer, 3)
+        assert np.array_equal(before, after)
+    view = gf.look(loaded, A, versus=A, view="patching")
+    assert isinstance(view, View)
+    grid = view.panels[0]
+    assert isinstance(grid, Grid)
+    assert grid.values.shape == (layers + 1, len(A) + 1)
+    assert not grid.values.any()
+
+
+def test_all_vectors_of_another_text_give_its_answer(loaded: Any) -> None:
+    for layer in (None, *range(len(loaded.model.encoder.layer_outputs()) - 1)):
+        before, after = patch(loaded, A, B, layer, range(len(A) + 1))
+        np.testing.assert_allclose(before, chances(loaded, A), atol=1e-6)
+        np.testing.assert_allclose(after, chances(loaded, B), atol=1e-5)
+        assert np.abs(before - after).max() > 1e-3
+
+
+def test_a_word_that_is_put_in_before_the_first_layer_is_that_word(loaded: Any) -> None:
+    _, after = patch(loaded, A, B, None, 1)
+    np.testing.assert_allclose(after, chances(loaded, "d" + A[1:]), atol=1e-5)
+
+
+def test_the_grid_is_patch_by_patch(loaded: Any, tmp_path: Path) -> None:
+    view = gf.look(loaded, A, versus=B, view="patching")
+    assert isinstance(view, View)
+    grid: Any = view.panels[0]
+    assert grid.columns[:3] == ["<start>", "a → d", "b → e"]
+    first, second = chances(loaded, A), chances(loaded, B)
+    answers = [id for id in np.argsort(-second) if id not in loaded.tokenizer.never(len(second))]
+    answer = int(answers[0])
+    whole = np.log(second[answer] / first[answer])
+    for layer in range(len(grid.rows)):
+        for place in (0, 2, len(A)):
+            after = patch(loaded, A, B, layer - 1 if layer else None, place).after[answer]
+            assert grid.values[layer, place] == pytest.approx(np.log(after / first[answer]) / whole, abs=1e-3)
+    assert grid.values[-1, -1] == pytest.approx(1, abs=1e-3)
+    np.testing.assert_allclose(grid.values[:, 0], 0, atol=1e-4)
+    assert f"{second[answer]:.3f}" in view.note
+    view.save(tmp_path / "view.html")
+    view.save(tmp_path / "view.png")
+    assert no_hooks(loaded.model)
+
+
+def test_a_block_by_hand(loaded: Any) -> None:
+    if not hasattr(loaded.model.encoder, "blocks"):
+        return
+    model = loaded.model
+    first, second = (torch.tensor([[loaded.tokenizer.start, *loaded.tokenizer.encode(one)]]) for one in (A, B))
+    with torch.inference_mode():
+        rotation = model.encoder.rotary(torch.arange(first.shape[1]))
+        x, y = (model.encoder.blocks[0](model.embed(ids), rotation=rotation) for ids in (first, second))
+        x[:, 4] = y[:, 4]
+        scores = model.head(model.encoder.norm(model.encoder.blocks[1](x, rotation=rotation)))[0, -1]
+    np.testing.assert_allclose(patch(loaded, A, B, 0, 4).after, scores.softmax(-1).numpy(), atol=1e-5)
+
+
+def test_refusals(loaded: Any) -> None:
+    with pytest.raises(Misuse, match="must have as many tokens, not 8 and 4"):
+        gf.look(loaded, A, versus="abc", view="patching")
+    with pytest.raises(Misuse, match="needs a second text"):
+        gf.look(loaded, A, view="patching")
+    with pytest.raises(Misuse, match="there is no layer 7"):
+        patch(loaded, A, B, 7, 0)
+    with pytest.raises(Misuse, match="there is no position 8"):
+        patch(loaded, A, B, None, 8)
