@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,8 +175,12 @@ def _(encoder: TransformerEncoder, plan: Plan, path: str) -> None:
         plan.start_group(at, f"block {number}")
         for name in ("attend", "cross_attention", "feed"):
             if (module := getattr(block, name)) is not None:
-                step = lambda module=module, name=name: describe(module, plan, f"{at}.{name}")  # noqa: B023, E731
-                around(plan, getattr(block, f"around_{name}"), f"{at}.around_{name}", step)
+                around(
+                    plan,
+                    getattr(block, f"around_{name}"),
+                    f"{at}.around_{name}",
+                    partial(describe, module, plan, f"{at}.{name}"),
+                )
                 if encoder.rotary is not None and name == "attend":
                     _say(plan, f"{at}.{name}", "rotary positions")
         plan.end_group()
@@ -188,7 +193,7 @@ def _(encoder: CnnEncoder, plan: Plan, path: str) -> None:
     for number, (layer, residual) in enumerate(zip(encoder.convolutions, encoder.around, strict=True)):
         at, before = f"{path}.convolutions.{number}", reach
         plan.start_group(f"{path}.{number}", f"layer {number}")
-        around(plan, residual, f"{path}.around.{number}", lambda layer=layer, at=at: describe(layer, plan, at))
+        around(plan, residual, f"{path}.around.{number}", partial(describe, layer, plan, at))
         reach = before + int(layer.reach)  # type: ignore[arg-type]
         _say(plan, at, f"{activation_name(encoder.activation)}, by now sees {reach + 1} tokens")
         plan.end_group()
@@ -271,11 +276,11 @@ def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Ten
 def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -> dict[str, int]:
     """How many tokens each letter stands for."""
     lengths: dict[str, int] = {}
-    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
-        lengths["S" if len(plan.lanes) > 1 else "T"] = inputs[0].shape[1]
     for name, part in plan.parts.items():
         if name in given and len(part.axes) > 1 and part.axes[0][1] is None and given[name].dim() > 2:
             lengths.setdefault(part.axes[0][0], given[name].shape[1])
+    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+        lengths.setdefault("T", inputs[0].shape[1])
     return lengths
 
 
@@ -284,7 +289,7 @@ def shape_in_words(axes: Axes, lengths: Mapping[str, int]) -> str:
     if not axes:
         return ""
     letters = "×".join(letter for letter, _ in axes)
-    numbers = "×".join(str(size or lengths.get(letter, letter)) for letter, size in axes)
+    numbers = "×".join(str(size or lengths.get(letter) or letter) for letter, size in axes)
     return letters if letters == numbers else f"{letters} = {numbers}"
 
 

@@ -279,7 +279,7 @@ def _(module: Pool | AttentionPool, plan: Plan, path: str) -> None:
     counts = {"last": every[-1:], "first": every[:1], "ends": [every[0], every[-1]]}.get(kind, every)
     tokens = plan.axes[0][1]
     axes = (("d", width),) if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
-    detail = POOLS.get(kind, "")
+    detail = POOLS.get(kind, "") if tokens != 1 else "of one vector: as it is"
     plan.add(path, title, "pool", module=module, axes=axes, recorded=f"{path}.output", detail=detail,
              sketch=gathered(counts) if tokens != 1 else None)  # fmt: skip
 
