@@ -11,15 +11,15 @@ import torch
 
 import glassformer as gf
 from glassformer.cli.main import main
-from glassformer.config.errors import Misuse, SettingError
+from glassformer.config.errors import Misuse, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.families.load import load, prepare
-from glassformer.families.masked import LoadedMasked, masked_ids
+from glassformer.families.masked import LoadedMasked, fill, masked_ids
 from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of
-from glassformer.rendering.panels import Guesses, Lines
+from glassformer.rendering.panels import Choices, Guesses, Lines
 from glassformer.rendering.view import View
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.tokenizer import Tokenizer
@@ -188,6 +188,19 @@ def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
     assert isinstance(gf.look(loaded, view="head-ablation"), View)
     with pytest.raises(Misuse, match="give no text"):
         gf.look(loaded, text, view="head-ablation")
+
+
+def test_the_next_view_says_what_fill_says(loaded: LoadedMasked) -> None:
+    text = "the <mask> always barks"
+    view = gf.look(loaded, text, view="next")
+    assert isinstance(view, View)
+    (panel,) = view.panels
+    assert isinstance(panel, Choices)
+    found = fill(loaded.model, loaded.tokenizer, text, context=loaded.config.model.context, most=12, say=silent)
+    (guesses,) = found.places
+    assert list(panel.rows) == [loaded.tokenizer.shown(guess.id) for guess in guesses]
+    np.testing.assert_allclose(panel.values[:, 3], [guess.probability for guess in guesses], atol=1e-6)
+    assert len(gf.look(loaded, "the cat always", view="next").to_dict()["panels"]) == 1  # nothing is hidden: the last
 
 
 def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:

@@ -1,6 +1,6 @@
 """Decoding as a tree: what may follow a text, and what beam search and sampling make of it; their own numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,10 +95,13 @@ def choices_of(
     loaded: Loaded,
     *,
     most: int,
-    never: Sequence[int],
+    never: Collection[int],
+    unnamed: Collection[int] = (),
     also: Sequence[int] = (),
 ) -> list[Choice]:
-    """The likeliest next tokens, with all that becomes of their scores; `also`: some that are to be among them."""
+    """The likeliest next tokens, with all that becomes of their scores. `never`: ids that are not to be chosen;
+    `unnamed`: left out of the list alone; `also`: some that are to be among them.
+    """
     rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
     logs = scores.float().log_softmax(-1)
     able = scores.float().unsqueeze(0).clone()
@@ -109,7 +112,9 @@ def choices_of(
     drawn = distribution(able, rows, plan)[0].tolist()
     before, columns = tempered.softmax(-1)[0].tolist(), (tempered[0].tolist(), among_k[0].tolist(), among_p[0].tolist())
     # in the order in which keep_top_k takes equal ones
-    likeliest = able[0].topk(min(most, len(drawn) - len(set(never)))).indices.tolist()
+    named = able[0].clone()
+    named[list(unnamed)] = -torch.inf
+    likeliest = named.topk(min(most, int((named > -torch.inf).sum()))).indices.tolist()
     likeliest += [id for id in also if id not in likeliest]
 
     def pruned(id: int) -> str:

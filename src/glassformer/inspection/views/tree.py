@@ -45,18 +45,19 @@ def next_token(request: LookRequest) -> View:
     example = request.example
     if isinstance(model, Seq2Seq):  # after what is written so far, which is nothing unless somebody says it
         example = encode_example(request.loaded, request.text, target=request.translation or "", say=request.say)
-    never, places, title = request.never, [-1], "What comes next"
+    never, unnamed, places, title = request.never, set[int](), [-1], "What comes next"
     if example.stand is not None:
         words = [at for at, id in enumerate(example.ids) if id not in request.marks]
         hidden = [at for at in words if example.stand[at] is None]
-        never = set(range(request.model.head.out_features)) - set(request.tokenizer.texts)  # type: ignore[union-attr,arg-type]
+        # as `fill` has it: other tokens have their share of the probability, but are no answer
+        never, unnamed = set(), set(range(model.head.out_features)) - set(request.tokenizer.texts)  # type: ignore[union-attr,arg-type]
         places, title = hidden[:MOST_HIDDEN] or words[-1:], "What stands there"
     with torch.inference_mode():
         scores = model.head(model.features(*example.inputs)[0, places])  # type: ignore[operator]
     names = example.written or example.tokens
     panels, notes = list[Panel](), list[str]()
     for at, row in zip(places, scores, strict=True):
-        choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=sorted(never))
+        choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=never, unnamed=unnamed)
         where = f"At token {at + 1}, {bare(names[at])}" if example.stand is not None else f"After {bare(names[at])}"
         panels.append(choices_panel(choices, request, where))
         notes.append(_openness(row, choices))
