@@ -13,9 +13,9 @@ from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passag
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
-from glassformer.rendering.curves import MOST_POINTS, curves
+from glassformer.rendering.curves import MOST_POINTS, WARMED_UP, curves
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
-from glassformer.reporting.report import by_class, samples, scores
+from glassformer.reporting.report import by_class, samples, scores, three_digits
 
 
 def log(steps: int, every: int = 4, **scores: float) -> list[dict[str, Any]]:
@@ -71,6 +71,27 @@ def test_curves_say_what_the_training_loss_holds() -> None:
     assert isinstance(loss, Lines)
     assert loss.series[1].name == "training, with label smoothing 0.1, running average"
     assert chrf.title == "chrF"
+
+
+def test_a_loss_that_falls_far_has_a_logarithmic_axis() -> None:
+    for steps, logarithmic in ((9, False), (11, True)):  # from 1 to 1/9, and 1/11
+        loss = curves([line for line in log(steps) if line["event"] == "step"], unit="nats")[0]
+        assert isinstance(loss, Lines)
+        assert loss.log_y is logarithmic
+
+
+def test_the_rate_says_why_it_steps_down_where_the_warm_up_ends() -> None:
+    def note(rates: list[float]) -> str:
+        steps = [{"event": "step", "step": step, "loss": 1.0, "lr": lr} for step, lr in enumerate(rates, 1)]
+        return curves(steps, unit="nats")[-1].note
+
+    assert note([0.002, 0.004, 0.006, 0.005868, 0.00586, 0.00585]) == WARMED_UP
+    assert note([0.002, 0.004, 0.006, 0.006, 0.006]) == note([0.006, 0.0059, 0.0058]) == note([0.006]) == ""
+
+
+def test_words_with_three_digits() -> None:
+    said = "loss 3.8552, perplexity 47.24, 0.9950 exact, 10.21% of 1,234.56, 234.9; 12 of 0.0981"
+    assert three_digits(said) == "loss 3.86, perplexity 47.2, 0.995 exact, 10.2% of 1,235, 235; 12 of 0.0981"
 
 
 def test_curves_of_a_run_that_barely_began() -> None:

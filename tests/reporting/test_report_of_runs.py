@@ -166,6 +166,16 @@ def test_it_holds_the_numbers_of_the_card(made: Callable[[str], Path], name: str
 
 
 @pytest.mark.parametrize("name", MAKERS)
+def test_results_come_first_and_settings_are_folded(made: Callable[[str], Path], name: str) -> None:
+    panels = {one["title"]: (place, one["folded"]) for place, one in enumerate(page_of(made(name))["panels"])}
+    assert panels["How good it is"] == (0, False)
+    assert not panels["Loss"][1]
+    for folded in ("What was trained", "Learning rate", "Where it was trained"):
+        assert panels[folded][1]
+        assert panels[folded][0] > panels["Loss"][0]
+
+
+@pytest.mark.parametrize("name", MAKERS)
 def test_made_anew_it_is_the_same(made: Callable[[str], Path], name: str) -> None:
     """So it shows the run's best weights, on the run's own parts."""
 

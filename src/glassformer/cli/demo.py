@@ -283,6 +283,6 @@ def _size(trained: "Trained") -> str:
 PARTS = (
     Part("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer", 40, _compare),
     Part("a translator of dates in ten languages: an LSTM with attention", 25, _translate),
-    Part("a writer: a Transformer on the docstrings of this Python's library", 35, _write),
+    Part("a writer: a Transformer on the docstrings of this Python's library", 50, _write),
     Part("whom does a pronoun mean? A look into a Transformer that reads stories", 15, _look_inside),
 )

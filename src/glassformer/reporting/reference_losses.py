@@ -58,7 +58,9 @@ def _(task: MaskedModelling, prepared: Prepared) -> Counts:
 @answer_counts.register
 def _(task: Translating, prepared: Prepared) -> Counts:
     target, opening = task.parts["train"].target, list(task.tokenizer.roles.opening)
-    return np.delete(how_often(target.ids[:MOST_COUNTED], task.tokenizer.vocab_size), opening), "unigram entropy"
+    return np.delete(
+        np.bincount(target.ids[:MOST_COUNTED], minlength=task.tokenizer.vocab_size), opening
+    ), "unigram entropy"
 
 
 @answer_counts.register

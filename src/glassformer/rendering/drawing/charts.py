@@ -59,7 +59,7 @@ def lines(panel: Lines, wish: float) -> Block:
             _plot(axes, line, colour)
         for name, height in panel.levels:
             axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-            place = {"xy": (1, height), "xycoords": ("axes fraction", "data"), "xytext": (-3, 2)}
+            place: dict[str, Any] = {"xy": (1, height), "xycoords": ("axes fraction", "data"), "xytext": (-3, 2)}
             axes.annotate(name, **place, textcoords="offset points", ha="right", color=GREY, **SMALL.style)
         quiet(axes, panel.x_name, panel.y_name)
         for which, log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):

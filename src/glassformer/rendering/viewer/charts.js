@@ -18,7 +18,7 @@ function ticks(low, high, most, log) {
 
 function tickText(number) {
   const size = Math.abs(number);
-  if (size < 1e4) return said(number, 4);
+  if (size < 1e4) return withDigits(number, 4);
   const [one, unit] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => size >= least);
   return signed(number, `${Number((size / one).toPrecision(4))} ${unit}`);
 }

@@ -79,7 +79,11 @@ function signed(number, text) {
   return (number < 0 && Number(text) !== 0 ? "−" : "") + text;
 }
 
-function said(number, digits = 3) {
+function said(number) {
+  return withDigits(number, 3);
+}
+
+function withDigits(number, digits) {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);

@@ -5,7 +5,7 @@ const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharr
   "paint-order", "font-size", "font-family", "font-weight", "text-anchor"];
 
 function tools(panel, section) {
-  const what = panel.title || `a panel of ${panel.kind}`, told = make("output", { "aria-live": "polite" });
+  const what = panel.title || `a panel of ${panel.kind}`, told = make("span.told", { role: "status" });
   const menu = make("div.menu", { role: "menu", "aria-label": what, hidden: true });
   const turn = (open) => {
     menu.hidden = !open;
@@ -26,7 +26,7 @@ function tools(panel, section) {
     items[0].focus();
   };
   const opener = button("⋯", () => turn(menu.hidden),
-    { "aria-label": `copy: ${what}`, title: "copy", "aria-haspopup": "menu", "aria-expanded": false });
+    { "aria-label": `export: ${what}`, title: "export", "aria-haspopup": "menu", "aria-expanded": false });
   return make("div.tools", {
     onkeydown: (event) => {
       if (event.key !== "Escape" || menu.hidden) return;

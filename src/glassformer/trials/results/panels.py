@@ -10,7 +10,7 @@ import numpy as np
 from glassformer.data.wording import counted
 from glassformer.rendering.colours import model_colours
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
-from glassformer.trials.outcome import FLOOR, KINDS, TRAINED
+from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
 from glassformer.trials.results.modes import along, are_numbers, parts_left_out
 from glassformer.trials.results.rows import Row, label_of
@@ -58,7 +58,7 @@ def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
             title="Score against cost",
             note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
             points=np.array([[row.seconds, row.score] for row in placed]),
-            labels=[row.label if row.kind == TRAINED else f"{row.label} ({KINDS[row.kind]})" for row in placed],
+            labels=[row.label for row in placed],
             colours=[colours[row.label] for row in placed],
             x_name="seconds of training",
             y_name=metric,
