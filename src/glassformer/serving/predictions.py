@@ -58,10 +58,10 @@ def _(
     places = [at for at, id in enumerate(example.ids) if id == loaded.tokenizer.mask]
     with torch.inference_mode():
         scores = loaded.model.head(loaded.model.features(*example.inputs)[0, places])
-    never = sorted(set(range(scores.shape[-1])) - set(loaded.tokenizer.texts))
+    unnamed = set(range(scores.shape[-1])) - set(loaded.tokenizer.texts)
     groups = []
     for number, (at, row) in enumerate(zip(places, scores, strict=True), 1):
-        choices = choices_of(row, how, loaded, most=LIKELIEST, never=never, also=also)
+        choices = choices_of(row, how, loaded, most=LIKELIEST, never=(), unnamed=unnamed, also=also)
         groups.append({"title": f"hidden token {number}", "position": at, "rows": [token_row(one) for one in choices]})
     return {"kind": "fill", "groups": groups}
 

@@ -92,7 +92,8 @@ def _rows(loaded: Loaded, spec: str) -> list[dict[str, Any]]:
     out = []
     for number, row in enumerate(islice(data.rows(), SOME), 1):
         values = dict(zip(data.columns, row, strict=True))
-        out.append({"name": f"row {number}", "example": {name: values.get(name, "") for name in wanted}})
+        example = {name: values.get(name, "") for name in wanted} if reader.columns else values[reader.text or "text"]
+        out.append({"name": f"{'row' if reader.columns else 'text'} {number}", "example": example})
     return out
 
 
