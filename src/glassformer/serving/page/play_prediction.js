@@ -110,7 +110,7 @@ export class Prediction {
     return [...this.legend(beside, mark), make("div.classes", {}, ...rows.map((row) => {
       const other = beside?.groups[0].rows.find((one) => one.name === row.name);
       const moved = other && Math.abs(other.probability - row.probability) >= 0.0005;
-      return make(`div.class${now.said?.includes(row.name) ? ".said" : ""}`, {}, make("bdi", {}, row.name),
+      return make(`div.class${now.said?.includes(row.name) ? ".chosen" : ""}`, {}, make("bdi", {}, row.name),
         make("span.track", {}, make("i.now", { "--from": 0, "--to": row.probability }),
           other ? make(`i.${mark}`, { "--from": 0, "--to": other.probability }) : ""),
         make("em", {}, moved ? both(row.probability.toFixed(3), other.probability.toFixed(3), mark) : row.probability.toFixed(3)));
