@@ -4,6 +4,8 @@ from functools import singledispatch
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from glassformer.config.errors import silent
 from glassformer.decoding.options import Sampling
@@ -42,7 +44,7 @@ def _(
 ) -> Said:
     model, tokenizer = loaded.model, loaded.tokenizer
     with torch.inference_mode():
-        scores = model.head(model.features(*example.inputs)[0, -1])
+        scores = model.head(features_of(model, example)[-1])
     never = list(tokenizer.never(model.head.out_features))
     rows = [
         {**token_row(choice), "text": appended(tokenizer, str(given), choice.id)}
@@ -57,13 +59,18 @@ def _(
 ) -> Said:
     places = [at for at, id in enumerate(example.ids) if id == loaded.tokenizer.mask]
     with torch.inference_mode():
-        scores = loaded.model.head(loaded.model.features(*example.inputs)[0, places])
+        scores = loaded.model.head(features_of(loaded.model, example)[places])
     unnamed = set(range(scores.shape[-1])) - set(loaded.tokenizer.texts)
     groups = []
     for number, (at, row) in enumerate(zip(places, scores, strict=True), 1):
         choices = choices_of(row, how, loaded, most=LIKELIEST, never=(), unnamed=unnamed, also=also)
         groups.append({"title": f"hidden token {number}", "position": at, "rows": [token_row(one) for one in choices]})
     return {"kind": "fill", "groups": groups}
+
+
+def features_of(model: Any, example: ModelInput) -> Float[Tensor, "T d"]:
+    """What the head sees of an example, token by token."""
+    return model.features(*example.inputs)[0]
 
 
 def token_row(choice: Choice) -> dict[str, Any]:
@@ -118,7 +125,7 @@ def _(
     assert example.answers is not None
     assert example.answer_ids is not None
     with torch.inference_mode():
-        scores = loaded.model.head(loaded.model.features(*example.inputs)[0]).float()
+        scores = loaded.model.head(features_of(loaded.model, example)).float()
     chances = scores.softmax(-1).gather(1, torch.tensor(example.answer_ids, device=scores.device).unsqueeze(1))[:, 0]
     rows = [
         {"name": name, "probability": chance} for name, chance in zip(example.answers, chances.tolist(), strict=True)

@@ -5,12 +5,11 @@ import { choose, headName, headOf, state } from "/page/play_state.js";
 const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
 const ROLES = { previous: "previous", next: "next", first: "first", itself: "itself", induction: "induction", before: "same before" };
 const PAUSE = 600; // milliseconds from step to step
-const kept = { heat: {}, lines: {} };
 
 /** The panels of `view` come in the order of `sizes` (stack → layers, heads). `light(row, column, stack)` hears where one points. */
 export class Attention {
-  constructor({ light }) {
-    this.light = light;
+  constructor({ light, follower = null }) {
+    Object.assign(this, { light, follower, kept: { heat: {}, lines: {} } });
     this.grid = make("div.heads", { role: "group", "aria-label": "heads" });
     this.stacks = make("div.several.stacks");
     this.modes = make("div.several.modes");
@@ -25,9 +24,10 @@ export class Attention {
     });
   }
 
-  show({ view, sizes, roles }) {
-    Object.assign(this, { view, sizes, roles });
-    const there = headOf(state.head), names = Object.keys(sizes);
+  /** `leader`: the head that is chosen beside it; `two`: there are two sides, with one scale. */
+  show({ view, sizes, roles, leader = null, two = false }) {
+    Object.assign(this, { view, sizes, roles, two });
+    const there = leader ?? headOf(state.head), names = Object.keys(sizes);
     const first = names.includes("cross") ? "cross" : names[0], panel = view.panels[names.indexOf(first)];
     const fits = there && sizes[there.stack] && there.layer < sizes[there.stack][0] && there.head < sizes[there.stack][1];
     this.chosen = fits ? there : { stack: first, layer: panel.layer ?? 0, head: panel.head ?? 0 };
@@ -45,9 +45,17 @@ export class Attention {
     if (stack === "cross") this.modes.append(button("▶", () => this.play(), { title: "as it writes, token by token", "aria-label": "play, token by token" }));
     this.dials();
     this.heads();
-    Object.assign(kept, { layer, head, lit: [head], mode: state.mode });
+    Object.assign(this.kept, { layer, head, lit: [head], mode: state.mode });
     const names2 = this.roles[stack]?.map((row) => row.map((role) => ROLES[role] ?? "")) ?? [];
-    swap(this.large, panelOf({ ...this.panel, names: names2, title: "" }, kept));
+    swap(this.large, panelOf({ ...this.panel, names: names2, title: "", ...(this.two ? { high: 1 } : {}) }, this.kept));
+    if (this.two && this.follower?.view) this.follower.follow(this.chosen);
+  }
+
+  follow(chosen) {
+    const [layers, heads] = this.sizes[chosen.stack] ?? [0, 0];
+    if (chosen.layer >= layers || chosen.head >= heads) return;
+    this.chosen = chosen;
+    this.draw();
   }
 
   pick(stack, layer, head) {
@@ -145,8 +153,8 @@ export class Attention {
     const step = () => {
       row += 1;
       const over = row > last || !this.element.isConnected;
-      kept.heat.pin = over ? null : row;
-      swap(this.large, panelOf({ ...this.panel, title: "" }, kept), false);
+      this.kept.heat.pin = over ? null : row;
+      swap(this.large, panelOf({ ...this.panel, title: "" }, this.kept), false);
       document.querySelectorAll("[data-written]").forEach((one) => {
         one.classList.toggle("lit", Number(one.dataset.written) === row);
         one.classList.toggle("later", !over && Number(one.dataset.written) > row);
@@ -154,7 +162,7 @@ export class Attention {
       if (over) clearInterval(this.timer);
     };
     choose({ mode: "heat" }, { quiet: true });
-    kept.mode = "heat";
+    this.kept.mode = "heat";
     step();
     this.timer = setInterval(step, PAUSE);
   }

@@ -33,8 +33,8 @@ export class Look {
     this.hint = make("p.hint");
     this.coder = button("code", () => showCode(this.view), { class: "coder", title: "the lines that compute this" });
     this.stands = [0, 1].map((side) => make(`div.stand.side-${"ab"[side]}`, { role: "tabpanel" }));
-    this.attention = new Attention({ light });
     this.beside = new Attention({ light: () => {} });
+    this.attention = new Attention({ light, follower: this.beside });
     element.replaceChildren(this.tabs, make("div.telling", {}, this.hint, this.coder), make("div.stands", {}, ...this.stands));
     element.addEventListener("pointerover", (event) => {
       const one = event.target.closest("[data-token]");
@@ -78,7 +78,7 @@ export class Look {
       if (this.view === "attention") {
         const attention = side ? this.beside : this.attention;
         if (stand.firstChild !== attention.element) stand.replaceChildren(attention.element);
-        attention.show({ view, sizes: answer.facts.heads, roles: answer.roles });
+        attention.show({ view, sizes: answer.facts.heads, roles: answer.roles, leader: side ? this.attention.chosen : null, two });
       } else {
         const kept = (this.kept[`${this.view} ${side}`] ??= []);
         if (this.view === "tree") kept.length = 0; // what was grown belongs to a text
