@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from glassformer.inspection.intervene import intervene as intervene
     from glassformer.inspection.views.registry import register_view as register_view
     from glassformer.reporting.report import report as report
+    from glassformer.serving.server import play as play
     from glassformer.serving.server import serve as serve
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
@@ -70,6 +71,7 @@ _PUBLIC = {
     "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan",
+    "play": "glassformer.serving.server",
     "register_encoder": "glassformer.encoders.registry",
     "register_family": "glassformer.families.base",
     "register_view": "glassformer.inspection.views.registry",

@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "translate": "let a run translate",
     "look": "inside a run: attention, the logit lens, head roles, attribution, every number",
     "embed": "texts and tokens as vectors",
+    "play": "the playground: type to a run, look into it, turn its heads, and see at once what changes",
     "serve": "runs over HTTP: OpenAI's API, and everything else that a run can be asked",
     "tokenizer": "train, show and compare tokenizers",
     "compare": "which model suits your data: the ladder of models side by side, ablations, learning curves",
@@ -38,7 +39,19 @@ VERBS: dict[str, str] = {
     "data": "list, describe, check and show data sets",
     "demo": "the main job on embedded data, in a few minutes",
 }
-RUN_VERBS = {"check", "doctor", "embed", "evaluate", "export", "generate", "look", "predict", "serve", "translate"}
+RUN_VERBS = {
+    "check",
+    "doctor",
+    "embed",
+    "evaluate",
+    "export",
+    "generate",
+    "look",
+    "play",
+    "predict",
+    "serve",
+    "translate",
+}
 """Those whose modules are in `run_verbs/`."""
 
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.

@@ -97,10 +97,10 @@ def choices_of(
     most: int,
     never: Collection[int],
     unnamed: Collection[int] = (),
-    also: int | None = None,
+    also: Sequence[int] = (),
 ) -> list[Choice]:
     """The likeliest next tokens, with all that becomes of their scores. `never`: ids that are not to be chosen;
-    `unnamed`: left out of the list alone; `also`: one that is to be among them.
+    `unnamed`: left out of the list alone; `also`: some that are to be among them.
     """
     rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
     logs = scores.float().log_softmax(-1)
@@ -115,8 +115,7 @@ def choices_of(
     named = able[0].clone()
     named[list(unnamed)] = -torch.inf
     likeliest = named.topk(min(most, int((named > -torch.inf).sum()))).indices.tolist()
-    if also is not None and also not in likeliest:
-        likeliest.append(also)
+    likeliest += [id for id in also if id not in likeliest]
 
     def pruned(id: int) -> str:
         if how.greedy:
@@ -297,7 +296,7 @@ def sampling_tree(
         at: int | None = None
         for length, id in enumerate(ids, 1):
             total = 0.0 if at is None else tree.nodes[at].total
-            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=id):
+            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=[id]):
                 here = (*ids[: length - 1], choice.id)
                 if here not in places:
                     places[here] = len(tree.nodes)

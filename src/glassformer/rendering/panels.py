@@ -60,9 +60,7 @@ class Words(Panel):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Panel):
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track."""
-
-    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, with a bar behind each; `colours`: of a
+    """Rows of words and numbers. Columns in `bars` hold shares from 0 to 1, each with a bar on a track; `colours`: of a
     spot before each row (`model_colours`).
     """
 

@@ -43,6 +43,12 @@ SCRIPTS = (
 )
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
+EXPORTED = (
+    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "forget", "make", "mixColours",
+    "painted", "panelOf", "repaint", "roving", "said", "shade", "share", "shown", "stain", "svg", "tools", "upTo",
+)  # fmt: skip
+"""What other pages use of it."""
+
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 """What the page may load: only what is in it."""
 
@@ -65,7 +71,8 @@ PAGE = """<!doctype html>
 <script>
 (() => {{
 "use strict";
-{script}}})();
+{script}start();
+}})();
 </script>
 </body>
 </html>
@@ -182,6 +189,16 @@ def _page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") ->
         ),
         script=script,
     )
+
+
+def viewer_style() -> str:
+    """The style of everything that the viewer draws."""
+    return _viewer()[0]
+
+
+def viewer_module() -> str:
+    """The viewer as a module, for pages that draw panels themselves."""
+    return f"{_viewer()[1]}\nexport {{ {', '.join(EXPORTED)} }};\n"
 
 
 def _escaped(text: str) -> str:

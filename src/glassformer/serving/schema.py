@@ -188,3 +188,53 @@ class LookBody(RunBody):
     view: Name | None = Field(None, description="as `glassformer look --view`; unset, the first that the run has")
     options: dict[str, AnyOption] = Field({}, max_length=len(LookOptions.__dataclass_fields__))
     packed: bool = Field(False, description="arrays as base64, as the pages of glassformer read them")
+
+
+# --- the playground ---
+
+MOST_CHANGES = 4096
+LARGEST_IMAGE = 12 * 2**20
+"""Letters of an image's base64."""
+
+Played = Annotated[str, Field(max_length=LARGEST_IMAGE), AfterValidator(_refuse_halves)] | Row
+
+
+class HeadChange(Body):
+    """A head whose findings are multiplied: 0 switches it off, 1 leaves it as it is."""
+
+    stack: Name = "self"
+    layer: Whole = Field(ge=0)
+    head: Whole = Field(ge=0)
+    scale: float = Field(ge=0, le=2)
+
+
+class Patch(Body):
+    """A state that comes from the other example: after so many layers, at a token."""
+
+    layer: Whole = Field(ge=0, description="0: what goes into the first layer")
+    position: Whole = Field(ge=0)
+
+
+class SampledBody(RunBody):
+    example: Played = Field(description="a text, a row, or an image's file in base64")
+    temperature: float = Field(1.0, ge=0, le=100)
+    top_k: Whole | None = Field(None, ge=1, le=1_000_000)
+    top_p: float | None = Field(None, gt=0, le=1)
+    changes: list[HeadChange] = Field([], max_length=MOST_CHANGES)
+    patch: Patch | None = None
+    other: Played | None = Field(None, description="where a patch comes from")
+    update: Whole | None = Field(None, ge=0, description="the weights after so many updates (train --keep-checkpoints)")
+
+
+class PlayBody(SampledBody):
+    """POST /api/play"""
+
+    views: list[Name] = Field([], max_length=16)
+    options: dict[Name, dict[str, AnyOption]] = Field({}, max_length=16, description="of views, by their names")
+
+
+class GrowBody(SampledBody):
+    """POST /api/play/grow"""
+
+    path: list[Whole] = Field(max_length=1000, description="ids of the tokens from the root on")
+    width: Whole = Field(6, ge=1, le=32)

@@ -14,6 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -25,10 +26,12 @@ from starlette.types import ASGIApp
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent
 from glassformer.config.presets import VERSION
+from glassformer.rendering.view import viewer_module, viewer_style
 from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
 from glassformer.serving.guard import Guard, Refused, is_loopback
+from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 
 HOST, PORT = "127.0.0.1", 8467
@@ -39,6 +42,9 @@ GRACE = 10.0
 """Seconds in which answers may come to their end when the server is stopped."""
 SMALLEST_KEY = 8
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+VIEWER = {"viewer.js": viewer_module, "viewer.css": viewer_style}
+"""Parts of pages that are made: what draws the panels of `look`."""
 
 
 class Serving:
@@ -74,6 +80,12 @@ class Serving:
     def url(self) -> str:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def page(self) -> str:
+        """Where the playground is: with the first run, and beside it the second where there are two."""
+        first, *more = map(quote, self._server.runs.runs)
+        return f"{self.url}/#run={first}" + (f"&second={more[0]}" if len(more) == 1 else "")
 
     def stop(self, grace: float = GRACE) -> None:
         """Take no more connections. Answers on their way may end within `grace` seconds; the others say why not."""
@@ -161,6 +173,32 @@ def serve(
     return serving
 
 
+@check_arguments
+def play(
+    run: str | os.PathLike[str] | Run,
+    second_run: str | os.PathLike[str] | Run | None = None,
+    *,
+    browser: bool = True,
+    **options: Any,
+) -> Serving:
+    """The playground: a page on which one types to a run, looks into it and changes it; beside it a second one.
+
+    It opens in the browser, unless `browser` is False: its address is the answer's `page`. `options` are those of
+    `serve`.
+    """
+    serving = serve(run, *([] if second_run is None else [second_run]), **options)
+    if browser:
+        open_page(serving)
+    return serving
+
+
+def open_page(serving: Serving) -> None:
+    """The playground in the person's browser, where there is one."""
+    import webbrowser
+
+    webbrowser.open(serving.page)
+
+
 def check_serving(
     *, host: str, port: int, api_key: str | None, open: bool, memory: float | None, waiting: int, timeout: float
 ) -> None:
@@ -191,6 +229,7 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
         redoc_url=None,
     )
     app.include_router(routes(server))
+    app.include_router(play_routes(server))
 
     @app.get("/health", tags=["the server"])
     def health() -> dict[str, str]:
@@ -219,12 +258,14 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
 def pages() -> dict[str, str]:
     """Paths of the pages and their parts, which lie in the package, by the files' names."""
     parts = [one.name for one in (files("glassformer.serving") / "page").iterdir()]
-    return {"/docs": "docs.html", **{f"/page/{name}": name for name in sorted(parts) if Path(name).suffix in KINDS}}
+    own = {f"/page/{name}": name for name in sorted([*parts, *VIEWER]) if Path(name).suffix in KINDS}
+    return {"/": "play.html", "/docs": "docs.html", **own}
 
 
 def _page(name: str) -> Callable[[], Response]:
     def page() -> Response:
-        text = (files("glassformer.serving") / "page" / name).read_text(encoding="utf-8")
+        made = VIEWER.get(name)
+        text = made() if made else (files("glassformer.serving") / "page" / name).read_text(encoding="utf-8")
         return Response(text, media_type=KINDS[Path(name).suffix])
 
     return page

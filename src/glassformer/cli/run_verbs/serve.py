@@ -2,46 +2,58 @@
 
 import signal
 import threading
+from typing import Any
 
 from glassformer.cli.options import DEVICE, NO_VERIFY, PRECISION, Option, Parser, flag
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.runs.folders import find_run
 
+SERVING = [
+    Option("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default 127.0.0.1: this "
+           "machine alone)"),
+    Option("--port", type=int, default=8467, metavar="N", help="(default 8467; 0: any that is free)"),
+    Option("--api-key-file", metavar="FILE", help="holds the key that clients must send (or set GLASSFORMER_API_KEY)"),
+    flag("--open", "let everybody in who can reach the address, without a key"),
+    Option("--memory", type=float, metavar="GIB", help="of all loaded runs together; the least recently used goes "
+           "(default: no limit)"),
+    Option("--waiting", type=int, default=256, metavar="N", help="requests that may wait for a run (default 256)"),
+    Option("--timeout", type=float, default=600.0, metavar="S", help="seconds that a request may take (default 600)"),
+    DEVICE,
+    PRECISION,
+    NO_VERIFY,
+]  # fmt: skip
+"""Options of every verb that serves."""
+
 PARSER = Parser(
     "serve",
     "RUN …",
-    "Serve runs over HTTP: OpenAI's API under /v1, what runs can do beside under /api, described at /docs.",
+    "Serve runs over HTTP: OpenAI's API under /v1, what runs can do beside under /api, described at /docs, and the "
+    "playground at /.",
     "glassformer serve runs/writer runs/classifier",
     [
         Option("runs", nargs="+", metavar="RUN", help="runs' folders, or `last`; each is called by its folder's name"),
-        Option("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default 127.0.0.1: this machine "
-               "alone)"),
-        Option("--port", type=int, default=8467, metavar="N", help="(default 8467; 0: any that is free)"),
-        Option("--api-key-file", metavar="FILE", help="holds the key that clients must send (or set "
-               "GLASSFORMER_API_KEY)"),
-        flag("--open", "let everybody in who can reach the address, without a key"),
-        Option("--memory", type=float, metavar="GIB", help="of all loaded runs together; the least recently used "
-               "goes (default: no limit)"),
-        Option("--waiting", type=int, default=256, metavar="N", help="requests that may wait for a run (default 256)"),
-        Option("--timeout", type=float, default=600.0, metavar="S", help="seconds that a request may take (default "
-               "600)"),
-        DEVICE,
-        PRECISION,
-        NO_VERIFY,
+        *SERVING,
     ],
-)  # fmt: skip
+)
 
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
+    serve_until_stopped(
+        options, "serve", "serving at {url} (what can be asked: {url}/docs; the playground: {page}); Ctrl-C stops"
+    )
+
+
+def serve_until_stopped(options: Any, verb: str, told: str, *, browser: bool = False) -> None:
+    """`told`: what is said of it, once it serves."""
     for one in options.runs:
         if one != "last":
             find_run(one)
     try:
-        from glassformer.serving.server import key_of, serve
+        from glassformer.serving.server import key_of, open_page, serve
     except ImportError as error:
-        raise Misuse(f"serve needs {error.name}: pip install 'glassformer[serve]'") from None
+        raise Misuse(f"{verb} needs {error.name}: pip install 'glassformer[serve]'") from None
     stopped = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda number, frame: stopped.set())
@@ -58,7 +70,9 @@ def run(argv: list[str]) -> None:
         timeout=options.timeout,
         say=say,
     )
-    print(f"serving at {serving.url} (what can be asked: {serving.url}/docs); Ctrl-C stops", flush=True)
+    print(told.format(url=serving.url, page=serving.page), flush=True)
+    if browser:
+        open_page(serving)
     stopped.wait()
     say("stopping: answers on their way may end within 10 s")
     serving.stop()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,8 @@ def attribution(request: LookRequest) -> View:
         how=how,
         grid=example.square,
     )
-    images = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[example.text])]
+    caption = example.text if example.square is None else Path(example.text).name
+    images = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[caption])]
     return replace(view, panels=[*images, *view.panels])
 
 

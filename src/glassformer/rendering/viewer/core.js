@@ -24,6 +24,7 @@ function furnish(element, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name.startsWith("--")) element.style.setProperty(name, value);
+    else if (name === "style") element.style.cssText = value; // an attribute would be refused where no page may have any
     else if (name.startsWith("aria-")) element.setAttribute(name, String(value));
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false) element.setAttribute(name, value);

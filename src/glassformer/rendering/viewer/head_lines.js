@@ -104,7 +104,15 @@ function linesBetween(panel, weights, kept, stand, { say, refill }) {
     if (same(to, over)) return;
     over = to;
     draw();
+    stage.element.dispatchEvent(new CustomEvent("token",
+      { bubbles: true, detail: to && { [to.side ? "column" : "row"]: to.at } }));
   }
+
+  stage.element.addEventListener("light", ({ detail }) => { // somebody points at a token elsewhere
+    const at = detail?.row ?? detail?.column ?? null;
+    over = at === null ? null : { side: detail.row === undefined ? 1 : 0, at };
+    draw();
+  });
 
   function pin(to) {
     state.pin = same(to, state.pin) ? null : to;

@@ -47,7 +47,7 @@ function heatOfHeads(panel, weights, kept, stand) {
   let values = weights.of(kept.layer, kept.head);
   const line = reading("Point at a cell: who looks at whom. A click on a row's name pins it.");
   // Weights that are all alike should look pale.
-  const scaled = () => ({ low: 0, high: Math.max(0.5, ends(values, {}).high), signed: false });
+  const scaled = () => ({ low: 0, high: panel.high ?? Math.max(0.5, ends(values, {}).high), signed: false });
   const weight = (row, column) => values[row * columns.length + column];
   const masked = (row, column) => panel.causal && column > row;
   const inWords = (one) => (weights.kept && one === 0 ? `not among the ${weights.kept} largest` : share(one));

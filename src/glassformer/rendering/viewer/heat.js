@@ -22,6 +22,8 @@ class Heat {
       press: (x, y) => this.press(x, y), key: (event) => this.key(event),
     });
     this.element = this.stage.element;
+    // somebody points at these tokens elsewhere
+    this.element.addEventListener("light", ({ detail }) => { this.lit = detail; this.stage.draw(); });
     this.tell();
   }
 
@@ -130,7 +132,7 @@ class Heat {
     const step = Math.max(1, Math.ceil(LABEL / this.high));
     pen.textAlign = "right";
     for (let row = r0; row < r1; row++) {
-      const chosen = row === this.cursor?.row || row === this.kept.pin;
+      const chosen = [this.cursor?.row, this.lit?.row, this.kept.pin].includes(row);
       if (row % step && !chosen) continue;
       pen.font = font(LABEL, chosen);
       pen.fillStyle = hue(chosen ? "--accent" : "--ink");
@@ -142,7 +144,7 @@ class Heat {
     const step = Math.max(1, Math.ceil((LABEL + 2) / this.wide));
     pen.textAlign = this.leaning ? "left" : "center";
     for (let column = c0; column < c1; column++) {
-      const chosen = column === this.cursor?.column;
+      const chosen = column === this.cursor?.column || column === this.lit?.column;
       if (column % step && !chosen) continue;
       pen.save();
       pen.font = font(LABEL, chosen);
@@ -179,6 +181,7 @@ class Heat {
     if (cursor?.row === this.cursor?.row && cursor?.column === this.cursor?.column) return;
     this.cursor = cursor;
     this.draw();
+    this.element.dispatchEvent(new CustomEvent("token", { bubbles: true, detail: cursor }));
   }
 
   tell() {

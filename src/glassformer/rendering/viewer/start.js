@@ -119,5 +119,3 @@ function start() {
   addEventListener("beforeprint", () => turn(true));
   addEventListener("afterprint", () => turn(false));
 }
-
-start();

@@ -106,7 +106,7 @@ drawers.tokens = (panel) => {
       const value = values[row * width + at];
       const tell = () => { line.textContent = `${isolated(token)}${name ? `, ${name}` : ""}: ${said(value)}`; };
       const words = /^\s+$/.test(token) ? token.replaceAll(" ", "␣").replaceAll("\n", "⏎\n") : token;
-      const span = make("span", { title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
+      const span = make("span", { "data-token": at, title: said(value), "aria-label": `${shown(token)}: ${said(value)}`, role: "img",
         onpointerenter: tell, onfocus: tell }, words);
       backs.push([span, placed(value, scale)]);
       text.append(span, glued ? " " : "");
@@ -146,7 +146,7 @@ drawers.guesses = (panel) => {
   const cellOf = (layer, token) => {
     const guess = panel.guesses[layer][token][0], good = right(guess, token), tell = () => list(layer, token);
     const label = `${shown(guess)}, ${share(at(layer, token, 0))}${good ? ", right" : ""}`;
-    const heard = { "aria-label": label, onpointerenter: tell, onclick: tell, onfocus: tell };
+    const heard = { "data-token": token, "data-layer": layer, "aria-label": label, onpointerenter: tell, onclick: tell, onfocus: tell };
     const cell = make(`td${good ? ".right" : ""}`, heard, make("bdi", {}, shown(guess)));
     cells.push([cell, at(layer, token, 0)]);
     return cell;
@@ -155,7 +155,7 @@ drawers.guesses = (panel) => {
   if (panel.answers) body.push([asked,
     panel.answers.map((answer) => make("td.answer", {}, make("bdi", {}, answer === "" ? "" : shown(answer))))]);
   roving(cells.map(([cell]) => cell), tokens);
-  const heads = panel.tokens.map((token) => make("th", { scope: "col" }, make("bdi", {}, shown(token))));
+  const heads = panel.tokens.map((token, at) => make("th", { scope: "col", "data-token": at }, make("bdi", {}, shown(token))));
   const stand = make("div.wide");
   // What is too wide for the page stands in bands, one beneath another.
   const lay = (bands) => {

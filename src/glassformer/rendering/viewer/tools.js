@@ -118,7 +118,7 @@ async function raster(section) {
 
 // A copy of a panel within a vector picture, with the page's own style and its canvases as they are.
 function framed(section) {
-  const style = document.querySelector("style").textContent, copy = section.cloneNode(true);
+  const style = [...document.styleSheets].flatMap((one) => [...one.cssRules]).map((rule) => rule.cssText).join("\n"), copy = section.cloneNode(true);
   const canvases = section.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((one, at) => {
     const { width, height } = canvases[at].getBoundingClientRect(), { imageRendering } = getComputedStyle(canvases[at]);

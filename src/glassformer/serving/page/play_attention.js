@@ -1,0 +1,204 @@
+// Attention: all heads small, each with its role, a switch and a dial; one of them large.
+import { Weights, button, forget, make, painted, panelOf, shade, stain, upTo } from "/page/viewer.js";
+import { choose, headName, headOf, state } from "/page/play_state.js";
+
+const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
+const ROLES = { previous: "previous", next: "next", first: "first", itself: "itself", induction: "induction", before: "same before" };
+const PAUSE = 600; // milliseconds from step to step
+
+/** The panels of `view` come in the order of `sizes` (stack → layers, heads). `light(row, column, stack)` hears where one points. */
+export class Attention {
+  constructor({ light, follower = null }) {
+    Object.assign(this, { light, follower, kept: { heat: {}, lines: {} } });
+    this.grid = make("div.heads", { role: "group", "aria-label": "heads" });
+    this.stacks = make("div.several.stacks");
+    this.modes = make("div.several.modes");
+    this.dial = make("div.dial");
+    this.large = make("div.large");
+    this.pane = make("div.large-pane", {}, make("div.controls", {}, this.stacks, this.modes, this.dial), this.large);
+    this.element = make("div.attention", {}, this.grid, this.pane);
+    this.large.addEventListener("token", ({ detail }) => {
+      const { stack } = this.chosen, column = detail?.column ?? null, row = detail?.row ?? null;
+      if (stack === "target") this.light(column ?? row, true);
+      else this.light(column ?? (stack === "cross" ? null : row), false);
+    });
+  }
+
+  /** `leader`: the head that is chosen beside it; `two`: there are two sides, with one scale. */
+  show({ view, sizes, roles, leader = null, two = false }) {
+    Object.assign(this, { view, sizes, roles, two });
+    const there = leader ?? headOf(state.head), names = Object.keys(sizes);
+    const first = names.includes("cross") ? "cross" : names[0], panel = view.panels[names.indexOf(first)];
+    const fits = there && sizes[there.stack] && there.layer < sizes[there.stack][0] && there.head < sizes[there.stack][1];
+    this.chosen = fits ? there : { stack: first, layer: panel.layer ?? 0, head: panel.head ?? 0 };
+    this.weights = names.map((_, at) => new Weights(view.panels[at].weights));
+    this.draw();
+  }
+
+  get panel() { return this.view.panels[Object.keys(this.sizes).indexOf(this.chosen.stack)]; }
+
+  draw() {
+    const { stack, layer, head } = this.chosen, names = Object.keys(this.sizes);
+    this.stacks.hidden = names.length < 2;
+    this.stacks.replaceChildren(...names.map((name) => button(STACKS[name] ?? name, () => this.pick(name, 0, 0), { "aria-pressed": name === stack })));
+    this.modes.replaceChildren(...["heat", "lines"].map((mode) => button(mode, () => { choose({ mode }, { quiet: true }); this.draw(); }, { "aria-pressed": state.mode === mode })));
+    if (stack === "cross") this.modes.append(button("▶", () => this.play(), { title: "as it writes, token by token", "aria-label": "play, token by token" }));
+    this.dials();
+    this.heads();
+    Object.assign(this.kept, { layer, head, lit: [head], mode: state.mode });
+    const names2 = this.roles[stack]?.map((row) => row.map((role) => ROLES[role] ?? "")) ?? [];
+    swap(this.large, panelOf({ ...this.panel, names: names2, title: "", ...(this.two ? { high: 1 } : {}) }, this.kept));
+    if (this.two && this.follower?.view) this.follower.follow(this.chosen);
+  }
+
+  follow(chosen) {
+    const [layers, heads] = this.sizes[chosen.stack] ?? [0, 0];
+    if (chosen.layer >= layers || chosen.head >= heads) return;
+    this.chosen = chosen;
+    this.draw();
+  }
+
+  pick(stack, layer, head) {
+    this.chosen = { stack, layer, head };
+    choose({ head: headName(stack, layer, head) }, { quiet: true });
+    this.draw();
+  }
+
+  turn(name, scale) {
+    const dials = { ...state.dials };
+    if (scale === 1) delete dials[name];
+    else dials[name] = scale;
+    choose({ dials });
+    this.dials();
+    this.marks();
+  }
+
+  range(name, label) {
+    const input = make("input", { type: "range", min: 0, max: 2, step: 0.05, "aria-label": label, "data-head": name, title: "0: off, 1: as it is, 2: twice",
+      oninput: () => { const value = Number(input.value); this.turn(name, Math.abs(value - 1) < 0.03 ? 1 : value); },
+      ondblclick: () => { input.value = 1; this.turn(name, 1); } });
+    input.value = state.dials[name] ?? 1;
+    return input;
+  }
+
+  dials() {
+    const { stack, layer, head } = this.chosen, name = headName(stack, layer, head), scale = state.dials[name] ?? 1;
+    this.dial.replaceChildren(make("span", {}, `head ${layer}.${head} × ${scale.toFixed(2)}`),
+      button(scale === 0 ? "switch on" : "switch off", () => { this.turn(name, scale === 0 ? 1 : 0); this.heads(); }));
+  }
+
+  /** Every head of the stack: a picture, its role, its dial. */
+  heads() {
+    const { stack } = this.chosen, [layers, heads] = this.sizes[stack], weights = this.weights[Object.keys(this.sizes).indexOf(stack)];
+    const key = `${stack} ${layers} ${heads}`;
+    if (this.drawn !== key) {
+      this.drawn = key;
+      this.cells = new Map();
+      const cells = upTo(layers).flatMap((layer) => [make("span.layer", {}, layers > 1 ? `layer ${layer}` : ""), ...upTo(heads).map((head) => this.cell(stack, layer, head))]);
+      this.grid.replaceChildren(...cells);
+      this.grid.style.setProperty("--heads", heads);
+      this.grid.classList.toggle("many", layers * heads > 24);
+      this.arrows(heads);
+    }
+    for (const [name, cell] of this.cells) {
+      const { layer, head } = headOf(name), role = this.roles[stack]?.[layer]?.[head];
+      cell.role.textContent = role ? ROLES[role] : "";
+      const label = `layer ${layer}, head ${head}${role ? `, ${ROLES[role]}` : ""}`;
+      cell.thumb.setAttribute("aria-label", label);
+      cell.thumb.title = label;
+      thumbnail(cell.canvas, weights, layer, head);
+    }
+    this.marks();
+  }
+
+  cell(stack, layer, head) {
+    const name = headName(stack, layer, head), canvas = make("canvas", { "aria-hidden": "true" });
+    const thumb = button(canvas, () => this.pick(stack, layer, head), { class: "thumb", "data-name": name });
+    const power = button("", () => { this.turn(name, (state.dials[name] ?? 1) === 0 ? 1 : 0); }, { class: "power", role: "switch", "data-switch": name,
+      "aria-label": `layer ${layer}, head ${head}: on or off` });
+    const role = make("span.role"), range = this.range(name, `layer ${layer}, head ${head}: dial`);
+    this.cells.set(name, { thumb, canvas, power, role, range });
+    return make("div.head-cell", {}, thumb, power, range, role);
+  }
+
+  marks() {
+    const { stack, layer, head } = this.chosen;
+    for (const [name, { thumb, power, range }] of this.cells) {
+      const scale = state.dials[name] ?? 1;
+      thumb.setAttribute("aria-pressed", name === headName(stack, layer, head));
+      power.setAttribute("aria-checked", scale !== 0);
+      range.value = scale;
+      range.setAttribute("aria-valuetext", `times ${scale}`);
+      thumb.parentElement.classList.toggle("turned", scale !== 1);
+      thumb.parentElement.style.setProperty("--strength", Math.min(1, 0.25 + 0.75 * scale));
+    }
+  }
+
+  arrows(heads) {
+    const thumbs = [...this.cells.values()].map((cell) => cell.thumb);
+    thumbs.forEach((thumb, at) => thumb.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -heads, ArrowDown: heads }[event.key];
+      if (!step || !thumbs[at + step]) return;
+      event.preventDefault();
+      thumbs[at + step].focus();
+      thumbs[at + step].click();
+    }));
+  }
+
+  /** Row after row, as a translator writes. */
+  play() {
+    clearInterval(this.timer);
+    let row = -1;
+    const last = this.panel.rows.length - 1;
+    const step = () => {
+      row += 1;
+      const over = row > last || !this.element.isConnected;
+      this.kept.heat.pin = over ? null : row;
+      swap(this.large, panelOf({ ...this.panel, title: "" }, this.kept), false);
+      document.querySelectorAll("[data-written]").forEach((one) => {
+        one.classList.toggle("lit", Number(one.dataset.written) === row);
+        one.classList.toggle("later", !over && Number(one.dataset.written) > row);
+      });
+      if (over) clearInterval(this.timer);
+    };
+    choose({ mode: "heat" }, { quiet: true });
+    this.kept.mode = "heat";
+    step();
+    this.timer = setInterval(step, PAUSE);
+  }
+
+  /** A token that is pointed at elsewhere: of what is read, or of what is written. */
+  lit(at, written = false) {
+    const { stack } = this.chosen ?? {}, detail = at === null ? null
+      : stack === "cross" ? (written ? { row: at } : { column: at }) : (stack === "target") === written ? { row: at, column: at } : null;
+    this.large.querySelector(".stage")?.dispatchEvent(new CustomEvent("light", { detail }));
+  }
+}
+
+function thumbnail(canvas, weights, layer, head) {
+  const { rows, columns } = weights, shrink = Math.max(1, Math.max(rows, columns) / 64);
+  const width = Math.ceil(columns / shrink), height = Math.ceil(rows / shrink);
+  painted(canvas, () => {
+    Object.assign(canvas, { width, height });
+    const pen = canvas.getContext("2d"), most = new Uint8Array(width * height), data = pen.createImageData(width, height);
+    weights.each(layer, head, (row, column, byte) => {
+      const at = Math.floor(row / shrink) * width + Math.floor(column / shrink);
+      if (byte > most[at]) most[at] = byte;
+    });
+    stain(data, (i) => shade(most[i] / 255));
+    pen.putImageData(data, 0, 0);
+  });
+}
+
+/** Another picture in the same place, shown when it is drawn: nothing flickers while one types. */
+export function swap(stand, element, smooth = true) {
+  const old = [...stand.children];
+  if (!old.length || !smooth) { stand.replaceChildren(element); return; }
+  element.classList.add("coming");
+  stand.append(element);
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => {
+    element.classList.remove("coming");
+    for (const one of old) one.remove();
+    forget();
+  })));
+}

@@ -1,0 +1,303 @@
+"""The playground's questions: everything that a page shows of one example comes from one job on the model."""
+
+import copy
+import inspect
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from fastapi import APIRouter, Request
+
+from glassformer.bricks.attention import attend_written_out, attention_scores, attention_weights
+from glassformer.bricks.pooling import Pool
+from glassformer.bricks.recurrent_steps import elman_step, gru_gates, gru_step, lstm_gates, lstm_step
+from glassformer.config.errors import Misuse, unknown
+from glassformer.config.presets import IMAGE, TEXT
+from glassformer.data.features.build import MixedFeatures
+from glassformer.decoding.options import Sampling
+from glassformer.decoding.sampling import distribution, keep_top_k, keep_top_p
+from glassformer.families.base import Loaded
+from glassformer.families.evaluate import encode_example
+from glassformer.families.memory import reader_of
+from glassformer.families.predict import table_in
+from glassformer.families.requests import Example, ModelInput
+from glassformer.inspection.attention import SELF_ATTENTION, sizes_of, stacks_of
+from glassformer.inspection.attribution import gradient_times_input, leave_one_out
+from glassformer.inspection.capture import capture
+from glassformer.inspection.change import Change, scale
+from glassformer.inspection.change import replace as replaced
+from glassformer.inspection.intervene import intervene
+from glassformer.inspection.tree import branches
+from glassformer.inspection.views.head_roles import attention_by_text, head_roles
+from glassformer.inspection.views.logit_lens import layer_scores
+from glassformer.inspection.views.registry import all_views, views_of
+from glassformer.models.modules import TokenModel
+from glassformer.models.weights import put_weights
+from glassformer.rendering.curves import smoothed
+from glassformer.runs import history
+from glassformer.serving.answers import Server
+from glassformer.serving.api import ERRORS, uploads
+from glassformer.serving.predictions import said, token_row
+from glassformer.serving.presets import presets_of
+from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
+from glassformer.verbs.look import look
+
+MOMENTS = 4
+"""Models of other moments of a training that are kept in memory, of all runs together."""
+CURVE = 300
+"""Points of the loss curve."""
+
+CODE: Mapping[str, Sequence[Any]] = {
+    "attention": (attention_scores, attention_weights, attend_written_out),
+    "alignment": (attention_scores, attention_weights, attend_written_out),
+    "patches": (attention_scores, attention_weights, attend_written_out),
+    "logit-lens": (layer_scores,),
+    "prediction": (distribution, keep_top_k, keep_top_p),
+    "attribution": (gradient_times_input, leave_one_out),
+    "pooling": (Pool,),
+    "states": (elman_step, lstm_gates, lstm_step, gru_gates, gru_step),
+    "tree": (branches,),
+}
+"""What is shown of the package's own lines beside a panel, by its name."""
+
+
+def play_routes(server: Server) -> APIRouter:
+    router, moments = APIRouter(responses=ERRORS, tags=["the playground"]), Moments()
+
+    @router.get("/api/play")
+    async def about(http: Request, run: str | None = None) -> dict[str, Any]:
+        """What the playground needs to know of a run once."""
+        name = server.name(run or next(iter(server.runs.runs)))
+        return {"run": name, "runs": list(server.runs.runs), **await server.call(http, name, facts_of)}
+
+    @router.post("/api/play")
+    async def play(http: Request, body: PlayBody) -> dict[str, Any]:
+        """One example as its tokens, what the model says of it, and any of its views; all from one job."""
+        return await server.call(http, body.run, lambda loaded: played(moments.at(loaded, body.update), body))
+
+    @router.post("/api/play/grow")
+    async def grow(http: Request, body: GrowBody) -> dict[str, Any]:
+        """What may follow a prompt and the tokens of a path."""
+
+        def work(loaded: Loaded) -> dict[str, Any]:
+            moment = moments.at(loaded, body.update)
+            if "tree" not in views_of(moment):
+                raise Misuse(f"{loaded.run.path.name} writes nothing: it has no tree")
+            check_path(moment, body.path)
+            with interventions(moment, body, [body.example, body.other]):
+                choices = branches(moment, str(body.example), body.path, sampling_of(body), body.width)
+            return {"path": body.path, "branches": [token_row(choice) for choice in choices]}
+
+        return await server.call(http, body.run, work)
+
+    @router.get("/api/play/code")
+    def code(panel: str) -> dict[str, Any]:
+        """The lines of this package that a panel's numbers come from."""
+        if panel not in CODE:
+            raise Misuse(unknown("panel", panel[:80], CODE))
+        return {"panel": panel, "code": "\n\n".join(inspect.getsource(one) for one in CODE[panel])}
+
+    return router
+
+
+# --- one answer ---
+
+
+def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
+    """All that is asked of one example, of a model that is changed as one wishes meanwhile."""
+    own = views_of(loaded)
+    if odd := next((name for name in (*body.views, *body.options) if name not in own), None):
+        raise Misuse(unknown("view", odd, own))
+    remarks: list[str] = []
+    with uploads(loaded, [body.example, *([] if body.other is None else [body.other])]) as given:
+        how, changed = sampling_of(body), bool(body.patch or any(one.scale != 1 for one in body.changes))
+        before = None
+        if changed:
+            plain = encode_example(loaded, given[0])
+            before = said(loaded.family, loaded, given[0], plain, how, [])
+        with interventions(loaded, body, given):
+            example = encode_example(loaded, given[0], say=remarks.append)
+            now = said(loaded.family, loaded, given[0], example, how, _ids(before))
+            views = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
+            roles = _roles(loaded, example)
+        if before is not None:  # the same tokens on both sides
+            before = said(loaded.family, loaded, given[0], plain, how, _ids(now))
+    return {
+        "tokens": tokens_of(loaded, example),
+        "prediction": now,
+        "before": before,
+        "views": views,
+        "roles": roles,
+        "remarks": remarks,
+    }
+
+
+def _ids(answer: Mapping[str, Any] | None) -> list[int]:
+    groups = [] if answer is None else answer["groups"]
+    return [row["id"] for group in groups for row in group["rows"] if "id" in row]
+
+
+def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: ModelInput) -> dict[str, Any]:
+    kind, options = all_views()[name], dict(body.options.get(name, {}))
+    if options.keys() & {"links", "second_run"}:
+        raise Misuse("links and second_run are no options of the playground")
+    sampled = {"temperature": body.temperature, "top_k": body.top_k, "top_p": body.top_p}
+    if loaded.family.predicts_next:
+        options = {**{key: value for key, value in sampled.items() if key in kind.options}, **options}
+    if example.output and "translation" in kind.options:  # found once
+        options = {"translation": example.output, **options}
+    texts = [] if kind.texts == "none" else [given]
+    try:
+        return look(loaded, *texts, view=name, **options).packed()
+    except Misuse as error:  # one view that has nothing to show of this example, as all numbers of a long text
+        return {"title": name, "note": str(error), "panels": []}
+
+
+def _roles(loaded: Loaded, example: ModelInput) -> dict[str, list[list[str | None]]]:
+    """What each head does in this text, in a word; None: nothing plain."""
+    out: dict[str, list[list[str | None]]] = {}
+    for stack in sizes_of(loaded.model):
+        if stack in SELF_ATTENTION and example.sides[stack][0] and len(example.sides[stack][0]) > 2:
+            heads = head_roles(attention_by_text(loaded, [example], stack))
+            out[stack] = [[one.role for one in layer] for layer in heads]
+    return out
+
+
+def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
+    """What the model reads, a name for each vector; words with their ids."""
+    ids: dict[int, int] = dict(zip(example.words, example.ids, strict=False))
+    specials = set() if loaded.tokenizer is None else set(loaded.tokenizer.specials)
+    return [
+        {"text": name, "id": ids.get(at), "special": ids.get(at) in specials} for at, name in enumerate(example.tokens)
+    ]
+
+
+def sampling_of(body: SampledBody) -> Sampling:
+    return Sampling(body.temperature, body.top_k, body.top_p)
+
+
+def check_path(loaded: Loaded, path: Sequence[int]) -> None:
+    vocab = loaded.output_tokenizer.vocab_size
+    if odd := next((id for id in path if not 0 <= id < vocab), None):
+        raise Misuse(f"there is no token {odd}: this run has {vocab:,}")
+
+
+# --- another model for a while ---
+
+
+@contextmanager
+def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> Iterator[None]:
+    """While this is open, heads are turned up and down, and a state comes from the other example."""
+    stacks, by_name = stacks_of(loaded.model), dict[str, dict[int, float]]()
+    for one in body.changes:
+        if one.stack not in stacks:
+            raise Misuse(unknown("attention", one.stack, stacks) if stacks else "this run has no heads to turn")
+        layers = stacks[one.stack]
+        if one.layer >= len(layers) or one.head >= layers[one.layer][1].heads:
+            raise Misuse(f"there is no head {one.layer}.{one.head} of {one.stack} attention")
+        by_name.setdefault(f"{layers[one.layer][0]}.mixed", {})[one.head] = one.scale
+    with ExitStack() as undo:
+        if body.patch is not None:
+            undo.enter_context(intervene(loaded.model, _patched(loaded, body, given)))
+        for name, scales in by_name.items():
+            for head, factor in scales.items():
+                undo.enter_context(intervene(loaded.model, {name: scale(factor, heads=[head])}))
+        yield
+
+
+def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[str, Change]:
+    """The state of the other example at that place, instead of the example's own."""
+    assert body.patch is not None
+    model = loaded.model
+    if body.other is None:
+        raise Misuse("a patch comes from another example: give other")
+    if not isinstance(model, TokenModel):
+        raise Misuse(f"{loaded.run.path.name} has no states to patch here: it is no language model")
+    outputs = model.encoder.layer_outputs()
+    if body.patch.layer >= len(outputs):
+        raise Misuse(f"patch.layer is {body.patch.layer}, but must lie between 0 and {len(outputs) - 1}")
+    names = [f"encoder.{name}" for name in outputs[body.patch.layer]]
+    other = encode_example(loaded, given[1])
+    if body.patch.position >= len(other.tokens):
+        raise Misuse(f"the other text has {len(other.tokens)} tokens: there is no token {body.patch.position} to take")
+    with torch.inference_mode(), capture(model, names) as seen:
+        model(*other.inputs)
+    at = body.patch.position
+    return {name: replaced(seen[name][:, at : at + 1].clone(), positions=[at]) for name in names}
+
+
+class Moments:
+    """A run's model with the weights of other updates: a few are kept, the least recently used goes."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, int], Loaded] = OrderedDict()
+        self._lock = threading.Lock()  # each run has its own thread
+
+    def at(self, loaded: Loaded, update: int | None) -> Loaded:
+        """The run itself, or a copy of it with the weights after an update."""
+        if update is None:
+            return loaded
+        steps, key = history.steps_of(loaded.run), (str(loaded.run.path), update)
+        if update not in steps:
+            kept = f"it has {', '.join(map(str, steps))}" if steps else "train with --keep-checkpoints"
+            raise Misuse(f"{loaded.run.path.name} kept no update {update}: {kept}")
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
+        put_weights(moment.model, history.weights_at(loaded.run, update), f"{loaded.run.path}, update {update:,}")
+        with self._lock:
+            self._kept[key] = moment
+            while len(self._kept) > MOMENTS:
+                self._kept.popitem(last=False)
+        return moment
+
+
+# --- what is told once ---
+
+
+def facts_of(loaded: Loaded) -> dict[str, Any]:
+    views, config = all_views(), loaded.config
+    steps = [line for line in loaded.run.read_metrics() if line.get("event") == "step"]
+    losses = smoothed([line["loss"] for line in steps])
+    apart = -(-len(steps) // CURVE) or 1
+    return {
+        "task": config.task,
+        "model": loaded.family.model_name(config),
+        "parameters": loaded.parameters,
+        "data": config.data.path,
+        "reads": reads_of(loaded),
+        "columns": columns_of(loaded),
+        "views": {name: views[name].shows for name in views_of(loaded)},
+        "heads": sizes_of(loaded.model),
+        "patches": isinstance(loaded.model, TokenModel),
+        "mask": getattr(loaded.tokenizer, "mask", None) is not None,
+        "kind": None if loaded.tokenizer is None else loaded.tokenizer.kind,
+        "updates": history.steps_of(loaded.run),
+        "curve": [[line["step"], loss] for line, loss in zip(steps, losses, strict=True)][::apart],
+        "presets": presets_of(loaded),
+    }
+
+
+def reads_of(loaded: Loaded) -> str:
+    """text, image or row."""
+    kind = loaded.config.data.kind
+    return {IMAGE: "image", TEXT: "text"}.get(kind, "row") if loaded.features is not None else "text"
+
+
+def columns_of(loaded: Loaded) -> list[dict[str, Any]]:
+    """The columns of a row, each with what it may hold."""
+    table, mixed = table_in(loaded.features), isinstance(loaded.features, MixedFeatures)
+    if table is None and not mixed:
+        return []
+    reader = reader_of(loaded, "predict")
+    choices = {} if table is None else {one.name: list(one.values) for one in table.categories}
+    image = loaded.config.data.image if mixed else None
+    names = [name for name in (reader.text, *reader.columns) if name is not None]
+    kinds = {name: "text" if name == reader.text else "image" if name == image else "value" for name in names}
+    return [{"name": name, "kind": kinds[name], "choices": choices.get(name, [])} for name in names]
