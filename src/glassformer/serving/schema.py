@@ -196,7 +196,7 @@ MOST_CHANGES = 4096
 LARGEST_IMAGE = 12 * 2**20
 """Letters of an image's base64."""
 
-Played = Annotated[str, Field(max_length=LARGEST_IMAGE), AfterValidator(_refuse_halves)] | Row
+Played = Annotated[str, Field(max_length=LARGEST_IMAGE)] | Row
 
 
 class HeadChange(Body):
