@@ -19,10 +19,8 @@ from glassformer.config.views import OPTIONS
 from glassformer.data.features.build import MixedFeatures
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
-from glassformer.families.masked import LoadedMasked
 from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example
-from glassformer.families.translation import LoadedTranslator
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server
@@ -164,7 +162,6 @@ def routes(server: Server) -> APIRouter:
             found = loaded.translate(body.texts, say=remarks.append, **searching)
             answers = [one.to_dict() for one in found]
             if body.alignment:
-                assert isinstance(loaded, LoadedTranslator)
                 for answer in answers:
                     answer["alignment"] = aligned(loaded, answer["source"], answer["translation"])
             return {"translations": answers, "remarks": remarks}
@@ -177,7 +174,7 @@ def routes(server: Server) -> APIRouter:
 
         def work(loaded: Loaded) -> dict[str, Any]:
             remarks: list[str] = []
-            if not isinstance(loaded, LoadedMasked):
+            if not hasattr(loaded, "fill"):
                 raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it guesses no hidden tokens")
             found = loaded.fill(body.texts, most=body.most, say=remarks.append)
             return {"texts": [one.to_dict() for one in found], "remarks": remarks}
@@ -258,7 +255,7 @@ def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Exampl
             raise Misuse(str(error).replace(f"{folder}/", "")) from None
 
 
-def aligned(loaded: LoadedTranslator, source: str, translation: str) -> dict[str, Any] | None:
+def aligned(loaded: Loaded, source: str, translation: str) -> dict[str, Any] | None:
     """Which tokens of the source each written token looked at: the mean over layers and heads."""
     if "cross" not in sizes_of(loaded.model):
         raise Misuse(f"{loaded.run.path.name} has no attention to its source: there is no alignment")

@@ -16,7 +16,6 @@ from glassformer.decoding.running import RunningBatch, Written
 from glassformer.encoders.base import State
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft
-from glassformer.families.language import LoadedLanguageModel
 from glassformer.models.modules import LanguageModel
 
 ROWS = 16
@@ -189,8 +188,7 @@ class Worker:
 
     def _running(self) -> RunningBatch:
         if self._batch is None:
-            writer = self.loaded
-            assert isinstance(writer, LoadedLanguageModel)
+            writer: Any = self.loaded
             room = writer.model.encoder.limit or UNBOUNDED
             rows, fixable = rows_of(writer.model, room)
             self._batch = RunningBatch(writer.model, rows, room, never=writer.never_written, fixed=fixable)

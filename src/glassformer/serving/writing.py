@@ -17,7 +17,6 @@ from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Written
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
-from glassformer.families.language import LoadedLanguageModel
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.guard import Refused
 from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody, WritingBody
@@ -204,8 +203,8 @@ def _plan(shape: Shape) -> Callable[[Loaded], _Plan]:
     )
     seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, BIGGEST_SEED - MOST_ROWS)
 
-    def plan(loaded: Loaded) -> _Plan:
-        if not isinstance(loaded, LoadedLanguageModel):
+    def plan(loaded: Any) -> _Plan:
+        if not hasattr(loaded, "generate"):
             raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it writes no texts")
         limit, drafts, read = loaded.model.encoder.limit, [], 0
         for prompt in shape.prompts(loaded):
