@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 from pathlib import Path
 
@@ -139,10 +140,9 @@ def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path:
     assert out.splitlines()[0] == seen["title"] == written
     assert np.shape(heads["weights"]) == (1, 1, len(heads["rows"]), 5)
     np.testing.assert_allclose(np.sum(heads["weights"], -1), 1, atol=1e-5)
-    assert "1 layer, 1 head" in out
     assert "written: a.json" in err
     code, out, err = command("look", translators / "transformer", "abcd", "--out", "a.png")
-    assert "mean over 2 layers, mean over 2 heads" in out
+    assert re.search(r"layer [01], head [01]", out)  # the clearest
     assert min(imread(tmp_path / "a.png").shape[:2]) > 200
     assert command("look", translators / "gru", "abcd", "--out", "a.svg")[0] == 0
     assert "<svg" in (tmp_path / "a.svg").read_text()[:900]

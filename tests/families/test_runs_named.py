@@ -59,7 +59,9 @@ def test_what_only_others_can_do(name: str, method: str, says: str, runs: dict[s
 
 
 def test_what_nobody_has_is_no_attribute(runs: dict[str, Loaded]) -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'; it has chat, embed, ") as refused:
+    with pytest.raises(
+        AttributeError, match="no attribute 'nonsense'; it has chat, chat_prompt, draft, embed, "
+    ) as refused:
         runs["writer"].nonsense  # type: ignore[union-attr]  # noqa: B018
     assert not isinstance(refused.value, GlassformerError)
 
@@ -121,9 +123,8 @@ def test_what_is_said_of_a_run_that_began_from_another(
     trained = gf.train(data["labels"], out=run, from_run=runs["writer"], **few)
     view = gf.report(run)
     assert f"{trained.parameters:,} parameters, 16 of them learned, on labels.csv" in view.note
-    first, last = view.panels[0], view.panels[-1]
-    assert isinstance(first, Table)
-    rows = {str(row[0]): str(row[1]) for row in first.rows}
+    tables, last = [panel for panel in view.panels if isinstance(panel, Table)], view.panels[-1]
+    rows = {str(row[0]): str(row[1]) for table in tables for row in table.rows}
     assert (rows["parameters"], rows["learned"]) == (f"{trained.parameters:,}", "16 of these")
     assert rows["began from"] == "writer (language-model)"
     assert "the same data, run to begin from, versions" in last.note

@@ -219,8 +219,8 @@ def test_positions_of_texts_of_different_lengths_that_are_written_at_once(encode
         greedy = Sampling(temperature=0.0)
         running.join({number: Request(prompt, greedy, 6) for number, prompt in enumerate(batch)})
         while step := running.step():
-            for number, token in step.items():
-                texts[number].append(token)
+            for number, one in step.items():
+                texts[number].append(one.token)
         return texts
 
     with intervene(model, {name: change}):

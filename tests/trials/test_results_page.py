@@ -38,7 +38,7 @@ def test_a_model_has_one_colour_in_every_panel() -> None:
     rows = {row.label: colour for row, colour in zip(found.rows, table.colours, strict=True)}
     assert [rows[row.label] for row in found.rows if row.kind == FLOOR] == [None]
     colours = [colour for colour in rows.values() if colour is not None]
-    assert sorted(colours) == list(range(4))
+    assert len(set(colours)) == len(colours) == 4
     drawn = dict(zip(points.labels, points.colours, strict=True))
     assert drawn == {label: colour for label, colour in rows.items() if colour is not None}
     assert {line.name: line.colour for line in curves.series}.items() <= drawn.items()

@@ -23,9 +23,12 @@ WHOLE_BLOCKS = 32
 """`_weight_int8pack_mm` reads past the end of rows that are no multiple of this."""
 
 
+IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
 def fast_dtype() -> torch.dtype:
     """What vectors are rounded to where they meet 8 bits: x86 has fast products of bf16 alone."""
-    return torch.bfloat16 if platform.machine().lower() in ("x86_64", "amd64") else torch.float32
+    return torch.bfloat16 if IS_X86 else torch.float32
 
 
 class Int8Linear(nn.Linear):
@@ -105,8 +108,12 @@ class Int8Scores(Int8Linear):
 
 
 def _pack(whole: Tensor, scale: Tensor) -> Any:
-    """The matrix as FBGEMM multiplies by it; None where torch has no FBGEMM."""
-    if torch.backends.quantized.engine not in ("x86", "fbgemm") or not hasattr(torch, "quantize_per_channel"):
+    """The matrix as FBGEMM multiplies by it; None where torch has no FBGEMM (on ARM it has one that cannot be used)."""
+    if (
+        not IS_X86
+        or torch.backends.quantized.engine not in ("x86", "fbgemm")
+        or not hasattr(torch, "quantize_per_channel")
+    ):
         return None
     with warnings.catch_warnings():  # a later torch may have no such tensors: then there is the other product
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor, .* are deprecated")

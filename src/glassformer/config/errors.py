@@ -72,7 +72,7 @@ def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] 
     names = list(right)
     meant = nearest(wrong, names, old)
     hint = f"; did you mean {meant}?" if meant else ""
-    listed = f" (one of: {', '.join(names)})" if len(names) <= 24 else ""
+    listed = f" (one of: {', '.join(names)})" if len(names) <= 32 else ""
     return f"unknown {what} '{wrong}'{hint}{listed}"
 
 

@@ -57,7 +57,12 @@ def alignment(request: LookRequest) -> View:
     stacks = {"cross": attention_of(request.model, request.example.inputs)["cross"]}
     choice = (request.layer, request.head)
     panels = _heads(request.model, stacks, request.example, choice=choice, mode=request.mode)
-    return View(request.example.output or "Alignment", panels)
+    shown = panels[0]
+    assert isinstance(shown, Heads)
+    which = (
+        "" if shown.layer is None else f"layer {shown.layer}, head {shown.head}"
+    )  # of one alone nothing need be said
+    return View(request.example.output or "Alignment", panels, note=which)
 
 
 @register_view("patches", options=("layer", "head"), quick=True, needs=_cuts_patches)

@@ -107,7 +107,7 @@ function scaleBar(scale, masked = false) {
     const steps = upTo(17).map((i) => css(shade(scale.signed ? i / 8 - 1 : i / 16)));
     bar.style.background = `linear-gradient(to right, ${steps.join(",")})`;
   });
-  const end = (number) => make("b", {}, (number > 0 && scale.signed ? "+" : "") + brief(number));
+  const end = (number) => make("strong", {}, (number > 0 && scale.signed ? "+" : "") + brief(number));
   return make("div.scale", { "aria-hidden": "true" }, "scale", end(scale.low), bar, end(scale.high),
     masked && make("span.masked", {}, make("i.hatched"), "masked: may not be looked at"));
 }

@@ -1,0 +1,164 @@
+"""A server under load: one client alone, then many at once, all streaming; and how soon the playground answers a key.
+
+python benchmarks/serving.py [--clients 200] [--seconds 60] [--peer]
+
+A `tiny` language model is trained for a few updates first: what it writes does not matter. `--peer` serves the same
+weights with `transformers serve` on the same machine, and asks it in the same way.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+TOKENS = 64
+PROMPT = "Return the list of all"
+
+
+def percentiles(values):
+    ordered = sorted(values)
+    return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] for share in (0.5, 0.99)]
+
+
+async def one_request(host, port, path, body, seen):
+    """Ask once; `seen` gets (seconds to the first piece, seconds in all, pieces), or what went wrong."""
+    began, first, pieces = time.perf_counter(), None, 0
+    data = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    try:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        await writer.drain()
+        status = (await reader.readline()).split()[1]
+        async for line in reader:
+            if line.startswith(b"data: {"):
+                first = first or time.perf_counter() - began
+                pieces += 1
+        writer.close()
+    except (OSError, IndexError) as error:
+        status = repr(error).encode()
+    seen.append((status, first, time.perf_counter() - began, pieces))
+
+
+async def load(address, path, body, clients, seconds):
+    """So many clients, each of which asks again as soon as it was answered."""
+    host, port = address.removeprefix("http://").split(":")
+    seen, until = [], time.perf_counter() + seconds
+
+    async def client(number):
+        while time.perf_counter() < until:
+            await one_request(host, int(port), path, {**body, "seed": number}, seen)
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client(number) for number in range(clients)))
+    took = time.perf_counter() - began
+    good = [one for one in seen if one[0] == b"200" and one[1] is not None]
+    other = [one[0] for one in seen if one not in good]
+    tokens = sum(pieces for *_, pieces in good)
+    p50, p99 = percentiles([first for _, first, _, _ in good])
+    whole50, whole99 = percentiles([whole for _, _, whole, _ in good])
+    print(
+        f"{clients:4} clients: {tokens / took:7.0f} tokens/s, first piece p50 {p50:.3f} s p99 {p99:.3f} s, whole p50 "
+        f"{whole50:.2f} s p99 {whole99:.2f} s; {len(good)} answers, {len(other)} others {set(other) or ''}"
+    )
+
+
+def started(words, ready):
+    """A server's process, once its address answers."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(ready, timeout=5).read()
+            return process
+        except OSError:
+            time.sleep(0.5)
+    process.kill()
+    sys.exit(f"{words[0]} did not start")
+
+
+def measure(name, words, address, ready, body, options):
+    process = started(words, ready)
+    try:
+        asyncio.run(load(address, "/v1/completions", body, 1, 3))  # warm
+        print(name)
+        for clients in (1, options.clients):
+            asyncio.run(load(address, "/v1/completions", body, clients, options.seconds))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def keystrokes(run, keys):
+    """A key in the playground of a real browser, until all that it moves has moved."""
+    from playwright.sync_api import sync_playwright
+
+    import glassformer as gf
+
+    with gf.serve(run, port=0) as serving, sync_playwright() as tool:
+        browser = tool.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(serving.url)
+        page.wait_for_selector("canvas, svg")
+        answered, drawn = [], []
+        page.on("requestfinished", lambda request: answered.append(request.timing["responseEnd"]))
+        field = page.locator("textarea, input[type=text], [contenteditable]").first
+        field.fill(PROMPT)
+        page.wait_for_timeout(1000)
+        answered.clear()
+        page.evaluate(
+            """() => { window.marks = []; const main = document.querySelector("main");
+            document.addEventListener("input", () => { window.began = performance.now(); }, true);
+            new MutationObserver(() => { if (window.began) window.marks.push(performance.now() - window.began); })
+              .observe(main, { childList: true, subtree: true, attributes: true }); }"""
+        )
+        for key in keys:
+            page.evaluate("() => { window.marks = []; }")
+            field.press(key)
+            page.wait_for_timeout(600)
+            drawn.append(page.evaluate("() => Math.max(...window.marks)"))
+        browser.close()
+    print(
+        f"a key in the playground: the server answers in {statistics.median(answered):.0f} ms (median), all panels "
+        f"have moved after {statistics.median(drawn):.0f} ms (median), {max(drawn):.0f} ms at most"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--peer", action="store_true")
+    options = parser.parse_args()
+
+    import glassformer as gf
+
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "tiny"
+        gf.train("docstrings", size="tiny", style="gpt2", steps=20, out=run, training={"samples": False})
+        body = {"prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0.8, "stream": True}
+        words = [sys.executable, "-m", "glassformer.cli.main", "serve", str(run), "--port", "18467"]
+        address = "http://127.0.0.1:18467"
+        measure("glassformer serve", words, address, f"{address}/health", {**body, "model": "tiny"}, options)
+        if options.peer:
+            gf.export(run, Path(folder) / "hf", to="hf")
+            words = [
+                str(Path(sys.executable).with_name("transformers")),
+                "serve",
+                "--port",
+                "18468",
+                "--host",
+                "127.0.0.1",
+            ]
+            address, model = "http://127.0.0.1:18468", str(Path(folder) / "hf")
+            measure("transformers serve", words, address, f"{address}/health", {**body, "model": model}, options)
+        keystrokes(str(run), "abcdefghij klmno")
+
+
+if __name__ == "__main__":
+    main()
