@@ -84,18 +84,18 @@ def test_time() -> None:
         "transformer": Counted(701, 2, None, 5, orders["transformer"]),
     }
     section = time_section(curves, counted, {"rnn": "stopped after T = 512"})
-    charts, (fitted, table) = charts_of(section), tables_of(section)
+    charts, (table, fitted) = charts_of(section), tables_of(section)
     assert [chart.title for chart in charts] == [title for title, _ in MEASURED.values()]
     assert [what for what, (title, _) in MEASURED.items() if title.startswith("Counted: ")] == [
-        "state",
         "multiplications",
+        "state",
     ]
     assert all(chart.log_x and chart.log_y for chart in charts)
     assert "T×T weights" in charts[list(MEASURED).index("kept")].note
     assert line(charts[1], "Transformer").y == [2 * x**2 for x in lengths]
     assert fitted.rows == [
-        ["RNN", *["×2.00 (~ T^1.00), counted T"] * 4, *["×2.00, in the end T"] * 2],
-        ["Transformer", *["×4.00 (~ T^2.00), counted T²"] * 4, *["×4.00, in the end T²"] * 2],
+        ["RNN", "×2.00, in the end T", *["×2.00 (~ T^1.00), counted T"] * 4, "×2.00, in the end T"],
+        ["Transformer", "×4.00, in the end T²", *["×4.00 (~ T^2.00), counted T²"] * 4, "×4.00, in the end T²"],
     ]
     assert table.rows == [["RNN", 700, 513, 512, "all"], ["Transformer", 701, 2, "no way", "5 tokens"]]
     assert table.title == "Counted, at T = 1,024"

@@ -13,12 +13,12 @@ from glassformer.rendering.view import View
 
 NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
 MEASURED = {
+    "multiplications": ("Counted: multiplications of a forward pass", "millions"),
     "forward": ("Forward pass", "milliseconds"),
     "step": ("Loss and gradients", "milliseconds"),
     "token": ("One more token after T", "milliseconds"),
     "kept": ("Kept for the gradients", "MB"),
     "state": ("Counted: kept to write on", "kB"),
-    "multiplications": ("Counted: multiplications of a forward pass", "millions"),
 }
 """What is measured or counted by length: its name, and the unit of its axis."""
 COUNTED = ("state", "multiplications")
@@ -164,7 +164,7 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         f"When the text doubles, loss and gradients take: {_listed(told['step'])}. "
         f"One more token takes: {_listed(told['token'])}.{early}"
     )
-    return Section([*charts, fitted, table], finding)
+    return Section([table, *charts, fitted], finding)
 
 
 def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
