@@ -54,6 +54,18 @@ def test_an_image_by_upload(everything: Client, others: dict[str, str], picture:
     assert "/tmp" not in damaged.json["error"]["message"]
 
 
+def test_no_option_of_a_view_opens_a_path(everything: Client, picture: Path) -> None:
+    data = base64.b64encode(picture.read_bytes()).decode()
+    answer = everything.post("/api/look", run="patches", texts=[data], options={"versus": str(picture)})
+    assert (answer.status, answer.json["error"]["message"]) == (400, "an image is the base64 of its file")
+    beside = {"versus": "b", "second_run": "patches"}
+    mixed = everything.post("/api/look", run="classifier", texts=[str(picture)], options=beside)
+    assert (mixed.status, "reads images" in mixed.json["error"]["message"]) == (400, True)
+    for option in ("beside", "second_run", "versus", "links"):
+        body = {"run": "classifier", "example": "good", "views": ["versus"], "options": {"versus": {option: "/tmp"}}}
+        assert everything.post("/api/play", **body).status == 400
+
+
 def test_translations(everything: Client, others: dict[str, str]) -> None:
     translator = gf.load(others["translator"])
     answer = everything.post("/api/translate", run="translator", texts=["abc", ""], beam=3, nbest=2, alignment=True)
@@ -96,6 +108,7 @@ def test_any_view(everything: Client, writer: str, others: dict[str, str]) -> No
         ("/api/look", {"run": "writer", "texts": ["a"], "options": {"links": "/etc/passwd"}}, 400, "from a file"),
         ("/api/look", {"run": "writer", "texts": ["a"], "options": {"second_run": "/etc"}}, 404, "no model '/etc'"),
         ("/api/look", {"run": "../writer", "texts": ["a"]}, 404, "there is no model"),
+        ("/api/look", {"run": "translator", "texts": ["a"], "options": {"beam": 10**6}}, 400, "at most 64"),
         ("/api/look", {"texts": ["a"]}, 404, "say which model: one of writer"),
         ("/api/fill", {"run": "writer", "texts": ["a"]}, 400, "it guesses no hidden tokens"),
         ("/v1/completions", {"model": "classifier", "prompt": "a"}, 400, "it writes no texts"),

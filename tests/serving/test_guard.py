@@ -72,7 +72,7 @@ def test_names_of_this_machine_get_in(client: Client, host: str) -> None:
 def test_another_sites_page_is_refused(client: Client) -> None:
     """And no header lets one read an answer: CORS is closed."""
     own = urlsplit(client.url).netloc
-    for origin in ("https://evil.example", "null", f"http://{own}.evil.example", "http://localhost:1"):
+    for origin in ("https://evil.example", "null", f"http://{own}.evil.example", "http://localhost:1", "http://["):
         answer = client.request("POST", "/v1/completions", json={}, headers={"origin": origin})
         assert answer.status_code == 403
         assert answer.json()["error"]["code"] == "wrong_origin"

@@ -141,6 +141,11 @@ def test_no_half_character_in_a_stream(tmp_path: Path) -> None:
         text.encode()
 
 
+def test_stopping_twice_is_stopping_once(writer: str) -> None:
+    with gf.serve(writer, port=0) as serving:
+        serving.stop()
+
+
 def test_exit_code_of_ctrl_c(writer: str) -> None:
     with process(writer) as (server, _):
         os.kill(server.pid, signal.SIGINT)

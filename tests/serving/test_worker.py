@@ -176,6 +176,23 @@ def test_one_whose_pass_fails_says_so_and_the_next_is_written(loaded: LoadedLang
     worker.stop()
 
 
+def test_rows_that_cannot_be_made_are_told_of(loaded: LoadedLanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*arguments: Any, **more: Any) -> None:
+        raise MemoryError("not enough memory")
+
+    worker = Worker(lambda: loaded, waiting=3, name="test")
+    monkeypatch.setattr("glassformer.serving.worker.RunningBatch", no_room)
+    text = Text(draft_of(loaded, "a", 1, 3))
+    worker.write([text.ticket])
+    text.over.result(PATIENCE)
+    assert isinstance(text.pieces[-1].error, MemoryError)
+    monkeypatch.undo()
+    after = Text(draft_of(loaded, "a", 1, 3))
+    worker.write([after.ticket])
+    assert len(after.exactly) <= 4
+    worker.stop()
+
+
 def test_what_waits_is_told_when_it_is_over(loaded: LoadedLanguageModel) -> None:
     worker = Worker(lambda: loaded, waiting=100, name="test")
     texts = [Text(draft_of(loaded, "a", seed, 4000)) for seed in range(2 * ROWS)]

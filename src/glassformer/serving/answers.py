@@ -1,7 +1,9 @@
 """How a request reaches a run's worker, and how what goes wrong there becomes an answer."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,6 +17,7 @@ from glassformer.serving.runs import ServedRuns, UnknownRun
 from glassformer.serving.worker import Busy, Stopping, Worker
 
 Answer = TypeVar("Answer")
+LOG = logging.getLogger("uvicorn.error")
 
 
 @dataclass(frozen=True)
@@ -32,20 +35,19 @@ class Server:
         except UnknownRun as error:
             raise refusal(error, param="model") from None
 
-    async def worker(self, name: str) -> Worker:
-        """The worker of a run; may wait for room."""
+    async def use(self, name: str, use: Callable[[Worker], Answer]) -> Answer:
+        """What comes of asking a run's worker; may wait for room."""
         try:
-            return await asyncio.to_thread(self.runs.get, name)
+            return await asyncio.to_thread(self.runs.use, name, use)
         except (Busy, Stopping) as error:
             raise refusal(error) from None
 
     async def call(self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer]) -> Answer:
         """What work on a run gives; it ends where the client goes away before it began."""
-        worker = await self.worker(self.name(model))
+        future = await self.use(self.name(model), lambda worker: worker.call(work))
         try:
-            future = worker.call(work)
             return await self.answered(http, asyncio.wrap_future(future))
-        except Refused:
+        except (Refused, ClientGone):
             raise
         except Exception as error:
             raise refusal(error) from error
@@ -58,13 +60,17 @@ class Server:
         if names[0] == names[1]:
             return await self.call(http, names[0], lambda loaded: work(loaded, loaded))
         inner, outer = sorted(names)  # always in one order: two that wait for each other would wait for ever
-        worker = await self.worker(inner)
 
         def both(held: Loaded) -> Answer:
             def with_inner(mine: Loaded) -> Answer:
                 return work(held, mine) if names[0] == outer else work(mine, held)
 
-            return worker.call(with_inner).result(self.timeout)
+            future = self.runs.use(inner, lambda worker: worker.call(with_inner))
+            try:
+                return future.result(self.timeout)
+            finally:
+                if not future.cancel():  # it has begun: what it holds is lent until it is over
+                    wait([future])
 
         return await self.call(http, outer, both)
 
@@ -104,4 +110,5 @@ def refusal(error: Exception, param: str | None = None) -> Refused:
         return Refused(500, str(error), "run_failed", "server_error")
     if out_of_memory(error):
         return Refused(503, "there is not enough memory for this request", "out_of_memory", "server_error")
+    LOG.error("a request failed", exc_info=error)
     return Refused(500, "the server failed on this request: its log says why", "internal_error", "server_error")

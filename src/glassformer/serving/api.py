@@ -6,7 +6,7 @@ import base64
 import binascii
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server
 from glassformer.serving.guard import Refused
 from glassformer.serving.schema import (
+    LARGEST_IMAGE,
+    LONGEST,
     ChatBody,
     CompletionBody,
     EmbeddingsBody,
@@ -39,6 +41,8 @@ from glassformer.serving.writing import Chat, Completion, write
 from glassformer.verbs.answer import AnswerOptions, answer_function
 from glassformer.verbs.look import look
 
+MOST_OF = {"beam": 64, "tokens": 1000, "samples": 16}
+"""Options of views that take time and memory as they are large."""
 MOST_LINES = 5000
 """Lines of a run's log that are sent, at most; of more, every second, third …"""
 
@@ -150,7 +154,9 @@ def routes(server: Server) -> APIRouter:
     async def predict_image(http: Request, run: str | None = None) -> dict[str, Any]:
         """The same of one image, whose file is the body: curl --data-binary @image.png."""
         picture = base64.b64encode(await http.body()).decode()
-        return await predict(http, PredictBody.model_construct(run=run, examples=[picture]))
+        if len(picture) > LARGEST_IMAGE:
+            raise Refused(413, f"the image is larger than {LARGEST_IMAGE * 3 // 4 >> 20} MiB", "body_too_large")
+        return await predict(http, PredictBody(run=run, examples=[picture]))
 
     @router.post("/api/translate", tags=["more of a run"])
     async def translate(http: Request, body: TranslateBody) -> dict[str, Any]:
@@ -187,15 +193,18 @@ def routes(server: Server) -> APIRouter:
         options = dict(body.options)
         if options.get("links") not in (None, "pronouns"):
             raise Refused(400, "links are read from a file, which a request cannot name", param="options")
-        for option in options:
-            refuse_unknown("option", option, OPTIONS, Misuse)
-        other = options.pop("second_run", None)
+        check_options(options, OPTIONS)
+        other, versus = options.pop("second_run", None), options.pop("versus", None)
 
         def work(loaded: Loaded, second: Loaded | None = None) -> dict[str, Any]:
             remarks: list[str] = []
+            if second is not None and image_column(second) != image_column(loaded):
+                raise Misuse("one of the two runs reads images, and the other not as it does")
             asked: dict[str, Any] = options if second is None else {**options, "second_run": second}
-            with uploads(loaded, body.texts) as texts:
-                view = look(loaded, *texts, view=body.view, say=remarks.append, **asked)
+            with uploads(loaded, [*body.texts, *([] if versus is None else [versus])]) as given:
+                if versus is not None:
+                    asked = {**asked, "versus": given.pop()}
+                view = look(loaded, *given, view=body.view, say=remarks.append, **asked)
             panels = view.packed() if body.packed else view.to_dict()
             return {**panels, "about": view.about, "remarks": remarks}
 
@@ -222,13 +231,29 @@ def _text(example: Example) -> str:
     return example
 
 
+def check_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse options of a view that are none, and those that would keep a run from everybody else."""
+    for option, value in options.items():
+        refuse_unknown("option", option, known, Misuse)
+        most = MOST_OF.get(option)
+        if most is not None and isinstance(value, int | float) and value > most:
+            raise Misuse(f"{option} is {value}, but at most {most} here")
+
+
+def image_column(loaded: Loaded) -> str | bool | None:
+    """Where a run reads images: in a column of its rows, True: its examples are images; None: nowhere."""
+    if isinstance(loaded.features, MixedFeatures) and loaded.features.image is not None:
+        return loaded.config.data.image
+    return True if reader_of(loaded, "predict").files else None
+
+
 @contextlib.contextmanager
 def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Example]]:
     """Examples whose images are files of the server's own making: no path of a request is ever opened."""
-    column = None
-    if isinstance(loaded.features, MixedFeatures) and loaded.features.image is not None:
-        column = loaded.config.data.image
-    if column is None and not reader_of(loaded, "predict").files:
+    column = image_column(loaded)
+    if column is None:
+        if any(isinstance(example, str) and len(example) > LONGEST for example in examples):
+            raise Misuse(f"a text has at most {LONGEST:,} characters here")
         yield list(examples)
         return
     with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:
@@ -243,7 +268,7 @@ def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Exampl
 
         given: list[Example] = []
         for number, example in enumerate(examples):
-            if column is None:
+            if isinstance(column, bool):
                 given.append(kept(number, example))
             elif not isinstance(example, Mapping) or column not in example:
                 raise Misuse(f"this run reads rows with an image in the column '{column}'")

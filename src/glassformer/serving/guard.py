@@ -105,7 +105,7 @@ class Guard:
         except Refused as refusal:
             await JSONResponse(refusal.body, refusal.status_code, refusal.headers)(scope, receive, sent)
         except ClientGone:
-            pass
+            status = 499
         finally:
             route = scope.get("route")
             self._metrics.request(getattr(route, "path", "other"), status, time.monotonic() - began)
@@ -115,7 +115,7 @@ class Guard:
         if not self._is_ours(host):
             raise Refused(403, "this server does not go by that name (Host header)", "wrong_host")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin.partition("://")[2] != host:
             raise Refused(403, "another site's page may not ask this server (Origin header)", "wrong_origin")
         path = scope["path"]
         if self._key is None or path in OPEN or path.startswith(OPEN[-1]):

@@ -40,7 +40,7 @@ from glassformer.models.weights import put_weights
 from glassformer.rendering.curves import smoothed
 from glassformer.runs import history
 from glassformer.serving.answers import Server
-from glassformer.serving.api import ERRORS, uploads
+from glassformer.serving.api import ERRORS, check_options, uploads
 from glassformer.serving.predictions import said, token_row
 from glassformer.serving.presets import presets_of
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
@@ -123,7 +123,7 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
             example = encode_example(loaded, given[0], say=remarks.append)
             now = said(loaded.family, loaded, given[0], example, how, _ids(before))
             views = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
-            roles = _roles(loaded, example)
+            roles = _roles(loaded, example) if "attention" in body.views else {}
         if before is not None:  # the same tokens on both sides
             before = said(loaded.family, loaded, given[0], plain, how, _ids(now))
     return {
@@ -143,8 +143,7 @@ def _ids(answer: Mapping[str, Any] | None) -> list[int]:
 
 def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: ModelInput) -> dict[str, Any]:
     kind, options = all_views()[name], dict(body.options.get(name, {}))
-    if options.keys() & {"links", "second_run"}:
-        raise Misuse("links and second_run are no options of the playground")
+    check_options(options, [one for one in kind.options if one not in ("links", "second_run", "versus")])
     sampled = {"temperature": body.temperature, "top_k": body.top_k, "top_p": body.top_p}
     if loaded.family.predicts_next:
         options = {**{key: value for key, value in sampled.items() if key in kind.options}, **options}
@@ -199,7 +198,8 @@ def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> It
         layers = stacks[one.stack]
         if one.layer >= len(layers) or one.head >= layers[one.layer][1].heads:
             raise Misuse(f"there is no head {one.layer}.{one.head} of {one.stack} attention")
-        by_name.setdefault(f"{layers[one.layer][0]}.mixed", {})[one.head] = one.scale
+        path, attention = layers[one.layer]
+        by_name.setdefault(f"{path}.{attention.head_output}", {})[one.head] = one.scale
     with ExitStack() as undo:
         if body.patch is not None:
             undo.enter_context(intervene(loaded.model, _patched(loaded, body, given)))

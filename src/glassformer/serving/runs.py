@@ -3,13 +3,16 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.families.load import load, opened_run
 from glassformer.runs.run import Run
 from glassformer.serving.worker import Busy, Stopping, Worker
+
+Used = TypeVar("Used")
 
 ROOM_WAIT = 10.0
 """Seconds in which a run that is being used may make room for another."""
@@ -65,8 +68,10 @@ class ServedRuns:
             raise UnknownRun(f"there is no model '{name[:80]}' here; there is {', '.join(self.runs)}")
         return name
 
-    def get(self, name: str) -> Worker:
-        """The worker of a run, which may still be loading it. May wait a while for room."""
+    def use(self, name: str, use: Callable[[Worker], Used]) -> Used:
+        """What comes of asking a run's worker, which may still be loading it. May wait a while for room; whoever is
+        asked is busy from then on, and not let go.
+        """
         until = time.monotonic() + ROOM_WAIT
         while True:
             with self._lock:
@@ -80,7 +85,7 @@ class ServedRuns:
                     worker = Worker(loading, waiting=self._waiting, name=name)
                 if worker is not None:
                     self._workers[name] = worker
-                    return worker
+                    return use(worker)
             if time.monotonic() > until:
                 raise Busy
             time.sleep(0.05)
@@ -105,7 +110,7 @@ class ServedRuns:
 
     def preload(self) -> None:
         """Load the first, so that nobody waits for it."""
-        self.get(next(iter(self.runs))).call(lambda loaded: None).result()
+        self.use(next(iter(self.runs)), lambda worker: worker.call(lambda loaded: None)).result()
 
     def stop(self) -> None:
         """Whoever is being answered is told that it is over."""

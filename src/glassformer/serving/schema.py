@@ -70,6 +70,10 @@ class WritingBody(Body):
     user: Name | None = Field(None, description="taken and ignored")
 
     @property
+    def wants_logprobs(self) -> bool:
+        raise NotImplementedError
+
+    @property
     def stops(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
@@ -149,6 +153,12 @@ class ErrorBody(BaseModel):
 # --- our own ---
 
 
+LARGEST_IMAGE = 12 * 2**20
+"""Letters of an image's base64."""
+Given = Annotated[str, Field(max_length=LARGEST_IMAGE)] | Row
+"""An example: a text, a row, or an image's file in base64."""
+
+
 class RunBody(Body):
     run: Name | None = Field(None, description="the name of a run; of a server of one run it need not be said")
 
@@ -156,7 +166,7 @@ class RunBody(Body):
 class PredictBody(RunBody):
     """POST /api/predict"""
 
-    examples: Annotated[list[Text | Row], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
+    examples: Annotated[list[Given], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
         description="texts, or rows by the names of their columns; an image is its file in base64"
     )
 
@@ -184,7 +194,7 @@ AnyOption = Annotated[Any, WithJsonSchema({"type": ["string", "number", "boolean
 class LookBody(RunBody):
     """POST /api/look"""
 
-    texts: Annotated[list[Text | Row], Field(max_length=MOST_TEXTS)] = []
+    texts: Annotated[list[Given], Field(max_length=MOST_TEXTS)] = []
     view: Name | None = Field(None, description="as `glassformer look --view`; unset, the first that the run has")
     options: dict[str, AnyOption] = Field({}, max_length=len(LookOptions.__dataclass_fields__))
     packed: bool = Field(False, description="arrays as base64, as the pages of glassformer read them")
@@ -193,10 +203,6 @@ class LookBody(RunBody):
 # --- the playground ---
 
 MOST_CHANGES = 4096
-LARGEST_IMAGE = 12 * 2**20
-"""Letters of an image's base64."""
-
-Played = Annotated[str, Field(max_length=LARGEST_IMAGE)] | Row
 
 
 class HeadChange(Body):
@@ -216,13 +222,13 @@ class Patch(Body):
 
 
 class SampledBody(RunBody):
-    example: Played = Field(description="a text, a row, or an image's file in base64")
+    example: Given = Field(description="a text, a row, or an image's file in base64")
     temperature: float = Field(1.0, ge=0, le=100)
     top_k: Whole | None = Field(None, ge=1, le=1_000_000)
     top_p: float | None = Field(None, gt=0, le=1)
     changes: list[HeadChange] = Field([], max_length=MOST_CHANGES)
     patch: Patch | None = None
-    other: Played | None = Field(None, description="where a patch comes from")
+    other: Given | None = Field(None, description="where a patch comes from")
     update: Whole | None = Field(None, ge=0, description="the weights after so many updates (train --keep-checkpoints)")
 
 

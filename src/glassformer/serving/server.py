@@ -30,7 +30,7 @@ from glassformer.rendering.view import viewer_module, viewer_style
 from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
-from glassformer.serving.guard import Guard, Refused, is_loopback
+from glassformer.serving.guard import ClientGone, Guard, Refused, is_loopback
 from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 
@@ -89,6 +89,8 @@ class Serving:
 
     def stop(self, grace: float = GRACE) -> None:
         """Take no more connections. Answers on their way may end within `grace` seconds; the others say why not."""
+        if not self._thread.is_alive():
+            return
         self._uvicorn.refuse_new()
         until = time.monotonic() + grace
         while self._uvicorn.answering and time.monotonic() < until:
@@ -250,7 +252,7 @@ def application(server: Server, host: str, key: str | None) -> ASGIApp:
 
     for path, name in pages().items():
         app.get(path, include_in_schema=False)(_page(name))
-    for kind in (Refused, HTTPException, RequestValidationError, Exception):
+    for kind in (GlassformerError, HTTPException, RequestValidationError, ClientGone, Exception):
         app.exception_handler(kind)(_on_error)
     return Guard(app, host=host, key=key, metrics=server.metrics)
 
@@ -273,6 +275,8 @@ def _page(name: str) -> Callable[[], Response]:
 
 async def _on_error(http: Request, error: Exception) -> Response:
     """Every refusal in OpenAI's shape."""
+    if isinstance(error, ClientGone):
+        raise error
     if isinstance(error, RequestValidationError):
         answer = _invalid(error)
     elif isinstance(error, HTTPException) and not isinstance(error, Refused):

@@ -76,7 +76,7 @@ class Worker:
         self._writing: dict[int, Ticket] = {}
         self._change = threading.Condition()
         self._over = False
-        self._busy = False
+        self._busy = True  # it is loading
         self._batch: RunningBatch | None = None
         self.cache_bytes = 0
         """What the rows of texts take."""
@@ -138,8 +138,6 @@ class Worker:
             self.loaded = self._load()
         except Exception as error:
             self._fail_all(error)
-            with self._change:
-                self._over = True
             return
         while self._wait():
             try:
@@ -151,14 +149,13 @@ class Worker:
                 self._batch = None
                 for ticket in self._take_all():
                     ticket.deliver(Piece(finish="error", error=error))
-            with self._change:
-                self._busy = False
         self._fail_all(Stopping())
         self.loaded = self._batch = None
 
     def _wait(self) -> bool:
         """Until there is work; gives whether to go on."""
         with self._change:
+            self._busy = False
             self._change.wait_for(lambda: self._over or self._tickets or self._jobs or self._writing)
             self._busy = not self._over
             return self._busy
@@ -209,10 +206,8 @@ class Worker:
             full = ticket.count == ticket.draft.request.most
             over = ended or full or ticket.draft.stopped
             if over:
+                text += ticket.draft.end()  # which may hold a stop string too
                 finish = "stop" if ended or ticket.draft.stopped else "length"
-                text += ticket.draft.end()
-                if ticket.draft.stopped:  # also where the last piece held a stop string
-                    finish = "stop"
                 if not (ended or full):
                     batch.leave(row)
                 self._forget(row)
@@ -225,9 +220,12 @@ class Worker:
             del self._writing[row]
 
     def _take_all(self) -> list[Ticket]:
-        """The texts that are being written: they are no longer."""
+        """The texts that are being written, or, where not even one could begin, those that wait: they are no longer."""
         with self._change:
-            some, self._writing = list(self._writing.values()), {}
+            some = list((self._writing or dict(enumerate(self._tickets))).values())
+            if not self._writing:
+                self._tickets.clear()
+            self._writing = {}
         return some
 
     def _fail_all(self, error: Exception) -> None:

@@ -106,7 +106,7 @@ class Completion(Shape):
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         prompts = self.body.prompts
         before = prompts[index // self.body.n] if self.body.echo else ""
-        return {**self.delta(index, before + text, scores, finish)}
+        return self.delta(index, before + text, scores, finish)
 
     def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         logprobs = None
@@ -210,7 +210,8 @@ def _plan(shape: Shape) -> Callable[[Loaded], _Plan]:
         for prompt in shape.prompts(loaded):
             for choice in range(body.n):
                 # the length of the text is known once the prompt is read
-                draft = loaded.draft(prompt, how, most=1, stop=body.stops, seed=seed + choice, logprobs=_wants(body))
+                wants = body.wants_logprobs
+                draft = loaded.draft(prompt, how, most=1, stop=body.stops, seed=seed + choice, logprobs=wants)
                 length = len(draft.request.prompt)
                 if length > (limit or UNBOUNDED):
                     raise Refused(
@@ -224,11 +225,6 @@ def _plan(shape: Shape) -> Callable[[Loaded], _Plan]:
         return _Plan(drafts, read, loaded.tokenizer)
 
     return plan
-
-
-def _wants(body: WritingBody) -> bool:
-    assert isinstance(body, CompletionBody | ChatBody)
-    return body.wants_logprobs
 
 
 async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
@@ -250,10 +246,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
         return deliver
 
     tickets = [Ticket(draft, deliver_to(index)) for index, draft in enumerate(plan.drafts)]
-    try:
-        (await server.worker(name)).write(tickets)
-    except Exception as error:
-        raise refusal(error) from error
+    await server.use(name, lambda worker: worker.write(tickets))
     server.metrics.tokens(name, "prompt", plan.prompt_tokens)
     job = _Answer(server, shape, plan, tickets, pieces)
     if body.stream:

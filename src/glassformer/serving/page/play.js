@@ -18,7 +18,8 @@ wide.addEventListener("change", () => renew());
 
 // --- the parts ---
 
-const example = (text, facts) => (facts.reads === "row" ? JSON.parse(text || "{}") : text ?? "");
+const example = (text, facts) => (facts.reads === "row" ? rowOf(text) : text ?? "");
+const rowOf = (text) => { try { return JSON.parse(text || "{}"); } catch { return {}; } }; // the text of another run is no row
 const asText = (given) => (typeof given === "string" ? given : JSON.stringify(given));
 // A token that one points at is lit in every panel but the one that says so, which has its own way.
 const light = (at, written = false, from = null) => {
@@ -155,7 +156,8 @@ async function furnish(what) {
   runs.value = facts.run;
   find("#facts").textContent = `${facts.model}, ${facts.parameters.toLocaleString("en")} parameters${facts.data ? `, ${facts.data}` : ""}`;
   document.title = `${facts.run}: playground`;
-  const two = comparing(), second = two ? await factsOf(state.second ?? state.run) : facts;
+  const two = comparing();
+  const second = two ? await factsOf(state.second ?? state.run).catch((error) => { prompts[0].say([error.message]); return facts; }) : facts;
   prompts.forEach((prompt, side) => prompt.reads(side ? second : facts));
   prompts[1].element.hidden = !two;
   comparer.setAttribute("aria-pressed", two);
