@@ -33,7 +33,7 @@ class Server:
         try:
             return self.runs.find(model)
         except UnknownRun as error:
-            raise refusal(error, param="model") from None
+            raise refusal(error) from None
 
     async def use(self, name: str, use: Callable[[Worker], Answer]) -> Answer:
         """What comes of asking a run's worker; may wait for room."""

@@ -164,6 +164,8 @@ def routes(server: Server) -> APIRouter:
 
         def work(loaded: Loaded) -> dict[str, Any]:
             remarks: list[str] = []
+            if not hasattr(loaded, "translate"):
+                raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it translates nothing")
             searching = {"beam": body.beam, "nbest": body.nbest, "length_penalty": body.length_penalty}
             found = loaded.translate(body.texts, say=remarks.append, **searching)
             answers = [one.to_dict() for one in found]

@@ -63,7 +63,7 @@ class ServedRuns:
         if name is None and len(self.runs) == 1:
             return next(iter(self.runs))
         if name is None:
-            raise UnknownRun(f"say which model: one of {', '.join(self.runs)}")
+            raise UnknownRun(f"say which run (`model` under /v1, `run` under /api): one of {', '.join(self.runs)}")
         if name not in self.runs:
             raise UnknownRun(f"there is no model '{name[:80]}' here; there is {', '.join(self.runs)}")
         return name

@@ -149,11 +149,11 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
         for _, text in found.finished
     ]
     table = Table(
-        title="Texts that came to an end",
+        title="The best texts",
         columns=[
             "text",
             "sum of log-probabilities",
-            "length (with END)",
+            "length (END counts)",
             f"length^{penalty:g}",
             "score: sum ÷ length^α",
         ],
@@ -163,7 +163,8 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
     best = found.finished[0][1] if found.finished else None
     note = f"Beam search follows the {beam} best texts at once, by the sum of their tokens' log-probabilities."
     if best is not None:
-        note += f" The best that ended scores {figure(best.rank(penalty))}."
+        ended = sum(text.ended for _, text in found.finished)
+        note += f" The best scores {figure(best.rank(penalty))}; {ended} of {len(found.finished)} came to an end."
     return View("Beam search, token by token", [grown, *([table] if rows else [])], note)
 
 

@@ -11,14 +11,17 @@ const make = (tag, className = "", ...children) => {
 const [schema, models] = await Promise.all([ask("/openapi.json"), ask("/v1/models")]);
 document.querySelector("#models").textContent = `Models: ${models.data.map((one) => `${one.id} (${one.task})`).join(", ")}`;
 
+const runOf = (...tasks) => (models.data.find((one) => tasks.includes(one.task)) ?? models.data[0]).id;
 const EXAMPLES = {
-  "/v1/completions": { prompt: "Once", max_tokens: 20 },
-  "/v1/chat/completions": { messages: [{ role: "user", content: "Hello" }] },
-  "/v1/embeddings": { input: ["a text"] },
-  "/api/predict": { examples: ["a text"] },
-  "/api/translate": { texts: ["a text"] },
-  "/api/fill": { texts: ["a <mask> in a text"] },
-  "/api/look": { texts: ["a text"], view: "attention" },
+  "/v1/completions": { model: runOf("language-model"), prompt: "Once", max_tokens: 20 },
+  "/v1/chat/completions": { model: runOf("language-model"), messages: [{ role: "user", content: "Hello" }] },
+  "/v1/embeddings": { model: runOf(), input: ["a text"] },
+  "/api/predict": { run: runOf("classification", "multi-label", "regression"), examples: ["a text"] },
+  "/api/translate": { run: runOf("translation"), texts: ["a text"] },
+  "/api/fill": { run: runOf("masked-language-model"), texts: ["a <mask> in a text"] },
+  "/api/look": { run: runOf(), texts: ["a text"] },
+  "/api/play": { run: runOf(), example: "a text", views: [] },
+  "/api/play/grow": { run: runOf("language-model", "translation"), example: "a text", path: [] },
 };
 
 const sections = new Map();
@@ -45,7 +48,10 @@ function entry(path, method, route) {
 function command(path, method) {
   const url = `${location.origin}${path}`;
   const example = EXAMPLES[path];
-  if (path === "/api/predict/image") return `curl ${url} --data-binary @image.png`;
+  if (path === "/api/predict/image") return `curl '${url}?run=${runOf()}' --data-binary @image.png`;
+  if (path === "/api/play/code") return `curl '${url}?panel=attention'`;
+  if (path === "/v1/models/{model}") return `curl ${url.replace("{model}", runOf())}`;
+  if (path === "/api/run" || (path === "/api/play" && method === "get")) return `curl '${url}?run=${runOf()}'`;
   if (method === "get" || !example) return `curl ${url}`;
   return `curl ${url} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
 }

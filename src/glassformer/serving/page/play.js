@@ -152,6 +152,7 @@ async function furnish(what) {
   const facts = await factsOf(state.run).catch((error) => { prompts[0].say([error.message]); return null; });
   if (!facts) return;
   if (state.text === null) choose({ text: asText(facts.presets[0]?.example ?? "") }, { step: false, quiet: true });
+  if (state.update !== null && !facts.updates.includes(state.update)) choose({ update: null }, { step: false, quiet: true });
   runs.replaceChildren(...facts.runs.map((name) => make("option", { value: name }, name)));
   runs.value = facts.run;
   find("#facts").textContent = `${facts.model}, ${facts.parameters.toLocaleString("en")} parameters${facts.data ? `, ${facts.data}` : ""}`;

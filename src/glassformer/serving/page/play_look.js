@@ -8,12 +8,12 @@ import { choose, state } from "/page/play_state.js";
 export const VIEWS = {
   attention: ["Attention", "Each picture is a head: rows look, columns are looked at. Turn one down: what changes?"],
   patches: ["Patches", "Choose a patch: the brighter another, the more this one looks at it."],
-  "logit-lens": ["Layers", "What it would say if it stopped after each layer. Click a cell: the other prompt's state goes there."],
-  states: ["States", "What the memory holds after each token, and which gates open and close."],
-  attribution: ["Attribution", "Blue words speak for the answer, orange ones against it."],
+  "logit-lens": ["Layers", "What it would say if it stopped after each layer. Of a language model with a second prompt, a click puts that one's state there."],
+  states: ["States", "What each layer holds after each token; of an LSTM or GRU also its gates."],
+  attribution: ["Attribution", "Blue speaks for the answer, orange against it."],
   pooling: ["Pooling", "How much of each token goes into the one vector that is judged."],
   diagram: ["Model", "What it is built of. Click a brick for its numbers and its code."],
-  tree: ["Tree", "Every way to go on. Click a token to grow the tree from it."],
+  tree: ["Tree", "Every way to go on, by the model's own probabilities, before temperature and cuts. Click a token to grow the tree from it."],
   numbers: ["Numbers", "Every formula, number by number. Best with a short text."],
   positions: ["Positions", "How the model knows what stands where."],
 };

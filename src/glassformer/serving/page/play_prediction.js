@@ -81,7 +81,7 @@ export class Prediction {
     return [...this.legend(beside, mark), ...now.groups.map((group, at) => {
       const others = new Map((beside?.groups[at]?.rows ?? []).map((row) => [mark === "before" ? row.id : row.name, row]));
       const head = make("div.token-row.head", { "aria-hidden": "true" }, make("span", {}, several ? group.title : "token"), make("span", {}, "score"),
-        make("span", { title: "the score less the highest, divided by the temperature" }, state.temperature ? `÷ ${state.temperature.toFixed(2)}` : "greedy"),
+        make("span", { title: "the score less the highest, divided by the temperature" }, state.temperature ? `(s − max) ÷ ${state.temperature}` : "greedy"),
         make("span", {}, state.topK || state.topP ? "cut → probability" : "probability"));
       const rows = group.rows.map((row) => this.row(row, beside && (others.get(mark === "before" ? row.id : row.name) ?? { drawn: null }), mark));
       return make("div.token-rows", {}, head, ...rows);

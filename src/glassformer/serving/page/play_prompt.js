@@ -87,7 +87,6 @@ export class Prompt {
 
   /** The tokens; `differ`: places at which they are others than beside it. */
   show(tokens, differ = new Set()) {
-    this.say([]);
     if (this.facts.reads !== "text") { this.chips.replaceChildren(); return; }
     const some = tokens.slice(0, LONGEST), focused = [...this.chips.children].indexOf(document.activeElement);
     const chips = some.map((token, at) => make(`button.chip${token.special ? ".special" : ""}${differ.has(at) ? ".differs" : ""}`,
