@@ -144,7 +144,7 @@ def test_metrics(everything: Client) -> None:
     lines = everything.request("GET", "/metrics").text.splitlines()
     found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     assert float(found['glassformer_requests_total{route="/v1/completions",status="200"}']) >= 1
-    assert float(found['glassformer_tokens_total{model="writer",kind="completion"}']) >= 3
+    assert float(found['glassformer_tokens_total{model="writer",kind="completion"}']) >= 1
     assert float(found['glassformer_request_seconds_bucket{le="+Inf"}']) == float(
         found["glassformer_request_seconds_count"]
     )

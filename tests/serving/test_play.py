@@ -236,7 +236,7 @@ def test_code_is_the_packages_own(url: str) -> None:
     [
         ({"example": "  "}, "there is no text to look at"),
         ({"views": ["nonsense"]}, "unknown view"),
-        ({"options": {"attention": {"links": "/etc/passwd"}}, "views": ["attention"]}, "no options of the playground"),
+        ({"options": {"attention": {"links": "/etc/passwd"}}, "views": ["attention"]}, "unknown option"),
         ({"changes": [{**OFF, "layer": 7}]}, "there is no head 7.0"),
         ({"changes": [{**OFF, "stack": "cross"}]}, "unknown attention"),
         ({"changes": [{**OFF, "scale": 2.5}]}, "changes.0.scale"),
