@@ -1,9 +1,8 @@
 """A server under load: one client alone, then many at once, all streaming; and how soon the playground answers a key.
 
-python benchmarks/serving.py [--clients 200] [--seconds 60] [--peer]
+python benchmarks/serving.py [--clients 200] [--seconds 60]
 
-A `tiny` language model is trained for a few updates first: what it writes does not matter. `--peer` serves the same
-weights with `transformers serve` on the same machine, and asks it in the same way.
+A `tiny` language model is trained for a few updates first: what it writes does not matter.
 """
 
 import argparse
@@ -133,7 +132,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--peer", action="store_true")
     options = parser.parse_args()
 
     import glassformer as gf
@@ -145,18 +143,6 @@ def main():
         words = [sys.executable, "-m", "glassformer.cli.main", "serve", str(run), "--port", "18467"]
         address = "http://127.0.0.1:18467"
         measure("glassformer serve", words, address, f"{address}/health", {**body, "model": "tiny"}, options)
-        if options.peer:
-            gf.export(run, Path(folder) / "hf", to="hf")
-            words = [
-                str(Path(sys.executable).with_name("transformers")),
-                "serve",
-                "--port",
-                "18468",
-                "--host",
-                "127.0.0.1",
-            ]
-            address, model = "http://127.0.0.1:18468", str(Path(folder) / "hf")
-            measure("transformers serve", words, address, f"{address}/health", {**body, "model": model}, options)
         keystrokes(str(run), "abcdefghij klmno")
 
 
