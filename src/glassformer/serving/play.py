@@ -41,7 +41,7 @@ from glassformer.rendering.curves import smoothed
 from glassformer.runs import history
 from glassformer.serving.answers import Server
 from glassformer.serving.api import ERRORS, check_options, uploads
-from glassformer.serving.predictions import said, token_row
+from glassformer.serving.predictions import summarise_prediction, token_row
 from glassformer.serving.presets import presets_of
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
 from glassformer.verbs.look import look
@@ -118,14 +118,14 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
         before = None
         if changed:
             plain = encode_example(loaded, given[0])
-            before = said(loaded.family, loaded, given[0], plain, how, [])
+            before = summarise_prediction(loaded.family, loaded, given[0], plain, how, [])
         with interventions(loaded, body, given):
             example = encode_example(loaded, given[0], say=remarks.append)
-            now = said(loaded.family, loaded, given[0], example, how, _ids(before))
+            now = summarise_prediction(loaded.family, loaded, given[0], example, how, _ids(before))
             views = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
             roles = _roles(loaded, example) if "attention" in body.views else {}
         if before is not None:  # the same tokens on both sides
-            before = said(loaded.family, loaded, given[0], plain, how, _ids(now))
+            before = summarise_prediction(loaded.family, loaded, given[0], plain, how, _ids(now))
     return {
         "tokens": tokens_of(loaded, example),
         "prediction": now,

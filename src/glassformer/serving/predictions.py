@@ -21,11 +21,13 @@ from glassformer.text.tokenizer import Tokenizer
 LIKELIEST = 12
 """Tokens that are told of."""
 
-Said = dict[str, Any]
+Summary = dict[str, Any]
 
 
 @singledispatch
-def said(family: Family, loaded: Any, given: Example, example: ModelInput, how: Sampling, also: list[int]) -> Said:
+def summarise_prediction(
+    family: Family, loaded: Any, given: Example, example: ModelInput, how: Sampling, also: list[int]
+) -> Summary:
     """`kind`: next, fill, classes, labels, number, translation, or nothing; `groups` of rows for all but the last.
 
     `also`: ids of tokens that are to be among the rows.
@@ -33,7 +35,7 @@ def said(family: Family, loaded: Any, given: Example, example: ModelInput, how: 
     return {"kind": "nothing", "groups": []}
 
 
-@said.register
+@summarise_prediction.register
 def _(
     family: LanguageFamily,
     loaded: LoadedLanguageModel,
@@ -41,22 +43,21 @@ def _(
     example: ModelInput,
     how: Sampling,
     also: list[int],
-) -> Said:
+) -> Summary:
     model, tokenizer = loaded.model, loaded.tokenizer
     with torch.inference_mode():
         scores = model.head(features_of(model, example)[-1])
-    never = list(tokenizer.never(model.head.out_features))
     rows = [
         {**token_row(choice), "text": appended(tokenizer, str(given), choice.id)}
-        for choice in choices_of(scores, how, loaded, most=LIKELIEST, never=never, also=also)
+        for choice in choices_of(scores, how, loaded, most=LIKELIEST, never=loaded.never_written, also=also)
     ]
     return {"kind": "next", "groups": [{"title": f"after {example.tokens[-1]}", "rows": rows}]}
 
 
-@said.register
+@summarise_prediction.register
 def _(
     family: MaskedFamily, loaded: LoadedMasked, given: Example, example: ModelInput, how: Sampling, also: list[int]
-) -> Said:
+) -> Summary:
     places = [at for at, id in enumerate(example.ids) if id == loaded.tokenizer.mask]
     with torch.inference_mode():
         scores = loaded.model.head(features_of(loaded.model, example)[places])
@@ -96,7 +97,7 @@ def appended(tokenizer: Tokenizer, text: str, id: int) -> str | None:
     return text + (after[len(before) :] if after.startswith(before) else tokenizer.token(id))
 
 
-@said.register
+@summarise_prediction.register
 def _(
     family: LabellingFamily,
     loaded: LoadedPredictor,
@@ -104,7 +105,7 @@ def _(
     example: ModelInput,
     how: Sampling,
     also: list[int],
-) -> Said:
+) -> Summary:
     prediction = loaded.predict(given, say=silent)
     if prediction.probabilities is None:
         return {"kind": "number", "value": prediction.value, "groups": []}
@@ -113,7 +114,7 @@ def _(
     return {"kind": kind, "said": prediction.labels or [prediction.label], "groups": [{"title": "", "rows": rows}]}
 
 
-@said.register
+@summarise_prediction.register
 def _(
     family: TranslationFamily,
     loaded: LoadedTranslator,
@@ -121,7 +122,7 @@ def _(
     example: ModelInput,
     how: Sampling,
     also: list[int],
-) -> Said:
+) -> Summary:
     assert example.answers is not None
     assert example.answer_ids is not None
     with torch.inference_mode():

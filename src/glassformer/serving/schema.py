@@ -70,10 +70,6 @@ class WritingBody(Body):
     user: Name | None = Field(None, description="taken and ignored")
 
     @property
-    def wants_logprobs(self) -> bool:
-        raise NotImplementedError
-
-    @property
     def stops(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 

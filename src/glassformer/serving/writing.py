@@ -19,7 +19,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.guard import Refused
-from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody, WritingBody
+from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
 from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
 from glassformer.text.tokenizer import Tokenizer
 
@@ -57,8 +57,8 @@ class Shape(ABC):
     prefix: str
     most_likeliest: int
 
-    def __init__(self, body: WritingBody) -> None:
-        self.body = body
+    def __init__(self, body: CompletionBody | ChatBody) -> None:
+        self.body: CompletionBody | ChatBody = body
         self.head: dict[str, Any] = {
             "id": f"{self.prefix}-{secrets.token_hex(12)}",
             "created": int(time.time()),
