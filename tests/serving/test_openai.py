@@ -5,6 +5,7 @@ import math
 import subprocess
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import openai
 import pytest
@@ -119,6 +120,37 @@ def test_logprobs(api: openai.OpenAI, alone: LoadedLanguageModel) -> None:
     assert [len(one.top_logprobs) for one in content] == [2] * len(content)
 
 
+def test_the_prompt_is_told_again_with_its_scores(api: openai.OpenAI, alone: LoadedLanguageModel) -> None:
+    """As tools that measure models ask for it: nothing is written, every token of the prompt is scored."""
+    answer = api.completions.create(model="writer", prompt="abc>c", max_tokens=0, echo=True, logprobs=2)
+    choice, expected = answer.choices[0], alone.probabilities("abc>c", k=2)
+    assert (choice.text, choice.finish_reason) == ("abc>c", "length")
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 0
+    assert choice.logprobs is not None
+    assert choice.logprobs.tokens == list("abc>c")
+    assert choice.logprobs.text_offset == [0, 1, 2, 3, 4]
+    scores, known = choice.logprobs.token_logprobs or [], [one.probability for one in expected if one.token]
+    assert scores[-len(known) :] == pytest.approx([math.log(value) for value in known if value], abs=1e-4)
+    assert list((choice.logprobs.top_logprobs or [])[-1]) == [token for token, _ in expected[-2].expected]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_prompt_of_ids(api: openai.OpenAI, alone: LoadedLanguageModel, stream: bool) -> None:
+    def written(prompt: Any) -> list[Any]:
+        answer = api.completions.create(
+            model="writer", prompt=prompt, max_tokens=3, seed=1, echo=True, logprobs=0, stream=stream
+        )
+        return [piece.choices[0] for piece in answer] if stream else [answer.choices[0]]  # type: ignore[union-attr]
+
+    texts, ids = written("abc>"), written(alone.prompt_ids("abc>"))
+    assert [one.text for one in texts] == [one.text for one in ids]
+    offsets = [at for one in texts for at in one.logprobs.text_offset]
+    assert offsets == list(range(len("".join(one.text for one in texts))))
+    with pytest.raises(openai.BadRequestError, match="there is no token 100000"):
+        written([1, 100_000])
+
+
 def test_a_chat_is_what_the_model_answers_alone(api: openai.OpenAI, alone: LoadedLanguageModel) -> None:
     talk = [{"role": "system", "content": "ab"}, {"role": "user", "content": "cde"}]
     answer = api.chat.completions.create(model="writer", messages=talk, max_completion_tokens=8, seed=2)  # type: ignore[call-overload]
@@ -142,7 +174,7 @@ def test_embeddings(api: openai.OpenAI, alone: LoadedLanguageModel) -> None:
     [
         ({"temperature": -1}, "temperature"),
         ({"n": 0}, "n: "),
-        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1}, "max_tokens"),
         ({"prompt": "a" * 1000}, "tokens, and this model reads 32"),
         ({"prompt": ["a"] * 60, "n": 2}, "60 prompts × 2 texts are more than 64"),
         ({"extra_body": {"temprature": 1}}, "unknown field 'temprature'"),

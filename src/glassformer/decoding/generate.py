@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from glassformer.decoding.options import Sampling
-from glassformer.decoding.running import Request, RunningBatch
+from glassformer.decoding.running import LIKELIEST, Request, RunningBatch, Written
 from glassformer.models.modules import LanguageModel, device_of
 
 
@@ -43,6 +43,20 @@ class Guess:
     """The likeliest next tokens and their probabilities."""
     following: float | None
     """The probability of the token that really follows; None after the last."""
+
+
+@torch.inference_mode()
+def text_logprobs(model: LanguageModel, ids: Sequence[int], k: int = LIKELIEST) -> list[Written]:
+    """The tokens of a text of at most the context, as if they had been written; of the first nothing is known."""
+    tokens = torch.tensor(list(ids), device=device_of(model))
+    logs = model(tokens.unsqueeze(0))[0, :-1].float().log_softmax(-1)
+    best = logs.topk(min(k, logs.shape[-1]), -1)
+    own = logs.gather(-1, tokens[1:].unsqueeze(-1)).squeeze(-1)
+    after = zip(ids[1:], own.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
+    return [
+        Written(ids[0]),
+        *(Written(id, log, tuple(zip(chosen, values, strict=True))) for id, log, chosen, values in after),
+    ]
 
 
 @torch.inference_mode()

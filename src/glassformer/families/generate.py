@@ -1,7 +1,7 @@
 """A language model that writes: raw text in, raw text out."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
@@ -66,8 +66,9 @@ class Writer:
             0.0 if greedy else temperature, top_k, top_p, repetition_penalty, presence_penalty, frequency_penalty
         )
         check_writing(how, tokens=tokens, beam=beam, seed=seed)
-        draft = self.draft(prompt, how, most=tokens, stop=stop, seed=seed)
-        ids, ends = list(draft.request.prompt), draft.request.ends
+        ids = self.prompt_ids(prompt) if isinstance(prompt, str) else list(prompt)
+        draft = self.draft(ids, how, most=tokens, stop=stop, seed=seed, own=not isinstance(prompt, str))
+        ends = draft.request.ends
         limit, never = self.model.encoder.limit, self.never_written
         if beam is not None:
             read, most = within_context(limit, ids, tokens, say)
@@ -83,20 +84,18 @@ class Writer:
 
     def draft(
         self,
-        prompt: str | Sequence[int],
+        prompt: Sequence[int],
         how: Sampling,
         *,
         most: int,
         stop: Sequence[str] = (),
         seed: int = 0,
         logprobs: bool = False,
+        own: bool = False,
     ) -> "Draft":
-        """A text before its first token. A prompt given as ids is taken as it is, and what follows it is a text of its
-        own.
-        """
-        ids = self.prompt_ids(prompt) if isinstance(prompt, str) else list(prompt)
-        request = Request(ids, how, most, frozenset(self.tokenizer.roles.ends), seed, logprobs)
-        return Draft(request, Stream(self.tokenizer, after=ids if isinstance(prompt, str) else ()), Stops(stop))
+        """A text before its first token. `own`: what follows the prompt is a text of its own, as an answer is."""
+        request = Request(list(prompt), how, most, frozenset(self.tokenizer.roles.ends), seed, logprobs)
+        return Draft(request, Stream(self.tokenizer, after=() if own else prompt), Stops(stop))
 
     @property
     def never_written(self) -> list[int]:
@@ -166,10 +165,6 @@ class Draft:
     request: Request
     _stream: Stream
     _stops: Stops
-
-    def with_most(self, most: int) -> "Draft":
-        """The same, of so many tokens at most."""
-        return replace(self, request=replace(self.request, most=most))
 
     @property
     def stopped(self) -> bool:

@@ -15,6 +15,7 @@ from glassformer.serving.guard import ClientGone, Refused
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.runs import ServedRuns, UnknownRun
 from glassformer.serving.worker import Busy, Stopping, Worker
+from glassformer.text.tokenizer import Tokenizer
 
 Answer = TypeVar("Answer")
 LOG = logging.getLogger("uvicorn.error")
@@ -92,6 +93,13 @@ class Server:
 async def _gone(http: HttpRequest) -> None:
     while (await http.receive())["type"] != "http.disconnect":
         pass
+
+
+def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
+    """Ids that a client sent, each of which is a token."""
+    if odd := next((id for id in ids if not 0 <= id < tokenizer.vocab_size), None):
+        raise Misuse(f"there is no token {odd}: this run has {tokenizer.vocab_size:,}")
+    return ids
 
 
 def refusal(error: Exception, param: str | None = None) -> Refused:

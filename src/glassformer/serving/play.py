@@ -32,14 +32,16 @@ from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
 from glassformer.inspection.intervene import intervene
 from glassformer.inspection.tree import branches
-from glassformer.inspection.views.head_roles import attention_by_text, head_roles
+from glassformer.inspection.views.head_roles import head_roles, ids_of
 from glassformer.inspection.views.logit_lens import layer_scores
 from glassformer.inspection.views.registry import all_views, views_of
 from glassformer.models.modules import TokenModel
 from glassformer.models.weights import put_weights
 from glassformer.rendering.curves import smoothed
+from glassformer.rendering.panels import Heads
+from glassformer.rendering.view import View
 from glassformer.runs import history
-from glassformer.serving.answers import Server
+from glassformer.serving.answers import Server, check_ids
 from glassformer.serving.api import ERRORS, check_options, uploads
 from glassformer.serving.predictions import summarise_prediction, token_row
 from glassformer.serving.presets import presets_of
@@ -87,7 +89,7 @@ def play_routes(server: Server) -> APIRouter:
             moment = moments.at(loaded, body.update)
             if "tree" not in views_of(moment):
                 raise Misuse(f"{loaded.run.path.name} writes nothing: it has no tree")
-            check_path(moment, body.path)
+            check_ids(body.path, moment.output_tokenizer)
             with interventions(moment, body, [body.example, body.other]):
                 choices = branches(moment, str(body.example), body.path, sampling_of(body), body.width)
             return {"path": body.path, "branches": [token_row(choice) for choice in choices]}
@@ -123,15 +125,14 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
             example = encode_example(loaded, given[0], say=remarks.append)
             now = summarise_prediction(loaded.family, loaded, given[0], example, how, _ids(before))
             views = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
-            roles = _roles(loaded, example) if "attention" in body.views else {}
         if before is not None:  # the same tokens on both sides
             before = summarise_prediction(loaded.family, loaded, given[0], plain, how, _ids(now))
     return {
         "tokens": tokens_of(loaded, example),
         "prediction": now,
         "before": before,
-        "views": views,
-        "roles": roles,
+        "views": {name: view.packed() for name, view in views.items()},
+        "roles": _roles(loaded, example, views["attention"]) if "attention" in views else {},
         "remarks": remarks,
     }
 
@@ -141,7 +142,7 @@ def _ids(answer: Mapping[str, Any] | None) -> list[int]:
     return [row["id"] for group in groups for row in group["rows"] if "id" in row]
 
 
-def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: ModelInput) -> dict[str, Any]:
+def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: ModelInput) -> View:
     kind, options = all_views()[name], dict(body.options.get(name, {}))
     check_options(options, [one for one in kind.options if one not in ("links", "second_run", "versus")])
     sampled = {"temperature": body.temperature, "top_k": body.top_k, "top_p": body.top_p}
@@ -151,19 +152,22 @@ def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: Mo
         options = {"translation": example.output, **options}
     texts = [] if kind.texts == "none" else [given]
     try:
-        return look(loaded, *texts, view=name, **options).packed()
+        view = look(loaded, *texts, view=name, **options)
+        assert isinstance(view, View)
+        return view
     except Misuse as error:  # one view that has nothing to show of this example, as all numbers of a long text
-        return {"title": name, "note": str(error), "panels": []}
+        return View(name, [], note=str(error))
 
 
-def _roles(loaded: Loaded, example: ModelInput) -> dict[str, list[list[str | None]]]:
+def _roles(loaded: Loaded, example: ModelInput, view: View) -> dict[str, list[list[str | None]]]:
     """What each head does in this text, in a word; None: nothing plain."""
-    out: dict[str, list[list[str | None]]] = {}
-    for stack in sizes_of(loaded.model):
-        if stack in SELF_ATTENTION and example.sides[stack][0] and len(example.sides[stack][0]) > 2:
-            heads = head_roles(attention_by_text(loaded, [example], stack))
-            out[stack] = [[one.role for one in layer] for layer in heads]
-    return out
+    heads = [panel for panel in view.panels if isinstance(panel, Heads)]
+    weights = {stack: panel.weights for stack, panel in zip(sizes_of(loaded.model), heads, strict=False)}
+    return {
+        stack: [[one.role for one in layer] for layer in head_roles([(weights[stack], ids_of(example, stack))])]
+        for stack in weights
+        if stack in SELF_ATTENTION and len(example.sides[stack][0]) > 2
+    }
 
 
 def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
@@ -177,12 +181,6 @@ def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
 
 def sampling_of(body: SampledBody) -> Sampling:
     return Sampling(body.temperature, body.top_k, body.top_p)
-
-
-def check_path(loaded: Loaded, path: Sequence[int]) -> None:
-    vocab = loaded.output_tokenizer.vocab_size
-    if odd := next((id for id in path if not 0 <= id < vocab), None):
-        raise Misuse(f"there is no token {odd}: this run has {vocab:,}")
 
 
 # --- another model for a while ---

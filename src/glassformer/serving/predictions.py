@@ -1,5 +1,6 @@
 """What a model says of an example, as the playground shows it: rows of names and probabilities."""
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -47,8 +48,9 @@ def _(
     model, tokenizer = loaded.model, loaded.tokenizer
     with torch.inference_mode():
         scores = model.head(features_of(model, example)[-1])
+    ids = tokenizer.encode(str(given))
     rows = [
-        {**token_row(choice), "text": appended(tokenizer, str(given), choice.id)}
+        {**token_row(choice), "text": appended(tokenizer, str(given), ids, choice.id)}
         for choice in choices_of(scores, how, loaded, most=LIKELIEST, never=loaded.never_written, also=also)
     ]
     return {"kind": "next", "groups": [{"title": f"after {example.tokens[-1]}", "rows": rows}]}
@@ -88,11 +90,10 @@ def token_row(choice: Choice) -> dict[str, Any]:
     }
 
 
-def appended(tokenizer: Tokenizer, text: str, id: int) -> str | None:
-    """The text with a token behind it; None: one that ends a text."""
+def appended(tokenizer: Tokenizer, text: str, ids: Sequence[int], id: int) -> str | None:
+    """The text, of which these are the tokens, with one more behind it; None: one that ends a text."""
     if id in tokenizer.specials:
         return None
-    ids = tokenizer.encode(text)
     before, after = tokenizer.decode(ids), tokenizer.decode([*ids, id])
     return text + (after[len(before) :] if after.startswith(before) else tokenizer.token(id))
 

@@ -1,5 +1,6 @@
 """What is asked and answered over HTTP: OpenAI's shape under /v1, our own under /api."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -26,6 +27,7 @@ def _whole(value: Any) -> Any:
 Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
 Text = Annotated[str, Field(max_length=LONGEST)]
 Name = Annotated[str, Field(max_length=200)]
+Prompt = Text | Annotated[list[Annotated[Whole, Field(ge=0)]], Field(min_length=1, max_length=LONGEST)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Row = Annotated[dict[str, Any], Field(max_length=10_000)]
 
@@ -77,14 +79,17 @@ class WritingBody(Body):
 class CompletionBody(WritingBody):
     """POST /v1/completions"""
 
-    prompt: Text | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)] = ""
-    max_tokens: Whole = Field(16, ge=1, le=MOST_TOKENS)
+    prompt: Prompt | Annotated[list[Prompt], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
+        "", description="a text or its tokens' ids, or several of them"
+    )
+    max_tokens: Whole = Field(16, ge=0, le=MOST_TOKENS)
     logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
     echo: bool = False
 
     @property
-    def prompts(self) -> list[str]:
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+    def prompts(self) -> Sequence[str | list[int]]:
+        given: Any = self.prompt
+        return [given] if isinstance(given, str) or isinstance(given[0], int) else given
 
     @property
     def wants_logprobs(self) -> bool:

@@ -6,21 +6,23 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from glassformer.config.errors import Misuse
+from glassformer.decoding.generate import text_logprobs
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Written
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
-from glassformer.serving.answers import Server, refusal
+from glassformer.serving.answers import Server, check_ids, refusal
 from glassformer.serving.guard import Refused
 from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
 from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
+from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer
 
 MOST_ROWS = 64
@@ -34,19 +36,33 @@ class TokenScore:
     """A token as text, with its log-probability and the likeliest in its place."""
 
     token: str
-    logprob: float
-    likeliest: list[tuple[str, float]]
-
-    @staticmethod
-    def of(tokenizer: Tokenizer, written: Written, most: int) -> "TokenScore":
-        assert written.logprob is not None
-        likeliest = [(tokenizer.shown(id), value) for id, value in written.likeliest[:most]]
-        return TokenScore(tokenizer.shown(written.token), _finite(written.logprob), likeliest)
+    bytes: list[int]
+    logprob: float | None
+    """None of the first token of all."""
+    begins: int
+    """The characters before it, from the beginning of the prompt."""
+    likeliest: "list[TokenScore]"
 
 
-def _finite(logprob: float) -> float:
-    """JSON has no infinity."""
-    return max(logprob, -9999.0)
+class Scorer:
+    """The scores of a text's tokens, in their order, beginning with the prompt's."""
+
+    def __init__(self, tokenizer: Tokenizer, prompt: list[Written], most: int) -> None:
+        self._tokenizer, self._most = tokenizer, most
+        self._stream, self._length = Stream(tokenizer), 0
+        self.prompt = [self.score(one) for one in prompt if one.token not in tokenizer.specials]
+
+    def score(self, written: Written) -> TokenScore:
+        likeliest = [self._named(id, value, []) for id, value in written.likeliest[: self._most]]
+        score = self._named(written.token, written.logprob, likeliest)
+        self._length += len(self._stream.push(written.token))
+        return score
+
+    def _named(self, id: int, logprob: float | None, likeliest: list[TokenScore]) -> TokenScore:
+        token = self._tokenizer.shown(id)
+        spelled = token.encode() if token == f"<{id}>" else self._tokenizer.token_bytes(id)
+        finite = None if logprob is None else max(logprob, -9999.0)  # JSON has no infinity
+        return TokenScore(token, list(spelled), finite, self._length, likeliest)
 
 
 class Shape(ABC):
@@ -56,6 +72,10 @@ class Shape(ABC):
     chunk_kind: str
     prefix: str
     most_likeliest: int
+    own: bool
+    """What is written is a text of its own, not more of the prompt's."""
+    echo: bool = False
+    """Whether the prompt is told again before it."""
 
     def __init__(self, body: CompletionBody | ChatBody) -> None:
         self.body: CompletionBody | ChatBody = body
@@ -67,8 +87,8 @@ class Shape(ABC):
         }
 
     @abstractmethod
-    def prompts(self, writer: Writer) -> list[str | list[int]]:
-        """The prompts that are to be gone on from."""
+    def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
+        """What is to be gone on from, as ids, each with the text of it that is to be told again."""
 
     @abstractmethod
     def most_tokens(self, prompt: int, limit: int | None) -> int:
@@ -82,19 +102,29 @@ class Shape(ABC):
     def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         """A piece of one."""
 
-    def opening(self, index: int) -> dict[str, Any] | None:
-        """The first event of a text."""
-        return None
+    @abstractmethod
+    def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
+        """The first event of a text; `text`: the prompt, where it is to be told again."""
 
 
 class Completion(Shape):
     kind = chunk_kind = "text_completion"
     prefix = "cmpl"
+    own = False
 
     body: CompletionBody
 
-    def prompts(self, writer: Writer) -> list[str | list[int]]:
-        return list(self.body.prompts)
+    def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
+        out = []
+        for one in self.body.prompts:
+            ids = writer.prompt_ids(one) if isinstance(one, str) else check_ids(one, writer.tokenizer)
+            text = one if isinstance(one, str) else writer.tokenizer.decode(ids)
+            out.append((ids, text if self.echo else ""))
+        return out
+
+    @property
+    def echo(self) -> bool:  # type: ignore[override]
+        return self.body.echo
 
     def most_tokens(self, prompt: int, limit: int | None) -> int:
         return self.body.max_tokens
@@ -104,9 +134,7 @@ class Completion(Shape):
         return self.body.logprobs or 0
 
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        prompts = self.body.prompts
-        before = prompts[index // self.body.n] if self.body.echo else ""
-        return self.delta(index, before + text, scores, finish)
+        return self.delta(index, text, scores, finish)
 
     def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         logprobs = None
@@ -115,26 +143,26 @@ class Completion(Shape):
                 "tokens": [score.token for score in scores],
                 "token_logprobs": [score.logprob for score in scores],
                 "top_logprobs": [
-                    {token: _finite(value) for token, value in score.likeliest} if score.likeliest else None
-                    for score in scores
+                    {one.token: one.logprob for one in score.likeliest} if score.likeliest else None for score in scores
                 ],
-                "text_offset": None,
+                "text_offset": [score.begins for score in scores],
             }
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
-    def opening(self, index: int) -> dict[str, Any] | None:
-        return self.delta(index, self.body.prompts[index // self.body.n], [], None) if self.body.echo else None
+    def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
+        return self.delta(index, text, scores, None) if self.body.echo else None
 
 
 class Chat(Shape):
     kind = "chat.completion"
     chunk_kind = "chat.completion.chunk"
     prefix = "chatcmpl"
+    own = True
 
     body: ChatBody
 
-    def prompts(self, writer: Writer) -> list[str | list[int]]:
-        return [writer.chat_prompt([message.as_text() for message in self.body.messages])]
+    def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
+        return [(writer.chat_prompt([message.as_text() for message in self.body.messages]), "")]
 
     def most_tokens(self, prompt: int, limit: int | None) -> int:
         asked = self.body.max_completion_tokens or self.body.max_tokens
@@ -152,7 +180,7 @@ class Chat(Shape):
         delta = {"content": text} if text or finish is None else {}
         return {"index": index, "delta": delta, "logprobs": self._logprobs(scores), "finish_reason": finish}
 
-    def opening(self, index: int) -> dict[str, Any] | None:
+    def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
         delta = {"role": "assistant", "content": ""}
         return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
@@ -160,38 +188,37 @@ class Chat(Shape):
         if not self.body.logprobs:
             return None
 
-        def entry(token: str, value: float) -> dict[str, Any]:
-            return {"token": token, "logprob": _finite(value), "bytes": list(token.encode())}
+        def entry(score: TokenScore) -> dict[str, Any]:
+            return {"token": score.token, "logprob": score.logprob, "bytes": score.bytes}
 
-        return {
-            "content": [
-                {**entry(score.token, score.logprob), "top_logprobs": [entry(*one) for one in score.likeliest]}
-                for score in scores
-            ],
-            "refusal": None,
-        }
+        likeliest = [{"top_logprobs": [entry(one) for one in score.likeliest]} for score in scores]
+        content = [{**entry(score), **more} for score, more in zip(scores, likeliest, strict=True)]
+        return {"content": content, "refusal": None}
 
 
 @dataclass
 class _Text:
-    """One text of an answer."""
+    """One text of an answer: what comes before it, and what is there of it."""
 
-    text: str = ""
-    scores: list[TokenScore] = field(default_factory=list)
+    draft: Draft
+    scorer: Scorer | None
+    """Where scores are asked for."""
+    text: str
+    """At first the prompt, where it is to be told again."""
+    scores: list[TokenScore]
     finish: str | None = None
 
+    def add(self, piece: Piece) -> list[TokenScore]:
+        """What came, with the scores of the token that came with it."""
+        scores = [self.scorer.score(piece.written)] if self.scorer and piece.written else []
+        self.text += piece.text
+        self.scores += scores
+        self.finish = piece.finish
+        return scores
 
-@dataclass(frozen=True)
-class _Plan:
-    """What a request turned out to be: a draft for each text, and what is needed to tell of them."""
 
-    drafts: list[Draft]
-    prompt_tokens: int
-    tokenizer: Tokenizer
-
-
-def _plan(shape: Shape) -> Callable[[Loaded], _Plan]:
-    """Read the prompts, where the model is."""
+def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
+    """The texts of an answer before the first token of each: prompts are read where the model is."""
     body = shape.body
     how = Sampling(
         body.temperature,
@@ -203,28 +230,35 @@ def _plan(shape: Shape) -> Callable[[Loaded], _Plan]:
     )
     seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, BIGGEST_SEED - MOST_ROWS)
 
-    def plan(loaded: Any) -> _Plan:
+    def texts(loaded: Any) -> list[_Text]:
         if not hasattr(loaded, "generate"):
             raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it writes no texts")
-        limit, drafts, read = loaded.model.encoder.limit, [], 0
-        for prompt in shape.prompts(loaded):
+        limit, tokenizer, out = loaded.model.encoder.limit, loaded.tokenizer, []
+        for prompt, before in shape.prompts(loaded):
+            if len(prompt) > (limit or UNBOUNDED):
+                raise Refused(
+                    400,
+                    f"the prompt has {len(prompt):,} tokens, and this model reads {limit or UNBOUNDED:,}",
+                    "context_length_exceeded",
+                    param="prompt",
+                )
+            told = shape.echo and body.wants_logprobs
+            written = text_logprobs(loaded.model, prompt) if told else [Written(id) for id in prompt]
             for choice in range(body.n):
-                # the length of the text is known once the prompt is read
-                wants = body.wants_logprobs
-                draft = loaded.draft(prompt, how, most=1, stop=body.stops, seed=seed + choice, logprobs=wants)
-                length = len(draft.request.prompt)
-                if length > (limit or UNBOUNDED):
-                    raise Refused(
-                        400,
-                        f"the prompt has {length:,} tokens, and this model reads {limit or UNBOUNDED:,}",
-                        "context_length_exceeded",
-                        param="prompt",
-                    )
-                drafts.append(draft.with_most(shape.most_tokens(length, limit)))
-            read += length
-        return _Plan(drafts, read, loaded.tokenizer)
+                draft = loaded.draft(
+                    prompt,
+                    how,
+                    most=shape.most_tokens(len(prompt), limit),
+                    stop=body.stops,
+                    seed=seed + choice,
+                    logprobs=body.wants_logprobs,
+                    own=shape.own,
+                )
+                scorer = Scorer(tokenizer, written, shape.most_likeliest) if body.wants_logprobs else None
+                out.append(_Text(draft, scorer, before, list(scorer.prompt) if scorer and shape.echo else []))
+        return out
 
-    return plan
+    return texts
 
 
 async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
@@ -234,7 +268,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
     if isinstance(body, CompletionBody) and len(body.prompts) * body.n > MOST_ROWS:
         asked = f"{len(body.prompts)} prompts × {body.n}"
         raise Refused(400, f"{asked} texts are more than {MOST_ROWS} in one request", param="n")
-    plan = await server.call(http, name, _plan(shape))
+    texts = await server.call(http, name, _texts(shape))
     pieces: asyncio.Queue[tuple[int, Piece]] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -245,10 +279,14 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
 
         return deliver
 
-    tickets = [Ticket(draft, deliver_to(index)) for index, draft in enumerate(plan.drafts)]
-    await server.use(name, lambda worker: worker.write(tickets))
-    server.metrics.tokens(name, "prompt", plan.prompt_tokens)
-    job = _Answer(server, shape, plan, tickets, pieces)
+    tickets = [Ticket(one.draft, deliver_to(index)) for index, one in enumerate(texts)]
+    if all(one.draft.request.most for one in texts):
+        await server.use(name, lambda worker: worker.write(tickets))
+    else:  # only the prompts are asked about
+        for ticket in tickets:
+            ticket.deliver(Piece(finish="length"))
+    job = _Answer(server, shape, texts, tickets, pieces)
+    server.metrics.tokens(name, "prompt", job.read)
     if body.stream:
         return StreamingResponse(job.events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
     try:
@@ -263,7 +301,7 @@ class _Answer:
 
     server: Server
     shape: Shape
-    plan: _Plan
+    texts: list[_Text]
     tickets: list[Ticket]
     pieces: "asyncio.Queue[tuple[int, Piece]]"
 
@@ -279,13 +317,13 @@ class _Answer:
 
     @property
     def usage(self) -> dict[str, int]:
-        read, written = self.plan.prompt_tokens, self.count
+        read, written = self.read, self.count
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
-    def scores(self, piece: Piece) -> list[TokenScore]:
-        if piece.written is None or piece.written.logprob is None:
-            return []
-        return [TokenScore.of(self.plan.tokenizer, piece.written, self.shape.most_likeliest)]
+    @property
+    def read(self) -> int:
+        """Tokens of all prompts."""
+        return sum(len(one.draft.request.prompt) for one in self.texts[:: self.shape.body.n])
 
     async def arrivals(self) -> AsyncIterator[tuple[int, Piece]]:
         """Pieces as they come, until all texts are over."""
@@ -298,12 +336,9 @@ class _Answer:
             yield index, piece
 
     async def whole(self) -> dict[str, Any]:
-        texts = [_Text() for _ in self.tickets]
         async for index, piece in self.arrivals():
-            texts[index].text += piece.text
-            texts[index].scores += self.scores(piece)
-            texts[index].finish = piece.finish
-        choices = [self.shape.choice(index, one.text, one.scores, one.finish) for index, one in enumerate(texts)]
+            self.texts[index].add(piece)
+        choices = [self.shape.choice(index, one.text, one.scores, one.finish) for index, one in enumerate(self.texts)]
         return {**self.shape.head, "object": self.shape.kind, "choices": choices, "usage": self.usage}
 
     async def events(self) -> AsyncIterator[bytes]:
@@ -317,11 +352,11 @@ class _Answer:
 
         try:
             async with asyncio.timeout(self.server.timeout):
-                for index in range(len(self.tickets)):
-                    if (opening := self.shape.opening(index)) is not None:
+                for index, one in enumerate(self.texts):
+                    if (opening := self.shape.opening(index, one.text, one.scores)) is not None:
                         yield event(opening)
                 async for index, piece in self.arrivals():
-                    scores = self.scores(piece)
+                    scores = self.texts[index].add(piece)
                     if piece.text or scores or piece.finish is not None:
                         yield event(self.shape.delta(index, piece.text, scores, piece.finish))
             if usage:

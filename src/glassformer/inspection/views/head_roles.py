@@ -62,10 +62,10 @@ farther half of what it may see."""
 
 def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[TextAttention]:
     for example in examples:
-        yield attention_of(loaded.model, example.inputs)[stack], _ids(example, stack)
+        yield attention_of(loaded.model, example.inputs)[stack], ids_of(example, stack)
 
 
-def _ids(example: ModelInput, stack: str) -> list[int]:
+def ids_of(example: ModelInput, stack: str) -> list[int]:
     """What tells tokens apart; those that are no words are all different."""
     if stack == "target":
         assert example.inputs[2] is not None
