@@ -1,7 +1,9 @@
 """The playground's questions beside the verbs in this process: one job gives everything that a page shows."""
 
 import base64
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +23,7 @@ from glassformer.models.weights import put_weights
 from glassformer.runs import history
 from glassformer.serving import play as module
 from glassformer.serving.presets import PRESETS
+from glassformer.serving.runs import ServedRuns
 from helpers.look_runs import train_kind
 from helpers.playing import OTHER, TEXT, ask, play, train_player
 
@@ -160,12 +163,18 @@ def test_another_moment_of_the_training(url: str, run: str, loaded: Any) -> None
     same_choices(play(url, run="player")["prediction"], probabilities(loaded))
 
 
-def test_few_moments_are_kept(loaded: Any) -> None:
-    moments = module.Moments()
-    steps = history.steps_of(loaded.run)
-    for step in steps:
-        assert moments.at(loaded, step).model is not loaded.model
-    assert len(moments._kept) == min(len(steps), module.MOMENTS)
+def test_one_moment_is_held_beside_the_run(run: str) -> None:
+    """And is counted with it; it goes with it."""
+    moments, loaded = module.Moments(), gf.load(run, "cpu")
+    models = [moments.at(loaded, step).model for step in history.steps_of(loaded.run)]
+    assert all(model is models[0] is not loaded.model for model in models)
+    held, gone = models[0].head.weight.data_ptr(), weakref.ref(models[0])
+    assert held != loaded.model.head.weight.data_ptr()
+    del models, loaded
+    gc.collect()
+    assert gone() is None
+    served = ServedRuns([run], device="cpu", precision="fp32", memory=None, waiting=1)
+    assert served.bytes_of("player") > 2 * 4 * gf.load(run, "cpu").parameters
 
 
 @pytest.mark.parametrize("name", KINDS)

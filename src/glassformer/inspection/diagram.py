@@ -21,6 +21,7 @@ from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.diagram_parts import activation_name, describe, describe_children, scores
 from glassformer.inspection.diagram_plan import Axes, Part, Plan
+from glassformer.inspection.intervene import WHOLE_MODELS
 from glassformer.models.inputs import FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import (
     BagPredictor,
@@ -66,7 +67,7 @@ def diagram_of(
 
 def plan_of(model: nn.Module) -> Plan:
     plan = Plan(model)
-    describe(model, plan, "") if isinstance(model, KNOWN) else _any_model(model, plan)
+    describe(model, plan, "") if isinstance(model, WHOLE_MODELS) else _any_model(model, plan)
     plan.add("answer", ANSWERS.get(type(model), "answer"), "data")
     return plan
 
@@ -79,7 +80,6 @@ def _any_model(model: nn.Module, plan: Plan) -> None:
 
 # --- whole models ---
 
-KNOWN = (TokenModel, Seq2Seq, Predictor, BagPredictor)
 ANSWERS: dict[type[nn.Module], str] = {
     LanguageModel: "the next token after each",
     MaskedLanguageModel: "the token at each place",

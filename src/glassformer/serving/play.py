@@ -2,15 +2,15 @@
 
 import copy
 import inspect
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from fastapi import APIRouter, Request
+from torch import nn
 
 from glassformer.bricks.attention import attend_written_out, attention_scores, attention_weights
 from glassformer.bricks.pooling import Pool
@@ -48,8 +48,6 @@ from glassformer.serving.presets import presets_of
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
 from glassformer.verbs.look import look
 
-MOMENTS = 4
-"""Models of other moments of a training that are kept in memory, of all runs together."""
 CURVE = 300
 """Points of the loss curve."""
 
@@ -229,30 +227,24 @@ def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[st
 
 
 class Moments:
-    """A run's model with the weights of other updates: a few are kept, the least recently used goes."""
+    """A second model of each run that is asked about its training, with the weights of an update; it goes with the
+    run's own.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, int], Loaded] = OrderedDict()
-        self._lock = threading.Lock()  # each run has its own thread
+        self._kept: WeakKeyDictionary[nn.Module, tuple[int, Loaded]] = WeakKeyDictionary()
 
     def at(self, loaded: Loaded, update: int | None) -> Loaded:
         """The run itself, or a copy of it with the weights after an update."""
         if update is None:
             return loaded
-        steps, key = history.steps_of(loaded.run), (str(loaded.run.path), update)
-        if update not in steps:
+        if update not in (steps := history.steps_of(loaded.run)):
             kept = f"it has {', '.join(map(str, steps))}" if steps else "train with --keep-checkpoints"
             raise Misuse(f"{loaded.run.path.name} kept no update {update}: {kept}")
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
-        put_weights(moment.model, history.weights_at(loaded.run, update), f"{loaded.run.path}, update {update:,}")
-        with self._lock:
-            self._kept[key] = moment
-            while len(self._kept) > MOMENTS:
-                self._kept.popitem(last=False)
+        now, moment = self._kept.get(loaded.model) or (None, replace(loaded, model=copy.deepcopy(loaded.model)))
+        if now != update:
+            put_weights(moment.model, history.weights_at(loaded.run, update), f"{loaded.run.path}, update {update:,}")
+            self._kept[loaded.model] = update, moment
         return moment
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.families.load import load, opened_run
+from glassformer.runs import history
 from glassformer.runs.run import Run
 from glassformer.serving.worker import Busy, Stopping, Worker
 
@@ -54,9 +55,12 @@ class ServedRuns:
         self._over = False
 
     def bytes_of(self, name: str) -> int:
-        """About what a run takes: its weights, and once it writes what its rows remember."""
-        worker = self._workers.get(name)
-        return int(4 * self.runs[name].card()["parameters"] * OVERHEAD) + (0 if worker is None else worker.cache_bytes)
+        """About what a run takes: its weights, those of a moment of its training where they are kept, and once it
+        writes what its rows remember.
+        """
+        run, worker = self.runs[name], self._workers.get(name)
+        weights = 4 * run.card()["parameters"] * (2 if history.steps_of(run) else 1)
+        return int(weights * OVERHEAD) + (0 if worker is None else worker.cache_bytes)
 
     def find(self, name: str | None) -> str:
         """The name of a run that is served; of one alone, it need not be said."""
