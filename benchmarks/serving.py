@@ -2,7 +2,8 @@
 
 python benchmarks/serving.py [--clients 200] [--seconds 60]
 
-A `tiny` language model is trained for a few updates first: what it writes does not matter.
+A `tiny` language model is trained for a few updates first: what it writes does not matter. Beside it the same weights
+are served by `transformers serve` (needs `accelerate`), one text after the other and with its continuous batching.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from importlib.util import find_spec
 from pathlib import Path
 
 TOKENS = 64
@@ -144,6 +146,16 @@ def main():
         address = "http://127.0.0.1:18467"
         measure("glassformer serve", words, address, f"{address}/health", {**body, "model": "tiny"}, options)
         keystrokes(str(run), "abcdefghij klmno")
+        if find_spec("accelerate") is None:
+            print("transformers serve is left out: pip install accelerate")
+            return
+        peer, address = str(Path(folder) / "peer"), "http://127.0.0.1:18468"
+        gf.export(run, to="hf", folder=peer)
+        words = ["transformers", "serve", peer, "--device", "cpu", "--host", "127.0.0.1", "--port", "18468"]
+        words[0] = str(Path(sys.executable).with_name(words[0]))
+        for more in ([], ["--continuous-batching"]):
+            name = " ".join(["transformers serve", *more])
+            measure(name, [*words, *more], address, f"{address}/health", {**body, "model": peer}, options)
 
 
 if __name__ == "__main__":
