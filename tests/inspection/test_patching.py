@@ -9,7 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.config.errors import Misuse
-from glassformer.inspection.views.patching import patch
+from glassformer.inspection.patching import patch
 from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from helpers.look_runs import train_kind

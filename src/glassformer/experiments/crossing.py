@@ -1,0 +1,112 @@
+"""Where the cost of attention crosses that of the others: in words, and counted layer against layer."""
+
+from collections.abc import Mapping, Sequence
+
+from glassformer.config.sections import ModelSettings
+from glassformer.experiments.curves import NAMES, Curve, Curves
+from glassformer.models.counting import layer_multiplications, serial_steps
+from glassformer.rendering.panels import Line, Lines, Panel
+from glassformer.rendering.takeaways import course, listed
+
+ATTENTION = "transformer"
+SHORTEST, LONGEST = 8, 64
+"""Counted lengths: from the width divided by the one, to the width times the other."""
+
+
+def overtakes(a: Curve, b: Curve) -> float | None:
+    """The first length from which on `a` is above `b`, of those that both have; None: it is not above at the end."""
+    other, last = dict(zip(b.x, b.y, strict=True)), None
+    for x, y in zip(reversed(a.x), reversed(a.y), strict=True):
+        if x not in other:
+            continue
+        if y <= other[x]:
+            break
+        last = x
+    return last
+
+
+def crossings(curves: Curves, more: str, names: Mapping[str, str] = NAMES) -> str:
+    """From which length on the Transformer costs more than each of the others: `The Transformer takes longer than the
+    RNN from 512 tokens on`. `more`: takes longer, keeps more. Without a Transformer, who costs least in the end.
+    """
+    if len(curves) == 1:
+        ((model, curve),) = curves.items()
+        return f"{names[model]} {course(curve.y)}"
+    if ATTENTION not in curves:
+        ends = {model: curve.y[-1] for model, curve in curves.items()}
+        first = [names[model] for model, end in ends.items() if end == min(ends.values())]
+        return f"{listed(first, 9)} {'ends' if len(first) == 1 else 'end'} the lowest"
+    own, since = curves[ATTENTION], dict[str, float | None]()
+    for model, curve in curves.items():
+        if model != ATTENTION:
+            since[model] = overtakes(own, curve)
+    shared = {model: min(x for x in own.x if x in curves[model].x) for model in since}
+    always = [names[model] for model, x in since.items() if x is not None and x == shared[model]]
+    crossing = [f"the {names[model]} from {x:,.0f} tokens on" for model, x in since.items()
+                if x is not None and x != shared[model]]  # fmt: skip
+    never = [names[model] for model, x in since.items() if x is None]
+    parts = [
+        *crossing,
+        *([f"the {listed(always, 9)} at every length"] if always else []),
+    ]
+    if not parts:
+        return f"The {names[ATTENTION]} never {more} than the {listed(never, 9)} here"
+    left = f"; never than the {listed(never, 9)} here" if never else ""
+    return f"The {names[ATTENTION]} {more} than {', than '.join(parts)}{left}"
+
+
+def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Panel]:
+    """A layer of each kind, all of one width, as lectures compare them; and the steps that wait for one another."""
+    lengths = _doubling(max(2, width // SHORTEST), width * LONGEST)
+    names = {model: "attention" if model == ATTENTION else NAMES[model] for model in models}
+    layers = {
+        model: Curve(lengths, [layer_multiplications(settings, width=width, tokens=int(T)) / 1e6 for T in lengths])
+        for model, settings in models.items()
+        if layer_multiplications(settings, width=width, tokens=1)
+    }
+    steps = {
+        model: Curve(lengths, [serial_steps(settings, int(T)) for T in lengths]) for model, settings in models.items()
+    }
+    told = crossings(layers, "multiplies more", names)
+    return [
+        _chart(
+            f"Counted: multiplications of one layer of width {width}",
+            told.replace("The attention", "Attention"),
+            layers,
+            names,
+            "millions",
+            "Attention: 2·T²·d, scores and means; recurrent: 2·T·d² for each gate; convolution: k·T·d².",
+        ),
+        _chart(
+            "Counted: steps one after the other",
+            _serial(steps),
+            steps,
+            NAMES,
+            "steps",
+            "However many processors there are, a recurrent layer waits for its last step.",
+        ),
+    ]
+
+
+def _serial(steps: Curves) -> str:
+    """Whose steps grow with the text."""
+    grow = [NAMES[model] for model, curve in steps.items() if curve.y[-1] > curve.y[0]]
+    if not grow:
+        return "No model waits longer for a longer text"
+    most = max(curve.y[-1] for curve in steps.values())
+    who = f"Only the {grow[0]} waits" if len(grow) == 1 < len(steps) else f"{listed(grow, 9)} wait"
+    longest = next(iter(steps.values())).x[-1]
+    return f"{who} longer for longer texts: {most:,.0f} steps at {longest:,.0f} tokens"
+
+
+def _chart(title: str, takeaway: str, curves: Curves, names: Mapping[str, str], unit: str, note: str) -> Lines:
+    series = [Line(name=names[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves.items()]
+    return Lines(title=title, takeaway=takeaway, series=series, x_name="T, tokens of the text", y_name=unit,
+                 log_x=True, log_y=True, note=note)  # fmt: skip
+
+
+def _doubling(first: int, last: int) -> Sequence[float]:
+    out = [float(first)]
+    while 2 * out[-1] <= last:
+        out.append(2 * out[-1])
+    return out
