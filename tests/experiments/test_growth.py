@@ -4,10 +4,11 @@ import math
 
 import pytest
 
+from glassformer.experiments.crossing import counted_panels, crossings, overtakes
+from glassformer.experiments.curves import Curve
 from glassformer.experiments.growth import (
     MEASURED,
     Counted,
-    Curve,
     Section,
     attention_section,
     beyond_section,
@@ -18,6 +19,7 @@ from glassformer.experiments.growth import (
     recall_section,
     time_section,
 )
+from glassformer.experiments.models import same_size_models
 from glassformer.rendering.panels import Line, Lines, Table, Words
 
 LENGTHS = [64.0, 128.0, 256.0, 512.0]
@@ -91,6 +93,7 @@ def test_time() -> None:
         "state",
     ]
     assert all(chart.log_x and chart.log_y for chart in charts)
+    assert charts[1].takeaway == "The Transformer takes longer than the RNN at every length"
     assert "T×T weights" in charts[list(MEASURED).index("kept")].note
     assert line(charts[1], "Transformer").y == [2 * x**2 for x in lengths]
     assert fitted.rows == [
@@ -167,3 +170,55 @@ def test_findings_stand_before_everything() -> None:
     view = growth_view(sections, "on a machine")
     assert view.note == "on a machine"
     assert [panel.text for panel in view.panels if isinstance(panel, Words)] == ["One.\n\nTwo.", "a", "b", "c"]
+
+
+# --- where attention crosses the others ---
+
+
+def test_the_first_length_from_which_on_one_is_above_the_other() -> None:
+    flat = Curve(LENGTHS, [10.0] * 4)
+    assert overtakes(Curve(LENGTHS, [1.0, 20, 9, 11]), flat) == 512
+    assert overtakes(Curve(LENGTHS, [1.0, 11, 20, 30]), flat) == 128
+    assert overtakes(Curve(LENGTHS, [10.0] * 4), flat) is None
+    assert overtakes(Curve([32.0, *LENGTHS], [99.0, 1, 2, 30, 40]), Curve(LENGTHS[:3], [10.0] * 3)) == 256
+
+
+def test_crossings_in_words() -> None:
+    own = Curve(LENGTHS, [1.0, 5, 25, 100])
+    others = {
+        "rnn": Curve(LENGTHS, [10.0, 20, 24, 30]),
+        "lstm": Curve(LENGTHS, [500.0] * 4),
+        "cnn": Curve(LENGTHS, [0.5] * 4),
+    }
+    assert crossings({**others, "transformer": own}, "takes longer") == (
+        "The Transformer takes longer than the RNN from 256 tokens on, than the CNN at every length; never than the "
+        "LSTM here"
+    )
+    assert crossings({"lstm": others["lstm"], "transformer": own}, "keeps more") == (
+        "The Transformer never keeps more than the LSTM here"
+    )
+    assert crossings(others, "takes longer") == "CNN ends the lowest"
+    assert crossings({"transformer": own}, "takes longer") == "Transformer rises from 1 to 100"
+
+
+@pytest.mark.parametrize("width", [24, 64])
+def test_counted_layers_of_one_width_cross_within_the_picture(width: int) -> None:
+    """2·T²·d against 2·T·d², 8·T·d² and k·T·d²: at T = d, 4 d, and k d / 2."""
+    models = same_size_models(["rnn", "lstm", "cnn", "transformer"], width=width, layers=1, vocab=11, context=64)
+    layers, steps = counted_panels(models, width)
+    assert isinstance(layers, Lines)
+    assert isinstance(steps, Lines)
+    own = line(layers, "attention")
+    for name, factor in (("RNN", 1), ("LSTM", 4), ("CNN", models["cnn"].kernel / 2)):
+        other = line(layers, name)
+        above = [y > z for y, z in zip(own.y, other.y, strict=True)]
+        assert above == [x > factor * width for x in own.x]
+        assert above[0] is False
+        assert above[-1] is True
+        assert f"the {name} from {own.x[above.index(True)]:,.0f} tokens on" in layers.takeaway
+    assert layers.takeaway.startswith("Attention multiplies more than ")
+    assert line(steps, "Transformer").y[0] == line(steps, "Transformer").y[-1] == 1
+    assert (
+        steps.takeaway
+        == f"RNN and LSTM wait longer for longer texts: {line(steps, 'RNN').y[-1]:,} steps at {own.x[-1]:,.0f} tokens"
+    )
