@@ -70,7 +70,7 @@ STORIES: dict[str, Any] = {
     "training.validate_every": 250,
     "training.keep_checkpoints": True,
 }
-STORY = "carl met olga behind the house . in summer he sails ."
+STORY = "ruth met bruno behind the house . she dances ."
 REPORT = "report.html"
 
 

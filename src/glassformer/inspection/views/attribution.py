@@ -221,9 +221,12 @@ def _panels(
         (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in (gradient, left_out)))
         for at in order
     ]
-    first = [listed([quoted(tokens[at]) for at in leaders(np.abs(way))]) for way in (gradient, left_out)]
+    places = [leaders(np.abs(way)) for way in (gradient, left_out)]
+    several = {token for token in tokens if list(tokens).count(token) > 1}
+    named = [f"{quoted(token)}{f' at {at}' if token in several else ''}" for at, token in enumerate(tokens)]
+    first = [listed([named[at] for at in some]) for some in places]
     same = f"Both ways name {first[0]} first"
-    if first[0] != first[1]:
+    if places[0] != places[1]:
         same = f"First by the gradient is {first[0]}, by leaving out {first[1]}"
     takeaway = same if np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any() else ""
     return [
@@ -291,6 +294,8 @@ def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str
     signs = (
         f"{len(found.opposed)} of the {len(found.both)} tokens that count in both have opposite signs ({opposed}{more})"
     )
+    if len(found.both) == 1:
+        signs = f"the one token that counts in both has opposite signs ({opposed})"
     disagree = "agree in order, not in signs" if in_order else "disagree in signs and in order"
     return f"The two ways {disagree}: {signs}, {_joint(not in_order)} {order}. {NOT_ALONE}"
 
