@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from glassformer.experiments.crossing import counted_panels, crossings, overtakes
+from glassformer.experiments.crossing import counted_panels, crossings, when_above
 from glassformer.experiments.curves import Curve
 from glassformer.experiments.growth import (
     MEASURED,
@@ -175,12 +175,16 @@ def test_findings_stand_before_everything() -> None:
 # --- where attention crosses the others ---
 
 
-def test_the_first_length_from_which_on_one_is_above_the_other() -> None:
-    flat = Curve(LENGTHS, [10.0] * 4)
-    assert overtakes(Curve(LENGTHS, [1.0, 20, 9, 11]), flat) == 512
-    assert overtakes(Curve(LENGTHS, [1.0, 11, 20, 30]), flat) == 128
-    assert overtakes(Curve(LENGTHS, [10.0] * 4), flat) is None
-    assert overtakes(Curve([32.0, *LENGTHS], [99.0, 1, 2, 30, 40]), Curve(LENGTHS[:3], [10.0] * 3)) == 256
+@pytest.mark.parametrize(
+    ("own", "when"),
+    [([1.0, 20, 9, 11], "from 512 tokens on"), ([1.0, 11, 20, 30], "from 128 tokens on"),
+     ([1.0, 10, 20, 30], "beyond 128 tokens"), ([10.0] * 4, "at no length"), ([11.0] * 4, "at every length"),
+     ([11.0, 9, 11, 9], "at some lengths, not at the end")],
+)  # fmt: skip
+def test_when_one_is_above_the_other(own: list[float], when: str) -> None:
+    assert when_above(Curve(LENGTHS, own), Curve(LENGTHS, [10.0] * 4)) == when
+    longer = Curve([32.0, *LENGTHS, 1024.0], [99.0, *own, 99.0])  # lengths that only one has do not count
+    assert when_above(longer, Curve(LENGTHS, [10.0] * 4)) == when
 
 
 def test_crossings_in_words() -> None:
@@ -189,13 +193,11 @@ def test_crossings_in_words() -> None:
         "rnn": Curve(LENGTHS, [10.0, 20, 24, 30]),
         "lstm": Curve(LENGTHS, [500.0] * 4),
         "cnn": Curve(LENGTHS, [0.5] * 4),
+        "gru": Curve(LENGTHS, [600.0] * 4),
     }
     assert crossings({**others, "transformer": own}, "takes longer") == (
-        "The Transformer takes longer than the RNN from 256 tokens on, than the CNN at every length; never than the "
-        "LSTM here"
-    )
-    assert crossings({"lstm": others["lstm"], "transformer": own}, "keeps more") == (
-        "The Transformer never keeps more than the LSTM here"
+        "The Transformer takes longer than the RNN from 256 tokens on, than the LSTM and GRU at no length, than the "
+        "CNN at every length"
     )
     assert crossings(others, "takes longer") == "CNN ends the lowest"
     assert crossings({"transformer": own}, "takes longer") == "Transformer rises from 1 to 100"
@@ -215,7 +217,7 @@ def test_counted_layers_of_one_width_cross_within_the_picture(width: int) -> Non
         assert above == [x > factor * width for x in own.x]
         assert above[0] is False
         assert above[-1] is True
-        assert f"the {name} from {own.x[above.index(True)]:,.0f} tokens on" in layers.takeaway
+        assert f"the {name} beyond {factor * width:,.0f} tokens" in layers.takeaway
     assert layers.takeaway.startswith("Attention multiplies more than ")
     assert line(steps, "Transformer").y[0] == line(steps, "Transformer").y[-1] == 1
     assert (

@@ -16,7 +16,7 @@ from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
 from glassformer.experiments.crossing import counted_panels
 from glassformer.experiments.curves import Curve, plain
-from glassformer.experiments.growth import MEASURED, Counted, Section, gradient_section, time_section
+from glassformer.experiments.growth import COUNTED, MEASURED, Counted, Section, gradient_section, time_section
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -70,9 +70,11 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         costs, why = _costs_by_length(name, settings, plan, device, say)
         if why is not None:
             stopped[name] = why
-        values = [_in_units(settings, length, cost) for length, cost in costs.items()]
+        measured = {length: _in_units(cost) for length, cost in costs.items()}
+        formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
         for what in MEASURED:
-            curves[what][name] = Curve([float(length) for length in costs], [value[what] for value in values])
+            values = formulas if what in COUNTED else measured
+            curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
         counted[name] = Counted(
             weights,
             serial_steps(settings, longest),
@@ -107,13 +109,19 @@ def _costs_by_length(
     return costs, None
 
 
-def _in_units(settings: ModelSettings, length: int, cost: Cost) -> dict[str, float]:
-    """What is measured and counted at one length, as the axes of the charts have it."""
+def _in_units(cost: Cost) -> dict[str, float]:
+    """What is measured at one length, as the axes of the charts have it."""
     return {
         "forward": 1e3 * cost.forward,
         "step": 1e3 * cost.step,
         "token": 1e3 * cost.token,
         "kept": cost.kept / 1e6,
+    }
+
+
+def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
+    """What is counted at one length."""
+    return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
     }

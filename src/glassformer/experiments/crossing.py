@@ -13,16 +13,20 @@ SHORTEST, LONGEST = 8, 64
 """Counted lengths: from the width divided by the one, to the width times the other."""
 
 
-def overtakes(a: Curve, b: Curve) -> float | None:
-    """The first length from which on `a` is above `b`, of those that both have; None: it is not above at the end."""
-    other, last = dict(zip(b.x, b.y, strict=True)), None
-    for x, y in zip(reversed(a.x), reversed(a.y), strict=True):
-        if x not in other:
-            continue
-        if y <= other[x]:
-            break
-        last = x
-    return last
+def when_above(a: Curve, b: Curve) -> str:
+    """At which lengths `a` is above `b`, of those that both have: `from 512 tokens on`, `beyond 64 tokens`, where both
+    are equal at 64, `at every length`, `at no length`.
+    """
+    other = dict(zip(b.x, b.y, strict=True))
+    shared = [(x, y - other[x]) for x, y in zip(a.x, a.y, strict=True) if x in other]
+    above = [difference > 0 for _, difference in shared]
+    if all(above) or not any(above):
+        return f"at {'every' if all(above) else 'no'} length"
+    if not above[-1]:
+        return "at some lengths, not at the end"
+    first = max(place for place, higher in enumerate(above) if not higher) + 1
+    before, difference = shared[first - 1]
+    return f"beyond {before:,.0f} tokens" if difference == 0 else f"from {shared[first][0]:,.0f} tokens on"
 
 
 def crossings(curves: Curves, more: str, names: Mapping[str, str] = NAMES) -> str:
@@ -36,23 +40,12 @@ def crossings(curves: Curves, more: str, names: Mapping[str, str] = NAMES) -> st
         ends = {model: curve.y[-1] for model, curve in curves.items()}
         first = [names[model] for model, end in ends.items() if end == min(ends.values())]
         return f"{listed(first, 9)} {'ends' if len(first) == 1 else 'end'} the lowest"
-    own, since = curves[ATTENTION], dict[str, float | None]()
+    told: dict[str, list[str]] = {}
     for model, curve in curves.items():
         if model != ATTENTION:
-            since[model] = overtakes(own, curve)
-    shared = {model: min(x for x in own.x if x in curves[model].x) for model in since}
-    always = [names[model] for model, x in since.items() if x is not None and x == shared[model]]
-    crossing = [f"the {names[model]} from {x:,.0f} tokens on" for model, x in since.items()
-                if x is not None and x != shared[model]]  # fmt: skip
-    never = [names[model] for model, x in since.items() if x is None]
-    parts = [
-        *crossing,
-        *([f"the {listed(always, 9)} at every length"] if always else []),
-    ]
-    if not parts:
-        return f"The {names[ATTENTION]} never {more} than the {listed(never, 9)} here"
-    left = f"; never than the {listed(never, 9)} here" if never else ""
-    return f"The {names[ATTENTION]} {more} than {', than '.join(parts)}{left}"
+            told.setdefault(when_above(curves[ATTENTION], curve), []).append(names[model])
+    parts = [f"the {listed(models, 9)} {when}" for when, models in told.items()]
+    return f"The {names[ATTENTION]} {more} than {', than '.join(parts)}"
 
 
 def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Panel]:

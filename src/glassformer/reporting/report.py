@@ -228,11 +228,19 @@ def scores(parts: Mapping[str, Mapping[str, float]], note: str = "", primary: st
     part, metrics = list(parts.items())[-1]
     return Table(
         title="How good it is",
-        takeaway=f"{named(primary)} {three(metrics[primary])} on the {part} part" if primary in metrics else "",
+        takeaway=_judged(part, metrics, primary) if primary in metrics else "",
         columns=["metric", *parts],
         rows=[[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
         note=note,
     )
+
+
+def _judged(part: str, metrics: Mapping[str, float], primary: str) -> str:
+    """The metric that decides, beside what always the largest class would have."""
+    floor = metrics.get("majority") if primary == "accuracy" else None
+    beside = "" if floor is None else f"; always the largest class has {three(floor)}"
+    name = named(primary)
+    return f"{name[:1].upper()}{name[1:]} {three(metrics[primary])} on the {part} part{beside}"
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:

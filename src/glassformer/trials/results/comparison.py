@@ -10,7 +10,7 @@ from typing import Any
 
 from glassformer.config.units import duration
 from glassformer.rendering.panels import Panel, Table, Words
-from glassformer.rendering.takeaways import leaders, listed, three
+from glassformer.rendering.takeaways import leaders, listed
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
@@ -229,8 +229,8 @@ def _first(competing: Sequence[Row]) -> str:
     if not judged:
         return "Nothing was trained to its end"
     best = [judged[at] for at in leaders([-row.score if row.lower else row.score for row in judged])]
-    scores = "scores" if len(best) == 1 else "score"
-    return f"{listed([row.label for row in best])} {scores} best: {titled(best[0].metric)} {three(best[0].score)}"
+    score = f"{titled(best[0].metric)} {rounded(best[0].score, best[0].decimals)}"
+    return f"{listed([row.label for row in best])} {'scores' if len(best) == 1 else 'score'} best: {score}"
 
 
 def _cells(row: Row, behind: Difference | None) -> list[str]:
