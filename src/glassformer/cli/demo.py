@@ -185,8 +185,13 @@ def _compare(out: Path) -> "View":
                 f"{prediction.label}\N{NO-BREAK SPACE}{'✓' if prediction.label == label else '✗'}"
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
+    right = {name: sum(cell.endswith("✓") for cell in cells) for name, cells in columns.items()}
+    models = list(columns)[2:]
     pairs = Table(
         title="The same words, and only their order tells which is which",
+        takeaway=f"Right of {len(sentences)}: {', '.join(f'{name} {right[name]}' for name in models)}"
+        if models
+        else "",
         columns=list(columns),
         rows=list(zip(*columns.values(), strict=True)),
     )
@@ -215,7 +220,9 @@ def _translate(out: Path) -> "View":
     assert isinstance(alignment, View)
     alignment.save(picture)
     show_text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}")
-    dates = Table(columns=list(DATE_COLUMNS), rows=rows)
+    right = sum(row[-1] == "✓" for row in rows)
+    told = f"{right} of {len(rows)} are right"
+    dates = Table(title="Dates of years held out", takeaway=told, columns=list(DATE_COLUMNS), rows=rows)
     looks = [replace(panel, title=f"Where it looks while it writes “{ALIGNED}” anew") for panel in alignment.panels]
     return View("A translator of dates", [dates, *looks], note=note)
 

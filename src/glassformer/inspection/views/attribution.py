@@ -226,6 +226,8 @@ def _panels(
     named = [f"{quoted(token)}{f' at {at}' if token in several else ''}" for at, token in enumerate(tokens)]
     first = [listed([named[at] for at in some]) for some in places]
     same = f"Both ways name {first[0]} first"
+    if len(places[0]) == 1 and gradient[places[0][0]] * left_out[places[0][0]] < 0:
+        same += ", with opposite signs"
     if places[0] != places[1]:
         same = f"First by the gradient is {first[0]}, by leaving out {first[1]}"
     takeaway = same if np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any() else ""

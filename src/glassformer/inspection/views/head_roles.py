@@ -256,7 +256,7 @@ def head_takeaway(
     if rows is not columns and list(rows) != list(columns):
         return f"{who} gives {own.max(-1).mean():.2f} to the token that it looks at most, on average"
     if len(rows) < 3:
-        return f"Two tokens: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
+        return f"{who}: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
     ids = [list(rows).index(token) for token in rows]
     marks = {id for id in ids if rows[id].strip() and not any(map(str.isalnum, rows[id]))}
     name = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0].name
