@@ -71,6 +71,7 @@ STORIES: dict[str, Any] = {
     "training.keep_checkpoints": True,
 }
 STORY = "ruth met bruno behind the house . she dances ."
+PRONOUN, MEANT = "she", "ruth"
 REPORT = "report.html"
 
 
@@ -260,15 +261,23 @@ def whole_paragraphs(text: str) -> str:
 def _look_inside(out: Path) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from glassformer.families.load import load_for
+    from glassformer.rendering.panels import Heads
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     trained = _train(STORIES_DATA, out / "pronouns", **STORIES)
     loaded = load_for("generate", trained.run)
-    links, story = look(loaded, links=STORIES_DATA), look(loaded, STORY, view="attention")
+    links = look(loaded, links=STORIES_DATA)
     assert isinstance(links, View)
+    best = str(links.panels[0].to_dict()["rows"][0][0])
+    layer, head = map(int, best.split("."))
+    story = look(loaded, STORY, view="attention", layer=layer, head=head)
     assert isinstance(story, View)
-    heads = [replace(panel, title=f"Where the heads look in “{STORY}”") for panel in story.panels]
+    (shown,) = story.panels
+    assert isinstance(shown, Heads)
+    given = float(shown.weights[layer, head, list(shown.rows).index(PRONOUN), list(shown.columns).index(MEANT)])
+    told = f"Head {best} gives {given:.2f} of what “{PRONOUN}” looks at to “{MEANT}”"
+    heads = [replace(shown, title=f"Where the heads look in “{STORY}”", takeaway=told)]
     links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
     show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
     show_text(links.note)

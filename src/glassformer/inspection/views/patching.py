@@ -17,6 +17,8 @@ from glassformer.rendering.view import View
 
 MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
+NOTICEABLE = 0.05
+"""Probabilities that differ by less are as good as the same."""
 LITTLE, MUCH = 0.01, 0.5
 """A share below this is none to speak of; from this on a vector carries the answer."""
 
@@ -89,7 +91,9 @@ def patching_view(
     )
     grid = Grid(
         title="how much of the answer each vector brings along",
-        takeaway=_carries(shares, others, columns, layers, reads),
+        takeaway=_carries(shares, others, columns, layers, reads)
+        if abs(first - second) >= NOTICEABLE or not shares.any()
+        else f"The two answers hardly differ ({three(first)} and {three(second)}): there is little to bring along",
         values=shares,
         rows=list(layers),
         columns=columns,
