@@ -238,5 +238,5 @@ def test_signs_and_order_are_compared_over_what_was_left_out() -> None:
     assert other is not None
     assert (other.opposed, other.order) == ([1, 3, 4], found.order)
     assert agreement(gradient[:3], left_out[:3]) is None
-    assert agreement(gradient, np.ones(5, np.float32)) is None
-    assert agreement(np.zeros(5, np.float32), gradient) is None
+    assert agreement(gradient, np.ones(6, np.float32)) is None
+    assert agreement(np.zeros(6, np.float32), gradient) is None
