@@ -139,7 +139,7 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     return ErrorFinding(panels, f"{sentence}.")
 
 
-def _led(sums: NDArray[np.float64], name: Callable[[int], str]) -> str:
+def _led(sums: NDArray[Any], name: Callable[[int], str]) -> str:
     """Whose sum is the largest, and holds, or hold."""
     first = [f"“{name(place)}”" for place in leaders(sums)]
     return f"{listed(first)} {'holds' if len(first) == 1 else 'each hold'}"

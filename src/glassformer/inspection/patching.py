@@ -39,10 +39,14 @@ class Patched(NamedTuple):
 def has_patches(loaded: Loaded) -> bool:
     """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
     return isinstance(loaded.model, LanguageModel) or (
-        isinstance(loaded.model, Predictor)
-        and loaded.tokenizer is not None
-        and isinstance(getattr(loaded, "answers", None), Classes)
+        isinstance(loaded.model, Predictor) and loaded.tokenizer is not None and classes_of(loaded) is not None
     )
+
+
+def classes_of(loaded: Loaded) -> Classes | None:
+    """The classes among which a classifier chooses."""
+    answers = getattr(loaded, "answers", None)
+    return answers if isinstance(answers, Classes) else None
 
 
 def patch(
@@ -88,7 +92,7 @@ def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
     if isinstance(model, LanguageModel):
         return model.head(model.features(*inputs)[:, -1]).float().log_softmax(-1)
     scores = model(*inputs).float()
-    if loaded.answers.outputs > 1:  # type: ignore[attr-defined]
+    if scores.shape[-1] > 1:
         return scores.log_softmax(-1)
     return torch.cat([F.logsigmoid(-scores), F.logsigmoid(scores)], -1)
 

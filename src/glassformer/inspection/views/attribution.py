@@ -1,5 +1,6 @@
 """Attribution, or saliency: which words decided. Each is shaded by how much it spoke for the answer, in two ways."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -221,14 +222,13 @@ def _panels(
         (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in (gradient, left_out)))
         for at in order
     ]
-    places = [leaders(np.abs(way)) for way in (gradient, left_out)]
-    several = {token for token in tokens if list(tokens).count(token) > 1}
-    named = [f"{quoted(token)}{f' at {at}' if token in several else ''}" for at, token in enumerate(tokens)]
-    first = [listed([named[at] for at in some]) for some in places]
+    ahead, counts = [leaders(np.abs(way)) for way in (gradient, left_out)], Counter(tokens)
+    named = [f"{quoted(token)}{f' at {at}' if counts[token] > 1 else ''}" for at, token in enumerate(tokens)]
+    first = [listed([named[at] for at in some]) for some in ahead]
     same = f"Both ways name {first[0]} first"
-    if len(places[0]) == 1 and gradient[places[0][0]] * left_out[places[0][0]] < 0:
+    if len(ahead[0]) == 1 and gradient[ahead[0][0]] * left_out[ahead[0][0]] < 0:
         same += ", with opposite signs"
-    if places[0] != places[1]:
+    if ahead[0] != ahead[1]:
         same = f"First by the gradient is {first[0]}, by leaving out {first[1]}"
     takeaway = same if np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any() else ""
     return [

@@ -8,9 +8,8 @@ from jaxtyping import Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import INPUT
-from glassformer.inspection.patching import chances_of, has_patches, reading_place, restored
+from glassformer.inspection.patching import chances_of, classes_of, has_patches, reading_place, restored
 from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.takeaways import leaders, listed, quoted, three
 from glassformer.rendering.view import View
@@ -29,9 +28,9 @@ def patching(request: LookRequest) -> View:
         raise Misuse('the view patching needs a second text: look RUN "A" --versus "B" --view patching')
     loaded, a, b = request.loaded, request.example, request.encode(request.versus)
     before, there = chances_of(loaded, a.inputs), chances_of(loaded, b.inputs)
-    writes = isinstance(loaded.model, LanguageModel)
+    classes = classes_of(loaded)
     allowed = there.clone()
-    if writes:
+    if classes is None:
         allowed[:, list(request.never)] = -torch.inf
     answer = int(allowed.argmax())
     layers, shares = restored(loaded, a, b, answer)
@@ -40,10 +39,10 @@ def patching(request: LookRequest) -> View:
         b.tokens,
         layers,
         shares,
-        answer=request.tokenizer.shown(answer) if writes else loaded.answers.names[answer],  # type: ignore[attr-defined]
+        answer=request.tokenizer.shown(answer) if classes is None else classes.names[answer],
         chances=(float(before[0, answer].exp()), float(there[0, answer].exp())),
         reads=reading_place(loaded.model, len(a.tokens)),
-        said="the likeliest token" if writes else "the likeliest class",
+        said=f"the likeliest {'token' if classes is None else 'class'}",
     )
 
 
@@ -65,18 +64,18 @@ def patching_view(
     columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
     first, second = chances
     note = f"For the second text {answer} is {said} ({second:.3f}); for the first it has {first:.3f}."
-    others = shares.copy()
+    elsewhere = shares.copy()
     if reads is not None:
-        others[:, reads] = 0.0  # there all of it must arrive
+        elsewhere[:, reads] = 0.0  # there all of it must arrive
     if not shares.any():
         note += " Nothing that is put in changes that."
-    elif others.max() >= LITTLE:
-        layer, place = divmod(int(others.argmax()), others.shape[1])
+    elif elsewhere.max() >= LITTLE:
+        layer, place = divmod(int(elsewhere.argmax()), elsewhere.shape[1])
         where = _after(layers[layer]).lower()
         of = "Of all vectors" if reads is None else "Of the vectors at other tokens than the one that is read"
         note += (
             f" {of}, the one {where} at {columns[place]} (position {place}) brings most of the difference: "
-            f"{others[layer, place]:.0%}."
+            f"{elsewhere[layer, place]:.0%}."
         )
     elif reads is None:
         note += " No one vector brings any of the difference."
@@ -91,7 +90,7 @@ def patching_view(
     )
     grid = Grid(
         title="how much of the answer each vector brings along",
-        takeaway=_carries(shares, others, columns, layers, reads)
+        takeaway=_carries(shares, elsewhere, columns, layers, reads)
         if abs(first - second) >= NOTICEABLE or not shares.any()
         else f"The two answers hardly differ ({three(first)} and {three(second)}): there is little to bring along",
         values=shares,
