@@ -4,10 +4,11 @@ import math
 
 import pytest
 
+from glassformer.experiments.crossing import counted_panels, crossings, when_above
+from glassformer.experiments.curves import Curve
 from glassformer.experiments.growth import (
     MEASURED,
     Counted,
-    Curve,
     Section,
     attention_section,
     beyond_section,
@@ -18,6 +19,7 @@ from glassformer.experiments.growth import (
     recall_section,
     time_section,
 )
+from glassformer.experiments.models import same_size_models
 from glassformer.rendering.panels import Line, Lines, Table, Words
 
 LENGTHS = [64.0, 128.0, 256.0, 512.0]
@@ -91,6 +93,7 @@ def test_time() -> None:
         "state",
     ]
     assert all(chart.log_x and chart.log_y for chart in charts)
+    assert charts[1].takeaway == "The Transformer takes longer than the RNN at every length"
     assert "T×T weights" in charts[list(MEASURED).index("kept")].note
     assert line(charts[1], "Transformer").y == [2 * x**2 for x in lengths]
     assert fitted.rows == [
@@ -167,3 +170,57 @@ def test_findings_stand_before_everything() -> None:
     view = growth_view(sections, "on a machine")
     assert view.note == "on a machine"
     assert [panel.text for panel in view.panels if isinstance(panel, Words)] == ["One.\n\nTwo.", "a", "b", "c"]
+
+
+# --- where attention crosses the others ---
+
+
+@pytest.mark.parametrize(
+    ("own", "when"),
+    [([1.0, 20, 9, 11], "from 512 tokens on"), ([1.0, 11, 20, 30], "from 128 tokens on"),
+     ([1.0, 10, 20, 30], "beyond 128 tokens"), ([10.0] * 4, "at no length"), ([11.0] * 4, "at every length"),
+     ([11.0, 9, 11, 9], "at some lengths, not at the end")],
+)  # fmt: skip
+def test_when_one_is_above_the_other(own: list[float], when: str) -> None:
+    assert when_above(Curve(LENGTHS, own), Curve(LENGTHS, [10.0] * 4)) == when
+    longer = Curve([32.0, *LENGTHS, 1024.0], [99.0, *own, 99.0])  # lengths that only one has do not count
+    assert when_above(longer, Curve(LENGTHS, [10.0] * 4)) == when
+
+
+def test_crossings_in_words() -> None:
+    own = Curve(LENGTHS, [1.0, 5, 25, 100])
+    others = {
+        "rnn": Curve(LENGTHS, [10.0, 20, 24, 30]),
+        "lstm": Curve(LENGTHS, [500.0] * 4),
+        "cnn": Curve(LENGTHS, [0.5] * 4),
+        "gru": Curve(LENGTHS, [600.0] * 4),
+    }
+    assert crossings({**others, "transformer": own}, "takes longer") == (
+        "The Transformer takes longer than the RNN from 256 tokens on, than the LSTM and GRU at no length, than the "
+        "CNN at every length"
+    )
+    assert crossings(others, "takes longer") == "CNN ends the lowest"
+    assert crossings({"transformer": own}, "takes longer") == "Transformer rises from 1 to 100"
+
+
+@pytest.mark.parametrize("width", [24, 64])
+def test_counted_layers_of_one_width_cross_within_the_picture(width: int) -> None:
+    """2·T²·d against 2·T·d², 8·T·d² and k·T·d²: at T = d, 4 d, and k d / 2."""
+    models = same_size_models(["rnn", "lstm", "cnn", "transformer"], width=width, layers=1, vocab=11, context=64)
+    layers, steps = counted_panels(models, width)
+    assert isinstance(layers, Lines)
+    assert isinstance(steps, Lines)
+    own = line(layers, "attention")
+    for name, factor in (("RNN", 1), ("LSTM", 4), ("CNN", models["cnn"].kernel / 2)):
+        other = line(layers, name)
+        above = [y > z for y, z in zip(own.y, other.y, strict=True)]
+        assert above == [x > factor * width for x in own.x]
+        assert above[0] is False
+        assert above[-1] is True
+        assert f"the {name} beyond {factor * width:,.0f} tokens" in layers.takeaway
+    assert layers.takeaway.startswith("Attention multiplies more than ")
+    assert line(steps, "Transformer").y[0] == line(steps, "Transformer").y[-1] == 1
+    assert (
+        steps.takeaway
+        == f"RNN and LSTM wait longer for longer texts: {line(steps, 'RNN').y[-1]:,} steps at {own.x[-1]:,.0f} tokens"
+    )

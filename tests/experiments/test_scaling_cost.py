@@ -61,7 +61,7 @@ def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert numbers["multiplications"][name]["y"] == counted
         assert numbers["state"][name]["y"] == [4 * state_numbers(one, tokens) / 1e3 for tokens in (4, 8, 16)]
     assert any("transformer, T = 16" in line for line in said)
-    assert "medians of 5 repeats" in found.how
+    assert "medians of 3 repeats" in found.how
     assert "1 thread," in found.how
     assert "one seed (0)" in found.how
     assert "stopped" not in found.findings[0]
@@ -69,14 +69,14 @@ def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_step_that_takes_too_long_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(model: LanguageModel, tokens: int, **_: Any) -> cost.Cost:
-        return cost.Cost(1e-3, tokens / 4, 1e-3, 8)
+        return cost.Cost(1e-3, tokens / 64, 1e-3, 8)
 
     monkeypatch.setattr(cost, "measure", measured)
-    asked = {"models": ["rnn"], "lengths": [4, 8, 16, 32], "parts": ["time"], "width": 8}
+    asked = {"models": ["rnn"], "lengths": [4, 8, 16, 40], "parts": ["time"], "width": 8}
     found = scaling(**asked, minutes=3.0)
     assert found.parts["time"].numbers["step"]["rnn"]["x"] == [4, 8, 16]
-    assert "RNN: stopped after T = 16, where a step took 4.0 s (--minutes)." in found.findings[0]
-    assert scaling(**asked, minutes=6.1).parts["time"].numbers["step"]["rnn"]["x"] == [4, 8, 16, 32]
+    assert "RNN: stopped after T = 16, where a step took 0.25 s (--minutes)." in found.findings[0]
+    assert scaling(**asked, minutes=6.1).parts["time"].numbers["step"]["rnn"]["x"] == [4, 8, 16, 40]
 
 
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,11 +227,16 @@ def test_a_translator_without_a_word_of_its_source(flags: dict[str, Any]) -> Non
 # --- agreement ---
 
 
-def test_agreement_is_the_correlation_over_what_was_left_out() -> None:
-    gradient = np.array([9.0, 1.0, 2.0, 4.0, -3.0], np.float32)
-    left_out = np.array([np.nan, 2.0, 1.0, 5.0, -1.0], np.float32)
-    assert agreement(gradient, left_out) == pytest.approx(np.corrcoef(gradient[1:], left_out[1:])[0, 1])
-    assert agreement(gradient, -left_out) == pytest.approx(-agreement(gradient, left_out))
+def test_signs_and_order_are_compared_over_what_was_left_out() -> None:
+    gradient = np.array([9.0, 1.0, 2.0, 4.0, -3.0, 0.1], np.float32)
+    left_out = np.array([np.nan, 2.0, -1.0, 5.0, -1.5, 0.9], np.float32)
+    found = agreement(gradient, left_out)
+    assert found is not None
+    assert (found.both, found.opposed) == ([1, 2, 3, 4], [2])  # 0.1 is too little beside 4
+    assert found.order == pytest.approx(np.corrcoef([2, 3, 5, 4, 1], [4, 2, 5, 3, 1])[0, 1])
+    other = agreement(gradient, -left_out)
+    assert other is not None
+    assert (other.opposed, other.order) == ([1, 3, 4], found.order)
     assert agreement(gradient[:3], left_out[:3]) is None
-    assert agreement(gradient, np.ones(5, np.float32)) is None
-    assert agreement(np.zeros(5, np.float32), gradient) is None
+    assert agreement(gradient, np.ones(6, np.float32)) is None
+    assert agreement(np.zeros(6, np.float32), gradient) is None

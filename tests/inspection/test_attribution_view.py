@@ -40,16 +40,45 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
     assert view.title == "What decided: positive (87.5 %)"
     assert view.note == (
         "What is explained is the score. Most for it speak 'good' (+2.25), 'film' (+0.5), '<start>' (+0.1); against it "
-        f"speaks 'not' (-1.5). The two ways agree (correlation {np.corrcoef(GRADIENT[1:], LEFT_OUT[1:])[0, 1]:.2f})."
+        "speaks 'not' (-1.5). The two ways agree: all 3 tokens that count in both have the same sign, and the order of "
+        "strength is much the same (rank correlation 1.00)."
     )
+    assert [panel.takeaway for panel in view.panels] == [
+        "“good” speaks most for it (+2.25)",
+        "“good” speaks most for it (+2)",
+        "Both ways name “good” first",
+    ]
     json.dumps(view.to_dict(), allow_nan=False)
 
 
 def test_when_the_two_ways_disagree_it_says_so() -> None:
     view = attribution_view(WORDS, GRADIENT, np.array([0.0, 1, 2, -1, 0], np.float32), answer="positive")
-    assert "disagree (correlation -0." in view.note
+    assert "disagree in signs and in order: 2 of the 2 tokens that count in both have opposite signs" in view.note
+    assert "('not', 'good'), and the order of strength is another (rank correlation −0.11)" in view.note
     assert "neither should be trusted alone" in view.note
     assert view.title == "What decided: positive"
+    assert view.panels[2].takeaway == "First by the gradient is “good”, by leaving out “a”"
+
+
+@pytest.mark.parametrize(
+    ("left_out", "says"),
+    [
+        ([0.1, 1.5, 0.0, -2.25, 0.6], "agree in order, not in signs: 2 of the 3 tokens"),
+        ([0.1, -0.4, 0.0, 0.3, 2.0], "agree in signs, not in order: all 3 tokens"),
+    ],
+)
+def test_signs_and_order_are_told_apart(left_out: list[float], says: str) -> None:
+    note = attribution_view(WORDS, GRADIENT, np.array(left_out, np.float32), answer="positive").note
+    assert says in note
+    assert "but the order" in note
+
+
+def test_ties_and_silence_have_no_winner() -> None:
+    same, silent = np.array([1.0, -1.0, 0.5, 0.0, 0.0], np.float32), np.zeros(5, np.float32)
+    first, second, table = attribution_view(WORDS, same, silent, answer="positive").panels
+    assert first.takeaway == "“<start>” and “not” speak as loud as one another (1)"
+    assert second.takeaway == "Nothing speaks for it or against it"
+    assert table.takeaway == ""
     assert "agree" not in attribution_view(WORDS[:2], GRADIENT[:2], LEFT_OUT[:2], answer="x").note
 
 
@@ -63,10 +92,10 @@ def test_where_the_score_is_a_sum_the_two_ways_are_one(which: int) -> None:
         return attribution_view([str(place) for place in range(T)], gradient, left_out, answer="x").note
 
     assert note(head_layers=0).endswith(ONE_AND_THE_SAME)
-    assert "agree (correlation" not in note(head_layers=0)
+    assert "rank correlation" not in note(head_layers=0)
     deep = note(head_layers=1)
     assert ONE_AND_THE_SAME not in deep
-    assert "agree (correlation" in deep
+    assert "rank correlation" in deep
 
 
 def test_nothing_that_speaks_is_not_named() -> None:

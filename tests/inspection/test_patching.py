@@ -9,7 +9,10 @@ import torch
 
 import glassformer as gf
 from glassformer.config.errors import Misuse
-from glassformer.inspection.views.patching import patch
+from glassformer.families.evaluate import encode_example
+from glassformer.inspection.capture import INPUT
+from glassformer.inspection.patching import patch
+from glassformer.inspection.views.patching import patching_view
 from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from helpers.look_runs import train_kind
@@ -102,3 +105,71 @@ def test_refusals(loaded: Any) -> None:
         patch(loaded, A, B, 7, 0)
     with pytest.raises(Misuse, match="there is no position 8"):
         patch(loaded, A, B, None, 8)
+
+
+# --- classifiers ---
+
+
+@pytest.fixture(scope="module", params=["classifier", "gru-classifier"])
+def classifier(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    run, example = train_kind(request.param, tmp_path_factory.mktemp(request.param))
+    loaded = gf.load(run, device="cpu")
+    randomise(loaded.model)
+    return loaded, example
+
+
+def said(loaded: Any, text: str) -> np.ndarray[Any, Any]:
+    return np.array(list(loaded.predict(text).probabilities.values()))
+
+
+def test_a_classifier_is_patched_alike(classifier: Any, tmp_path: Path) -> None:
+    loaded, first = classifier
+    words = first.split()
+    second = " ".join(reversed(words))
+    count = len(encode_example(loaded, first).tokens)
+    assert count == len(encode_example(loaded, second).tokens)
+    before, after = said(loaded, first), said(loaded, second)
+    for layer in (None, *range(len(loaded.model.encoder.layer_outputs()) - 1)):
+        found = patch(loaded, first, second, layer, range(count))
+        np.testing.assert_allclose(found.before, before, atol=1e-5)
+        np.testing.assert_allclose(found.after, after, atol=1e-5)
+    view = gf.look(loaded, first, versus=second, view="patching")
+    assert isinstance(view, View)
+    grid: Any = view.panels[0]
+    answer = int(after.argmax())
+    whole = np.log(after[answer] / before[answer])
+    for layer in range(len(grid.rows)):
+        for place in (0, count - 1):
+            chance = patch(loaded, first, second, layer - 1 if layer else None, place).after[answer]
+            assert grid.values[layer, place] == pytest.approx(np.log(chance / before[answer]) / whole, abs=1e-3)
+    assert f"is the likeliest class ({after[answer]:.3f})" in view.note
+    view.save(tmp_path / "view.html")
+    assert no_hooks(loaded.model)
+
+
+def test_the_same_text_of_a_classifier_changes_nothing(classifier: Any) -> None:
+    loaded, first = classifier
+    view = gf.look(loaded, first, versus=first, view="patching")
+    assert isinstance(view, View)
+    assert view.panels[0].takeaway == "Nothing that is put in changes the answer"
+
+
+# --- in words ---
+
+
+def test_what_carries_the_answer_in_words() -> None:
+    def told(shares: list[list[float]], reads: int | None) -> str:
+        layers = [INPUT, *(f"layer {number}" for number in range(len(shares) - 1))]
+        values = np.array(shares, np.float32)
+        tokens = list("abc")[: values.shape[1]]
+        view = patching_view(tokens, tokens, layers, values, answer="x", chances=(0.1, 0.9), reads=reads)
+        return view.panels[0].takeaway
+
+    assert (
+        told([[0, 1, 0], [0.1, 0.9, 0], [0, 0.7, 0.3], [0, 0.1, 1]], 2) == "After layer 1 “b” carries the answer (70%)"
+    )
+    assert told([[0, 1, 0], [0, 0, 1]], 2) == "After layer 0 all of the answer is at “c”"
+    assert told([[0, 1, 0], [0.2, 0.1, 1]], 2) == "After layer 0 “a” brings most of it (20%)"
+    assert told([[0.6, 0.6, 0]], None) == "At the input “a” and “b” each carry the answer (60%)"
+    assert told([[-0.5, 0, 0], [-0.5, 0, 0]], None) == "No one vector brings the answer"
+    assert told([[0, 0, 0]], 2) == "Nothing that is put in changes the answer"

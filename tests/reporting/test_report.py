@@ -174,7 +174,7 @@ def test_the_most_confidently_wrong_come_first() -> None:
     assert [row[0] for row in table.rows] == ["t2", "t1", "t3"]
     assert table.rows[0][1:4] == ["b", "a", 0.9]
     assert table.rows[0][4] == pytest.approx(0.1)
-    assert table.note == "3 of 4 texts are wrong."
+    assert table.takeaway == "3 of 4 texts are wrong"
     assert set(table.bars) == {"probability", "probability of the true one"}
 
 
@@ -190,7 +190,7 @@ def test_no_more_than_a_dozen() -> None:
     table = confident_errors(answered(*rows), "text")
     assert isinstance(table, Table)
     assert [row[3] for row in table.rows] == [n / 100 for n in range(49, 49 - MOST_ERRORS, -1)]
-    assert table.note == "50 of 50 texts are wrong."
+    assert table.takeaway == "50 of 50 texts are wrong"
 
 
 def test_wrong_images() -> None:

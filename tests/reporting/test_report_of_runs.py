@@ -219,7 +219,7 @@ def test_the_most_confidently_wrong_texts(made: Callable[[str], Path]) -> None:
     texts = {one["text"] for one in wrong}
     assert all(row[0] in texts for row in table.rows)
     card = Run(run).card()
-    assert f"{len(wrong)} of {card['test']['texts']} texts are wrong." == table.note
+    assert f"{len(wrong)} of {card['test']['texts']} texts are wrong" == table.takeaway
     matrix = panel(view_of(run), "What was taken for what").values
     assert matrix.sum() - np.trace(matrix) == len(wrong)
     assert [row[0] for row in panel(view_of(run), "Class by class").rows] == card["labels"]

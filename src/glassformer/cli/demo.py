@@ -70,7 +70,8 @@ STORIES: dict[str, Any] = {
     "training.validate_every": 250,
     "training.keep_checkpoints": True,
 }
-STORY = "carl met olga behind the house . in summer he sails ."
+STORY = "ruth met bruno behind the house . she dances ."
+PRONOUN, MEANT = "she", "ruth"
 REPORT = "report.html"
 
 
@@ -185,8 +186,13 @@ def _compare(out: Path) -> "View":
                 f"{prediction.label}\N{NO-BREAK SPACE}{'✓' if prediction.label == label else '✗'}"
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
+    right = {name: sum(cell.endswith("✓") for cell in cells) for name, cells in columns.items()}
+    models = list(columns)[2:]
     pairs = Table(
         title="The same words, and only their order tells which is which",
+        takeaway=f"Right of {len(sentences)}: {', '.join(f'{name} {right[name]}' for name in models)}"
+        if models
+        else "",
         columns=list(columns),
         rows=list(zip(*columns.values(), strict=True)),
     )
@@ -215,7 +221,9 @@ def _translate(out: Path) -> "View":
     assert isinstance(alignment, View)
     alignment.save(picture)
     show_text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}")
-    dates = Table(columns=list(DATE_COLUMNS), rows=rows)
+    right = sum(row[-1] == "✓" for row in rows)
+    told = f"{right} of {len(rows)} are right"
+    dates = Table(title="Dates of years held out", takeaway=told, columns=list(DATE_COLUMNS), rows=rows)
     looks = [replace(panel, title=f"Where it looks while it writes “{ALIGNED}” anew") for panel in alignment.panels]
     return View("A translator of dates", [dates, *looks], note=note)
 
@@ -253,15 +261,23 @@ def whole_paragraphs(text: str) -> str:
 def _look_inside(out: Path) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
     from glassformer.families.load import load_for
+    from glassformer.rendering.panels import Heads
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     trained = _train(STORIES_DATA, out / "pronouns", **STORIES)
     loaded = load_for("generate", trained.run)
-    links, story = look(loaded, links=STORIES_DATA), look(loaded, STORY, view="attention")
+    links = look(loaded, links=STORIES_DATA)
     assert isinstance(links, View)
+    best = str(links.panels[0].to_dict()["rows"][0][0])
+    layer, head = map(int, best.split("."))
+    story = look(loaded, STORY, view="attention", layer=layer, head=head)
     assert isinstance(story, View)
-    heads = [replace(panel, title=f"Where the heads look in “{STORY}”") for panel in story.panels]
+    (shown,) = story.panels
+    assert isinstance(shown, Heads)
+    given = float(shown.weights[layer, head, list(shown.rows).index(PRONOUN), list(shown.columns).index(MEANT)])
+    told = f"Head {best} gives {given:.2f} of what “{PRONOUN}” looks at to “{MEANT}”"
+    heads = [replace(shown, title=f"Where the heads look in “{STORY}”", takeaway=told)]
     links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
     show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
     show_text(links.note)

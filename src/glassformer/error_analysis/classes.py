@@ -107,7 +107,7 @@ def confident_errors(records: Records, noun: str) -> Panel:
         ],
         nothing=f"None of the {len(records):,} {noun}s was taken for something else.",
         bars=columns[3:],
-        note=f"{wrong_rows(records).sum():,} of {len(records):,} {noun}s are wrong.",
+        takeaway=f"{wrong_rows(records).sum():,} of {len(records):,} {noun}s are wrong",
     )
 
 

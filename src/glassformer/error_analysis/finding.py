@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from glassformer.config.errors import Say
@@ -54,7 +54,14 @@ class ErrorFinding:
 
     panels: list[Panel] = field(default_factory=list)
     sentence: str = ""
-    """What a person should remember, with its numbers; empty where nothing stands out."""
+    """What a person should remember, with its numbers; empty where nothing stands out. It is the takeaway of the first
+    panel, unless that has its own.
+    """
+
+    def __post_init__(self) -> None:
+        if self.sentence and self.panels and not self.panels[0].takeaway:
+            first = replace(self.panels[0], takeaway=self.sentence.partition(". ")[0].removesuffix("."))
+            object.__setattr__(self, "panels", [first, *self.panels[1:]])
 
 
 def panels_of(findings: Iterable[ErrorFinding]) -> list[Panel]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,6 +14,7 @@ from glassformer.config.arrays import Array
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ends, percent
 from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Tokens
+from glassformer.rendering.takeaways import leaders, listed
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.text.display import visible
 
@@ -109,7 +111,13 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     columns = ["token", "times", "mean nats", "nats in all", "share of the loss"]
     total = np.argsort(-sums, kind="stable")
     panels: list[Panel] = [
-        Table(title="Tokens that hold the loss", columns=columns, rows=rows(total), bars=columns[-1:]),
+        Table(
+            title="Tokens that hold the loss",
+            takeaway=f"{_led(sums, name)} most of the loss: {percent(float(shares[total[0]]))}",
+            columns=columns,
+            rows=rows(total),
+            bars=columns[-1:],
+        ),
     ]
     often = np.flatnonzero(counts >= LEAST)
     if len(often):
@@ -117,6 +125,7 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
         panels.append(
             Table(
                 title="Dearest tokens",
+                takeaway=f"Up to {means[dear[0]]:.3g} nats each time, for “{name(dear[0])}”",
                 columns=columns,
                 rows=rows(dear),
                 bars=columns[-1:],
@@ -129,6 +138,12 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
         alone = f"“{name(total[0])}” alone, {percent(token_share)} of them"
         sentence += f"; {alone}, holds {percent(loss_share)} of that"
     return ErrorFinding(panels, f"{sentence}.")
+
+
+def _led(sums: NDArray[Any], name: Callable[[int], str]) -> str:
+    """Whose sum is the largest, and holds, or hold."""
+    first = [f"“{name(place)}”" for place in leaders(sums)]
+    return f"{listed(first)} {'holds' if len(first) == 1 else 'each hold'}"
 
 
 def loss_by_kind(

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from glassformer.bricks.attention import attention_weights
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
-from glassformer.experiments.growth import Curve, Curves, Section, plain
+from glassformer.experiments.curves import Curve, Curves, plain
+from glassformer.experiments.growth import Section
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
 from glassformer.rendering.panels import Line, Lines
@@ -89,5 +90,9 @@ def gradient_by_depth(seed: int, device: torch.device, **settings: Any) -> Curve
 
 
 def _chart(title: str, curves: Curves, x_name: str, y_name: str, *, log: bool = False) -> Lines:
+    at = 0 if log else -1  # the first layer, or the widest head
+    ends = "; ".join(f"{name} {curve.y[at]:.2g}" for name, curve in curves.items())
+    where = "At the first layer" if log else f"At d = {WIDTHS[-1]:,}"
     series = [Line(name=name, x=curve.x, y=curve.y, dots=True) for name, curve in curves.items()]
-    return Lines(title=title, series=series, x_name=x_name, y_name=y_name, log_x=not log, log_y=log)
+    told = f"{where}: {ends}"
+    return Lines(title=title, takeaway=told, series=series, x_name=x_name, y_name=y_name, log_x=not log, log_y=log)

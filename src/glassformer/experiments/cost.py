@@ -14,7 +14,9 @@ from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.growth import MEASURED, Counted, Curve, Section, gradient_section, plain, time_section
+from glassformer.experiments.crossing import counted_panels
+from glassformer.experiments.curves import Curve, plain
+from glassformer.experiments.growth import COUNTED, MEASURED, Counted, Section, gradient_section, time_section
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -23,13 +25,13 @@ from glassformer.models.modules import LanguageModel, device_of
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""
-LONGEST_STEP = 2.0
-"""Seconds, in the usual time: after a step that took longer, longer texts are left out."""
+LONGEST_STEP = 0.5
+"""Seconds, in the usual time: where the next step would take longer, longer texts are left out."""
 FURTHEST = 256
 """Tokens of the texts that gradients go back through."""
 BYTES = 4
 """Bytes of a number."""
-REPEATS, MOST = 5, 15
+REPEATS, MOST = 3, 15
 """So often at least, and more often, up to so many times, what takes no time at all."""
 ENOUGH = 0.05
 """Seconds of repeating after which the fewest are enough."""
@@ -68,9 +70,11 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         costs, why = _costs_by_length(name, settings, plan, device, say)
         if why is not None:
             stopped[name] = why
-        values = [_in_units(settings, length, cost) for length, cost in costs.items()]
+        measured = {length: _in_units(cost) for length, cost in costs.items()}
+        formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
         for what in MEASURED:
-            curves[what][name] = Curve([float(length) for length in costs], [value[what] for value in values])
+            values = formulas if what in COUNTED else measured
+            curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
         counted[name] = Counted(
             weights,
             serial_steps(settings, longest),
@@ -79,7 +83,9 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
             _orders(settings),
         )
     numbers = {"models": sizes_of(models), **{what: plain(by_model) for what, by_model in curves.items()}}
-    return replace(time_section(curves, counted, stopped), numbers=numbers)
+    section = time_section(curves, counted, stopped)
+    table, *charts = section.panels
+    return replace(section, panels=[table, *counted_panels(models, plan.width), *charts], numbers=numbers)
 
 
 def _costs_by_length(
@@ -97,18 +103,25 @@ def _costs_by_length(
             return costs, f"stopped after T = {max(costs):,}: the memory is too small for {length:,}"
         say(f"{name}, T = {length:,}: forward {1e3 * cost.forward:.1f} ms, with gradients {1e3 * cost.step:.1f} ms")
         costs[length] = cost
-        if cost.step > plan.of_time(LONGEST_STEP) and length < plan.lengths[-1]:
-            return costs, f"stopped after T = {length:,}, where a step took {cost.step:.1f} s (--minutes)"
+        longer = [other for other in plan.lengths if other > length]
+        if longer and cost.step * longer[0] / length > plan.of_time(LONGEST_STEP):
+            return costs, f"stopped after T = {length:,}, where a step took {cost.step:.2f} s (--minutes)"
     return costs, None
 
 
-def _in_units(settings: ModelSettings, length: int, cost: Cost) -> dict[str, float]:
-    """What is measured and counted at one length, as the axes of the charts have it."""
+def _in_units(cost: Cost) -> dict[str, float]:
+    """What is measured at one length, as the axes of the charts have it."""
     return {
         "forward": 1e3 * cost.forward,
         "step": 1e3 * cost.step,
         "token": 1e3 * cost.token,
         "kept": cost.kept / 1e6,
+    }
+
+
+def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
+    """What is counted at one length."""
+    return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
     }

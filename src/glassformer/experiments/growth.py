@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.experiments.crossing import crossings
+from glassformer.experiments.curves import NAMES, Curve, Curves
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 
-NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
 MEASURED = {
     "multiplications": ("Counted: multiplications of a forward pass", "millions"),
     "forward": ("Forward pass", "milliseconds"),
@@ -22,6 +24,15 @@ MEASURED = {
 }
 """What is measured or counted by length: its name, and the unit of its axis."""
 COUNTED = ("state", "multiplications")
+MORE = {
+    "multiplications": "multiplies more",
+    "forward": "takes longer",
+    "step": "takes longer",
+    "token": "takes longer",
+    "kept": "keeps more",
+    "state": "keeps more",
+}
+"""What is said of a model that has more of each."""
 NOTES = {
     "step": "Of one text; the update that follows does not depend on T.",
     "token": "With what is kept of the T tokens before it.",
@@ -35,18 +46,6 @@ GROWN, LEAST = 4, 3
 many such lengths can tell a power from noise.
 """
 ORDERS = ("the same", "T", "T²")
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One model's numbers."""
-
-    x: Sequence[float]
-    y: Sequence[float]
-
-
-Curves = Mapping[str, Curve]
-"""Curves by the model's name."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,6 @@ class Section:
     finding: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """All numbers, for programs."""
-
-
-def plain(curves: Curves) -> dict[str, dict[str, list[float]]]:
-    """Curves, for programs."""
-    return {name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()}
 
 
 def growth_view(sections: Sequence[Section], how: str) -> View:
@@ -119,6 +113,7 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
     charts = [
         Lines(
             title=title,
+            takeaway=crossings(curves[what], MORE[what]),
             series=[Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves[what].items()],
             x_name="T, tokens of the text",
             y_name=unit,
@@ -173,6 +168,13 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
     marks = [mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest]
     chart = Lines(
         title="The gradient that reaches a token k back",
+        takeaway=leading(
+            [NAMES[model] for model in curves],
+            [curve.y[furthest] for curve in curves.values()],
+            does=f"has most of it left, {furthest:,} tokens back",
+            do=f"have most of it left, {furthest:,} tokens back",
+            even=f"As much is left of all, {furthest:,} tokens back ({{number}})",
+        ),
         series=[
             Line(
                 name=NAMES[model],
@@ -208,6 +210,13 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     by_chance = Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)
     chart = Lines(
         title="Remembered over a distance",
+        takeaway=leading(
+            [NAMES[model] for model in curves],
+            [curve.y[-1] for curve in curves.values()],
+            does=f"remembers most over {distances[-1]:,.0f} pairs",
+            do=f"remember most over {distances[-1]:,.0f} pairs",
+            even=f"All remember as much over {distances[-1]:,.0f} pairs ({{number}})",
+        ),
         series=[
             *(Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves.items()),
             by_chance,
@@ -237,9 +246,18 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     width = max(1, context // 4)
     curves = {kind: _stretches(values, width) for kind, values in losses.items()}
     heights = [y for curve in curves.values() for y in curve.y]
+    beyond = {kind: float(np.mean(values[-context // 2 :])) for kind, values in losses.items() if len(values) > context}
     border = Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True)
     chart = Lines(
         title="Beyond the length of training",
+        takeaway=leading(
+            [f"{kind} positions" for kind in beyond],
+            [-loss for loss in beyond.values()],
+            does="have the lowest loss beyond it",
+            do="have the lowest loss beyond it",
+            even="All have the same loss beyond it",
+            none="No positions go on beyond it",
+        ).partition(" (")[0],
         series=[*(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()), border],
         x_name="position in the text",
         y_name="loss, nats per character",
@@ -274,6 +292,7 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Sectio
     charts = [
         Lines(
             title=title,
+            takeaway=_at_the_end(curves),
             series=[Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()],
             x_name="letters of the source",
             y_name=what,
@@ -287,6 +306,11 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Sectio
     longest = max(curve.x[-1] for curve in letters.values())
     last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
     return Section(charts, f"Of {longest:,.0f} letters to write backwards, in their place are: {last}.")
+
+
+def _at_the_end(curves: Curves) -> str:
+    ends = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in curves.items())
+    return f"At {max(curve.x[-1] for curve in curves.values()):,.0f} letters: {ends}"
 
 
 def _stretches(values: Sequence[float], width: int) -> Curve:

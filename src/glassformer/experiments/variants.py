@@ -16,7 +16,8 @@ from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import Say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
-from glassformer.experiments.growth import Curve, Section, attention_section, beyond_section, plain
+from glassformer.experiments.curves import Curve, plain
+from glassformer.experiments.growth import Section, attention_section, beyond_section
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, ScalingRequest
 from glassformer.families.load import build_model, prepare

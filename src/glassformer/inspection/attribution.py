@@ -13,6 +13,7 @@ a patch at the mean colour: to a model, all of these are 0.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 from typing import Any
 
@@ -120,13 +121,39 @@ def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Colle
     return numbers_of(out)
 
 
-def agreement(gradient: Shares, left_out: Shares) -> float | None:
-    """The correlation of the two over what was left out; None: too few tokens to tell."""
-    pairs = np.stack([gradient, left_out])[:, np.isfinite(left_out)].astype(np.float64)
+NOTICED = 0.05
+"""A token counts in a way if its share is no less than this part of that way's largest."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two ways compared over what was left out."""
+
+    both: list[int]
+    """The tokens that count in both ways."""
+    opposed: list[int]
+    """Those of them that speak for the answer in one way and against it in the other."""
+    order: float
+    """The rank correlation of their sizes, whatever their signs: 1 where both ways name the tokens in one order."""
+
+
+def agreement(gradient: Shares, left_out: Shares) -> Agreement | None:
+    """Whether the two have the same signs and the same order; None: too few tokens to tell."""
+    known = np.flatnonzero(np.isfinite(left_out))
+    pairs = np.stack([gradient, left_out])[:, known].astype(np.float64)
     if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
         return None
-    a, b = pairs - pairs.mean(1, keepdims=True)
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+    sizes = np.abs(pairs)
+    counts = (sizes >= NOTICED * sizes.max(1, keepdims=True)).all(0)
+    opposed = counts & (pairs[0] * pairs[1] < 0)
+    a, b = (ranks - ranks.mean() for ranks in map(_ranks, sizes))
+    spread = float(np.sqrt((a @ a) * (b @ b)))
+    return Agreement(known[counts].tolist(), known[opposed].tolist(), float(a @ b) / spread if spread else 0.0)
+
+
+def _ranks(values: Float[Array, "N"]) -> Float[Array, "N"]:
+    """The place of each in order; equal ones share theirs."""
+    return (values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2
 
 
 def _place(model: nn.Module) -> nn.Module:

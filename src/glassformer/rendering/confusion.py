@@ -5,7 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
+from glassformer.data.wording import counted
 from glassformer.rendering.panels import Grid, Panel, Table
+from glassformer.rendering.takeaways import leaders, quoted
 from glassformer.rendering.view import View
 from glassformer.text.display import cut
 
@@ -39,6 +41,7 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
     names = [cut(labels[place], MOST_LETTERS) for place in chosen]
     return Grid(
         title="What was taken for what",
+        takeaway=_most_often(labels, matrix),
         values=counts[np.ix_(chosen, chosen)],
         rows=names,
         columns=names,
@@ -49,6 +52,18 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
     )
 
 
+def _most_often(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> str:
+    wrong = np.where(np.eye(len(labels), dtype=bool), 0, np.array(matrix))
+    if not wrong.any():
+        return "Nothing was taken for anything else"
+    pairs = [divmod(at, len(labels)) for at in leaders(wrong)]
+    times = counted(int(wrong.max()), "time")
+    if len(pairs) > 1:
+        return f"{len(pairs)} confusions are the most frequent: {times} each"
+    true, said = (quoted(labels[at]) for at in pairs[0])
+    return f"{true} is most often taken for {said}: {times}"
+
+
 def most_frequent(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Table:
     """Which classes are most often taken for which others."""
     names = [cut(label, MOST_LETTERS) for label in labels]
@@ -56,4 +71,7 @@ def most_frequent(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Tab
     order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_NAMED]
     pairs = [divmod(int(place), len(labels)) for place in order]
     rows = [(names[true], names[said], int(wrong[true, said])) for true, said in pairs if wrong[true, said]]
-    return Table(title="The most frequent confusions", columns=["true", "predicted", "times"], rows=rows)
+    taken = _most_often(labels, matrix)
+    return Table(
+        title="The most frequent confusions", takeaway=taken, columns=["true", "predicted", "times"], rows=rows
+    )

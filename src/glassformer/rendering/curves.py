@@ -7,6 +7,7 @@ from typing import Any
 
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel
+from glassformer.rendering.takeaways import course, three
 from glassformer.rendering.view import View
 
 Records = Sequence[Mapping[str, Any]]
@@ -35,6 +36,8 @@ METRICS = {
 """Names as they are written, where they are not just words."""
 JUDGED = ("accuracy", "chrf", "rmse")
 """What is drawn beside the loss, where it is there."""
+LOWER = ("rmse",)
+"""Those of them of which less is better."""
 
 
 def draw_curves(
@@ -67,6 +70,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     judged = [
         Lines(
             title=METRICS.get(name, name.capitalize()),
+            takeaway=_extreme(name, validations),
             series=[_validations(name, "validation", validations)],
             y_name=named(name),
             x_name="updates",
@@ -78,6 +82,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     return [
         Lines(
             title="Loss",
+            takeaway=_lowest(validations, losses),
             series=series,
             y_name=f"loss ({unit})",
             x_name="updates",
@@ -88,12 +93,43 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
         *judged,
         Lines(
             title="Learning rate",
+            takeaway=_rate(rates),
             series=[_line("learning rate", at, rates)],
             y_name="rate",
             x_name="updates",
             note=WARMED_UP if _steps_down(rates) else "",
         ),
     ]
+
+
+def _lowest(validations: Records, losses: Sequence[float]) -> str:
+    """Where the loss is lowest, and whether it still falls."""
+    known = [(line["step"], line["loss"]) for line in validations if math.isfinite(line.get("loss", math.nan))]
+    if not known:
+        return f"The training loss {course(smoothed(losses))}"
+    step, lowest = min(known, key=lambda pair: pair[1])
+    where = "Validation is lowest"
+    if len(known) == 1:
+        where = "The only validation is"
+    elif step == known[-1][0]:
+        where = "Validation is lowest at the end,"
+    return f"{where} after {counted(step, 'update')}: {three(lowest)}"
+
+
+def _extreme(name: str, validations: Records) -> str:
+    known = [(line["step"], line[name]) for line in validations if math.isfinite(line.get(name, math.nan))]
+    if not known:
+        return ""
+    best = (min if name in LOWER else max)(known, key=lambda pair: pair[1])
+    return f"The best is {three(best[1])}, after {counted(best[0], 'update')}"
+
+
+def _rate(rates: Sequence[float]) -> str:
+    top = max(rates)
+    if len(set(rates)) == 1:
+        return f"It stays at {three(top)}"
+    rises = f"rises to {three(top)}" if rates[0] < top else f"starts at {three(top)}"
+    return f"It {rises}{f' and falls to {three(rates[-1])}' if rates[-1] < top else ''}"
 
 
 def _steps_down(rates: Sequence[float]) -> bool:

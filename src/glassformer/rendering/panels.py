@@ -35,6 +35,9 @@ class Panel(ABC):
 
     kind: ClassVar[str]
     title: str = ""
+    """What it is."""
+    takeaway: str = ""
+    """The one thing that it shows here: where there is one it is the heading, and the title stands small above it."""
     note: str = ""
     """What it says, beneath it."""
     folded: bool = False
@@ -87,6 +90,8 @@ class Grid(Panel):
     high: float | None = None
     """The scale's upper end; None: the largest value (signed: the largest without its sign)."""
     numbers: bool = False
+    causal: bool = False
+    """Cells after their row's own are masked, as attention's are: hatched, without a number."""
     formula: str = ""
     """What the numbers are, written out."""
 

@@ -40,6 +40,7 @@ from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves, named
 from glassformer.rendering.panels import Panel, Rows, Table, Words
+from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.reporting.reference_losses import reference_losses
 from glassformer.runs.run import CARD, REPORT_FIELDS, Run
@@ -169,10 +170,18 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
         learned += "; validation chooses which weights are kept"
     return Table(
         title=f"Data: {data['name']}",
+        takeaway=_learned_part(noun, sizes),
         columns=["part", noun, "tokens"],
         rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
         note=f"{data['report']}. {learned}.",
     )
+
+
+def _learned_part(noun: str, sizes: Mapping[str, int]) -> str:
+    whole, learned = sum(sizes.values()), sizes.get("train", 0)
+    if learned == whole:
+        return f"All {whole:,} {noun} are learned from"
+    return f"{learned:,} of {whole:,} {noun} are learned from"
 
 
 @singledispatch
@@ -213,15 +222,25 @@ def three_digits(words: str) -> str:
     return re.sub(r"(?<![\d.,])(\d[\d,]*)\.\d+", shorter, words)
 
 
-def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
-    """The metrics of each part that was evaluated."""
+def scores(parts: Mapping[str, Mapping[str, float]], note: str = "", primary: str = "") -> Table:
+    """The metrics of each part that was evaluated; `primary`: the one that decides."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
+    part, metrics = list(parts.items())[-1]
     return Table(
         title="How good it is",
+        takeaway=_judged(part, metrics, primary) if primary in metrics else "",
         columns=["metric", *parts],
         rows=[[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
         note=note,
     )
+
+
+def _judged(part: str, metrics: Mapping[str, float], primary: str) -> str:
+    """The metric that decides, beside what always the largest class would have."""
+    floor = metrics.get("majority") if primary == "accuracy" else None
+    beside = "" if floor is None else f"; always the largest class has {three(floor)}"
+    name = named(primary)
+    return f"{name[:1].upper()}{name[1:]} {three(metrics[primary])} on the {part} part{beside}"
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
@@ -230,12 +249,26 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
     rows: Rows = [[cut(name, 60), *(values[column] for column in columns)] for name, values in classes.items()]
     return Table(
         title=f"{what.capitalize()} by {what}",
+        takeaway=_hardest(classes),
         columns=[what, *columns],
         rows=rows[:MOST_ROWS],
         bars=("precision", "recall", "f1"),
         folded=len(rows) > MOST_OPEN,
         note=f"The first {MOST_ROWS:,} of {len(rows):,}." if len(rows) > MOST_ROWS else "",
     )
+
+
+def _hardest(classes: Mapping[str, Mapping[str, float]]) -> str:
+    """The class whose F1 is the lowest."""
+    scores = [values.get("f1", math.nan) for values in classes.values()]
+    names = [f"“{cut(name, 24)}”" for name in classes]
+    first = leaders([-score for score in scores])
+    if not first or len(names) < 2:
+        return ""
+    if len(first) == len(names):
+        return f"All {len(names)} have the same F1 ({three(scores[0])})"
+    are = "is" if len(first) == 1 else "are"
+    return f"{listed([names[at] for at in first])} {are} the hardest (F1 {three(scores[first[0]])})"
 
 
 def _status(card: Mapping[str, Any]) -> str:
@@ -261,7 +294,8 @@ def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
-    yield scores({name: evaluation.metrics for name, evaluation in evaluations.items()}, "; ".join(signatures))
+    metrics = {name: evaluation.metrics for name, evaluation in evaluations.items()}
+    yield scores(metrics, "; ".join(signatures), last.primary)
     if "per_class" in last.details:
         yield by_class(last.details["per_class"])
     if "per_label" in last.details:

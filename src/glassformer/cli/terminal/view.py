@@ -32,7 +32,7 @@ def _show(panel: Panel) -> None:
     if panel.kind not in PRINTERS:
         return
     if panel.title:
-        show_text(f"\n{panel.title}", "italic")
+        show_text("\n" + ": ".join(filter(None, (panel.title, panel.takeaway))), "italic")
     console().print(PRINTERS[panel.kind](panel))
     if panel.note:
         show_text(panel.note, "dim")

@@ -34,6 +34,7 @@ from glassformer.inspection.numbers.steps import (
     worked,
 )
 from glassformer.rendering.panels import Panel, Table
+from glassformer.rendering.takeaways import leading, quoted
 from glassformer.text.display import bare
 
 Row = list[str | float | int | None]
@@ -187,4 +188,18 @@ def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title:
         sentence = worked(f"p({bare(str(rows[0][0]))})", how, float(probabilities[best]))
         more = f"The {acts.shown} likeliest of {len(scores)}." if len(scores) > acts.shown else ""
     columns = ["answer", "score", "probability"]
-    return Table(title=title, columns=columns, rows=rows, bars=["probability"], note=lines(more, formula, sentence))
+    likeliest = leading(
+        [quoted(str(row[0])) for row in rows],
+        [float(row[2] or 0) for row in rows],
+        does="is the likeliest",
+        do="are equally likely",
+        even="All {count} are equally likely ({number})",
+    )
+    return Table(
+        title=title,
+        takeaway=likeliest,
+        columns=columns,
+        rows=rows,
+        bars=["probability"],
+        note=lines(more, formula, sentence),
+    )

@@ -19,6 +19,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import Seen
 from glassformer.rendering.panels import Grid, Panel
+from glassformer.rendering.takeaways import leaders, listed, quoted
 from glassformer.text.display import bare
 
 SHOWN = 8
@@ -264,14 +265,18 @@ def pairs(
     formula: str,
     worked: str,
     signed: bool = False,
+    causal: bool = False,
+    takeaway: str = "",
 ) -> Grid:
     """A number for each pair of tokens; what is hidden, −∞, has no part in the scale."""
     largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) if signed else 1.0
     return Grid(
         title=title,
+        takeaway=takeaway,
         values=values,
         rows=list(rows),
         columns=list(columns),
+        causal=causal,
         row_name="looks",
         column_name="looked at",
         signed=signed,
@@ -293,6 +298,13 @@ def score_panels(
     """The scores and weights of each pair of tokens; one pair is worked out."""
     pair = f"({looking.token} → {looked_at.token})"
     at, best = looking.at, looked_at.at
+    hidden = np.isneginf(scores)
+    causal = bool(hidden.any() and (hidden == np.triu(np.ones_like(hidden), 1)).all())
+    weight = number(round(float(weights[at, best]), 3))
+    most = f"{quoted(looking.token)} looks most at {quoted(looked_at.token)} ({weight})"
+    first = [quoted(looked_at.tokens[place]) for place in leaders(weights[at])]
+    if len(first) > 1:
+        most = f"{quoted(looking.token)} looks at {listed(first)} alike ({weight})"
     return [
         pairs(
             f"{looking.title}: scores",
@@ -302,6 +314,7 @@ def score_panels(
             formula=f"score = {score.letters}",
             worked=worked(f"score{pair}", score.numbers, float(scores[at, best])),
             signed=True,
+            causal=causal,
         ),
         pairs(
             f"{looking.title}: weights",
@@ -310,6 +323,8 @@ def score_panels(
             looked_at.tokens,
             formula="α = e^score / Σ e^score, over the row",
             worked=softmax_worked(f"α{pair}", scores[at], best, float(weights[at, best])),
+            causal=causal,
+            takeaway=most,
         ),
     ]
 

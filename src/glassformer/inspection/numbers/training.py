@@ -31,6 +31,7 @@ from glassformer.inspection.numbers.steps import (
 )
 from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
+from glassformer.rendering.takeaways import course, leading
 from glassformer.rendering.view import View
 from glassformer.text.display import bare
 
@@ -344,7 +345,16 @@ def norm_table(weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -
         for layer, names in layers.items()
     ]
     columns = ["where", "weights", "‖w‖", "‖g‖"]
-    return Table(title="The gradient, layer by layer", columns=columns, rows=rows, note="‖g‖ = √(Σ g²)")
+    longest = leading(
+        [str(row[0]) for row in rows],
+        [float(row[3]) for row in rows],
+        does="has the longest gradient",
+        do="have the longest gradients",
+        even="All {count} have gradients of one length ({number})",
+    )
+    return Table(
+        title="The gradient, layer by layer", takeaway=longest, columns=columns, rows=rows, note="‖g‖ = √(Σ g²)"
+    )
 
 
 def squared_length(tensors: Iterable[Tensor]) -> float:
@@ -369,4 +379,10 @@ def change_table(before: float, after: float, gradients: Mapping[str, Tensor], l
         ["promised by the gradient, −η·‖g‖²", -lr * squared_length(gradients.values())],
     ]
     note = f"All weights at once, w ← w − η·g with η = {number(lr)}, then the same example again."
-    return Table(title="After the step", columns=["", "loss"], rows=rows, note=note)
+    return Table(
+        title="After the step",
+        takeaway=f"The loss {course([before, after])}",
+        columns=["", "loss"],
+        rows=rows,
+        note=note,
+    )

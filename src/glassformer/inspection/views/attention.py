@@ -13,8 +13,10 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
+from glassformer.inspection.views.head_roles import head_takeaway
 from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
+from glassformer.rendering.takeaways import leaders
 from glassformer.rendering.view import View
 
 STACKS = {
@@ -105,8 +107,31 @@ def _patches(weights: Float[Array, "L h T T"], example: ModelInput, choice: Choi
     layer, head = clearest(sharpness(weights), *choice)
     note = "" if None not in choice else first_shown(weights.shape[:2], layer, head)
     return Patches(
-        title=title, note=note, pixels=example.pixels, weights=weights, grid=example.grid, layer=layer, head=head
+        title=title or BETWEEN_PATCHES,
+        takeaway=_patches_takeaway(weights, example.grid, layer, head),
+        note=note,
+        pixels=example.pixels,
+        weights=weights,
+        grid=example.grid,
+        layer=layer,
+        head=head,
     )
+
+
+def _patches_takeaway(
+    weights: Float[Array, "L h T T"], grid: tuple[int, int], layer: int | None, head: int | None
+) -> str:
+    """Which patch gets most of a head's weight."""
+    places = [f"row {row}, column {column}" for row, column in np.ndindex(*grid)]
+    if weights.shape[-1] != len(places):
+        return ""
+    who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
+    looked_at = weights[layer or 0, head or 0].mean(0)
+    first = leaders(looked_at)
+    if len(first) == len(places):
+        return f"{who} looks at all {len(places)} patches alike"
+    most = "; ".join(places[at] for at in first)
+    return f"{who} looks most at the patch in {most} ({looked_at[first[0]]:.2f} on average)"
 
 
 def _heads(
@@ -134,6 +159,7 @@ def _heads(
         panels.append(
             Heads(
                 title=f"{before}{title}",
+                takeaway=head_takeaway(weights, rows, columns, clearest(sharpness(weights, causal=causal), *wanted)),
                 note=note,
                 weights=weights,
                 rows=rows,

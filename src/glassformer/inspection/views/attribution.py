@@ -1,5 +1,6 @@
 """Attribution, or saliency: which words decided. Each is shaded by how much it spoke for the answer, in two ways."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -25,6 +26,7 @@ from glassformer.inspection.views.logit_lens import next_of, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
+from glassformer.rendering.takeaways import leaders, listed, quoted, three
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes
 
@@ -33,14 +35,16 @@ STRONGEST = 12
 """Tokens in the table."""
 NAMED = 3
 """Tokens that are named for and against."""
-AGREE, IN_PART = 0.8, 0.4
-"""Correlations from which the two ways say the same, and roughly the same."""
+AGREE = 0.7
+"""The rank correlation from which on the two ways have the same order."""
 ROUNDING = 1e-3
 """Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
 ONE_AND_THE_SAME = (
     "The two ways are one and the same here: the score is a sum, to which each part adds its share; leaving a part out "
     "takes that share away, and the others keep theirs."
 )
+
+NOT_ALONE = "Here the gradient is a poor guide to what happens without a token, and neither should be trusted alone."
 
 
 @dataclass(frozen=True)
@@ -175,8 +179,11 @@ def translation_attribution_view(
 
 def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequence[str], name: str) -> Grid:
     """What every token that was given spoke for each token of the output."""
+    first = leaders(values) if (values > 0).any() else []
+    given = [f"{quoted(output[at // len(inputs)])} comes most from {quoted(inputs[at % len(inputs)])}" for at in first]
     return Grid(
         title=f"{title}: gradient × input",
+        takeaway=f"{given[0]} ({_signed(float(values.max()))})" if len(first) == 1 else "",
         values=values,
         rows=output,
         columns=inputs,
@@ -198,14 +205,16 @@ def _panels(
     panels: list[Panel]
     if grid is None:
         panels = [
-            Tokens(title=name, tokens=tokens, values=np.nan_to_num(values)[None], signed=True, note=note)
+            Tokens(title=name, takeaway=_strongest(list(map(quoted, tokens)), values), tokens=tokens,
+                   values=np.nan_to_num(values)[None], signed=True, note=note)
             for name, values, note in ways
-        ]
+        ]  # fmt: skip
     else:
+        places = [f"The cell in row {row}, column {column}" for row, column in np.ndindex(*grid)]
         rows, columns = ([str(place) for place in range(count)] for count in grid)
         panels = [
-            Grid(title=name, values=np.nan_to_num(values).reshape(grid), rows=rows, columns=columns, signed=True,
-                 note=note)
+            Grid(title=name, takeaway=_strongest(places, values), values=np.nan_to_num(values).reshape(grid),
+                 rows=rows, columns=columns, signed=True, note=note)
             for name, values, note in ways
         ]  # fmt: skip
     order = np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
@@ -213,11 +222,40 @@ def _panels(
         (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in (gradient, left_out)))
         for at in order
     ]
-    return [*panels, Table(title="the strongest", columns=("token", "place", *WAYS), rows=strongest)]
+    ahead, counts = [leaders(np.abs(way)) for way in (gradient, left_out)], Counter(tokens)
+    named = [f"{quoted(token)}{f' at {at}' if counts[token] > 1 else ''}" for at, token in enumerate(tokens)]
+    first = [listed([named[at] for at in some]) for some in ahead]
+    same = f"Both ways name {first[0]} first"
+    if len(ahead[0]) == 1 and gradient[ahead[0][0]] * left_out[ahead[0][0]] < 0:
+        same += ", with opposite signs"
+    if ahead[0] != ahead[1]:
+        same = f"First by the gradient is {first[0]}, by leaving out {first[1]}"
+    takeaway = same if np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any() else ""
+    return [
+        *panels,
+        Table(title="the strongest", takeaway=takeaway, columns=("token", "place", *WAYS), rows=strongest),
+    ]
+
+
+def _strongest(names: Sequence[str], values: Matrix | Shares) -> str:
+    """Which speaks loudest, and for or against."""
+    flat = np.nan_to_num(np.asarray(values, np.float64)).ravel()
+    first = leaders(np.abs(flat))
+    if not flat.any():
+        return "Nothing speaks for it or against it"
+    if len(first) > 1:
+        return f"{listed([names[at] for at in first])} speak as loud as one another ({three(abs(flat[first[0]]))})"
+    return f"{names[first[0]]} speaks most {'for' if flat[first[0]] > 0 else 'against'} it ({_signed(flat[first[0]])})"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{three(value)}"
 
 
 def _note(explained: str, tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
-    return " ".join(filter(None, (explained, _for_and_against(tokens, gradient), _agreement(gradient, left_out))))
+    return " ".join(
+        filter(None, (explained, _for_and_against(tokens, gradient), _agreement(tokens, gradient, left_out)))
+    )
 
 
 def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
@@ -233,19 +271,39 @@ def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _agreement(gradient: Shares, left_out: Shares) -> str:
-    correlation = agreement(gradient, left_out)
-    if correlation is None:
+def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
+    """Whether the two ways have the same signs, and the same order."""
+    found = agreement(gradient, left_out)
+    if found is None:
         return ""
     apart = np.nanmax(np.abs(gradient - left_out))
     if apart <= ROUNDING * np.abs(gradient).max():
         return ONE_AND_THE_SAME
-    if correlation >= IN_PART:
-        return f"The two ways agree{'' if correlation >= AGREE else ' in part'} (correlation {correlation:.2f})."
-    return (
-        f"The two ways disagree (correlation {correlation:.2f}): here the gradient is a poor guide to what happens "
-        "without a token, and neither should be trusted alone."
+    in_order = found.order >= AGREE
+    by_order = f"rank correlation {found.order:.2f}".replace("-", "−")
+    order = f"the order of strength is {'much the same' if in_order else 'another'} ({by_order})"
+    if not found.both:
+        return f"The two ways disagree: no token counts in both. {NOT_ALONE}"
+    if not found.opposed:
+        signs = f"all {len(found.both)} tokens that count in both have the same sign"
+        if len(found.both) == 1:
+            signs = "the one token that counts in both has the same sign"
+        return (
+            f"The two ways agree{'' if in_order else ' in signs, not in order'}: {signs}, {_joint(in_order)} {order}."
+        )
+    opposed = ", ".join(f"'{tokens[at]}'" for at in found.opposed[:NAMED])
+    more = f" and {len(found.opposed) - NAMED} more" if len(found.opposed) > NAMED else ""
+    signs = (
+        f"{len(found.opposed)} of the {len(found.both)} tokens that count in both have opposite signs ({opposed}{more})"
     )
+    if len(found.both) == 1:
+        signs = f"the one token that counts in both has opposite signs ({opposed})"
+    disagree = "agree in order, not in signs" if in_order else "disagree in signs and in order"
+    return f"The two ways {disagree}: {signs}, {_joint(not in_order)} {order}. {NOT_ALONE}"
+
+
+def _joint(alike: bool) -> str:
+    return "and" if alike else "but"
 
 
 def _title(what: str, answer: str, probability: float | None) -> str:

@@ -13,6 +13,7 @@ from glassformer.inspection.attention import Head, sizes_of, without
 from glassformer.inspection.views.attention import has_attention
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Panel, Table
+from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 
 LITTLE = 0.01
@@ -71,6 +72,7 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
     panels: list[Panel] = [
         Table(
             title="Without one head",
+            takeaway=_most_missed(ablation, ranked, what),
             columns=["head", f"{what} without it", "more than with all"],
             rows=[[head_name(head), ablation.lacking[head], ablation.cost(head)] for head in ranked],
             note=f"With all heads the {what} is {ablation.whole:.4f}.",
@@ -83,6 +85,7 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
             panels.append(
                 Grid(
                     title=f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
+                    takeaway=_little([ablation.cost((stack, *place)) for place in own], ablation.whole),
                     values=np.array([[ablation.cost((stack, layer, head)) for head in heads] for layer in layers]),
                     rows=list(map(str, layers)),
                     columns=list(map(str, heads)),
@@ -94,6 +97,24 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
                 )
             )
     return View(title, panels, note=_in_words(ablation, ranked, what))
+
+
+def _most_missed(ablation: HeadAblation, ranked: list[Head], what: str) -> str:
+    best = ranked[0]
+    if ablation.cost(best) <= 0:
+        return f"No head is missed: without any one of them the {what} is no higher"
+    first = leaders([ablation.cost(head) for head in ranked])
+    if len(first) > 1:
+        names = listed([head_name(ranked[at]) for at in first])
+        return f"Heads {names} are missed alike: {three(ablation.whole)} → {three(ablation.lacking[best])}"
+    most = " most" if len(ranked) > 1 else ""
+    rise = f"{three(ablation.whole)} → {three(ablation.lacking[best])}"
+    return f"Head {head_name(best)} is missed{most}: without it the {what} is {rise}"
+
+
+def _little(costs: list[float], whole: float) -> str:
+    little = sum(cost < LITTLE * abs(whole) for cost in costs)
+    return f"{little} of {len(costs)} heads cost less than {100 * LITTLE:.0f} %"
 
 
 def _in_words(ablation: HeadAblation, ranked: list[Head], what: str) -> str:

@@ -25,6 +25,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of
+from glassformer.rendering.takeaways import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
@@ -58,6 +59,9 @@ NEARBY = 0.5
 LONG_RANGE = 1.5
 """A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
 farther half of what it may see."""
+
+NO_VERB = ("spread", "long", "broad")
+"""How names of heads begin that say how a head is, not what it does."""
 
 
 def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[TextAttention]:
@@ -238,3 +242,22 @@ def separators_of(tokenizer: Tokenizer | None) -> set[int]:
 def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
     """What each head does in words, by layer and head."""
     return [[head.name for head in layer] for layer in roles]
+
+
+def head_takeaway(
+    weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: tuple[int | None, int | None]
+) -> str:
+    """What one head does in one text: its role there, or, where tokens look at those of another text, how sharply."""
+    layer, head = (place or 0 for place in choice)
+    who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer}.{head}"
+    if not len(rows) or len(columns) == 1:
+        return "There is one token to look at, and it gets all" if len(columns) == 1 else ""
+    own = np.asarray(weights[layer, head], np.float64)
+    if rows is not columns and list(rows) != list(columns):
+        return f"{who} gives {own.max(-1).mean():.2f} to the token that it looks at most, on average"
+    if len(rows) < 3:
+        return f"{who}: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
+    ids = [list(rows).index(token) for token in rows]
+    marks = {id for id in ids if rows[id].strip() and not any(map(str.isalnum, rows[id]))}
+    name = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0].name
+    return f"{who} {'is ' if name.startswith(NO_VERB) else ''}{name}"

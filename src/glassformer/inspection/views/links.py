@@ -233,6 +233,7 @@ def links_view(scores: LinkScores, *, title: str = "Heads that find the links") 
         [
             Table(
                 title="The best heads",
+                takeaway=_best_heads(scores),
                 columns=["head", "found", "weight"],
                 rows=rows,
                 bars=["found", "weight"],
@@ -240,6 +241,7 @@ def links_view(scores: LinkScores, *, title: str = "Heads that find the links") 
             ),
             Grid(
                 title="Links found",
+                takeaway=_better(scores),
                 values=scores.found,
                 rows=layers,
                 columns=heads,
@@ -252,6 +254,22 @@ def links_view(scores: LinkScores, *, title: str = "Heads that find the links") 
         ],
         note=_in_words(scores),
     )
+
+
+def _best_heads(scores: LinkScores) -> str:
+    layer, head = scores.best
+    if not scores.found.any():
+        return f"No head finds any of {counted(scores.count, 'link')}"
+    equal = int((scores.found == scores.found.max()).sum())
+    share = f"{_percent(scores.found[layer, head])} of {counted(scores.count, 'link')}"
+    return f"{equal} heads find {share} each" if equal > 1 else f"Head {layer}.{head} finds {share}"
+
+
+def _better(scores: LinkScores) -> str:
+    """How many heads do better than one that always looks at the previous word, or at the first."""
+    always, which = max((scores.previous, "previous"), (scores.first, "first"))
+    better = int((scores.found > always).sum())
+    return f"{better} of {counted(scores.found.size, 'head')} beat always the {which} word ({_percent(always)})"
 
 
 def _in_words(scores: LinkScores) -> str:

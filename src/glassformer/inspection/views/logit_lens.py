@@ -19,6 +19,7 @@ from glassformer.inspection.capture import INPUT, OUTPUT, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel
+from glassformer.rendering.takeaways import course, leaders, listed, quoted
 from glassformer.rendering.view import View
 
 
@@ -46,13 +47,12 @@ def logit_lens(request: LookRequest) -> View:
 def guesses_panel(loaded: Loaded, example: ModelInput) -> Guesses:
     """What comes next, or stands at each place, layer by layer."""
     seen = lens_of(loaded.model, example.inputs, answers=example.follows)
-    return Guesses(
-        title=f"What it would {'say next' if example.stand is None else 'guess'}, layer by layer",
-        tokens=example.written or example.tokens,
-        layers=seen.layers,
-        guesses=seen.words(loaded.output_tokenizer.shown),
-        probabilities=seen.probabilities,
-        answers=example.answers,
+    return _guesses(
+        example.written or example.tokens,
+        seen.layers,
+        seen.words(loaded.output_tokenizer.shown),
+        seen.probabilities,
+        example.answers,
         at=example.stand is not None,
     )
 
@@ -193,9 +193,7 @@ def lens_view(
     `at`: the tokens themselves are guessed, not what follows them.
     """
     right = "the token that stands there" if at else "the token that did follow"
-    panels: list[Panel] = [
-        Guesses(tokens=tokens, layers=layers, guesses=guesses, probabilities=probabilities, answers=answers, at=at)
-    ]
+    panels: list[Panel] = [_guesses(tokens, layers, guesses, probabilities, answers, at=at)]
     x, note = list(range(len(layers))), ""
     if chances is not None and not np.isnan(chances).all():
         mean = np.nanmean(chances, 1).tolist()
@@ -204,6 +202,7 @@ def lens_view(
         panels.append(
             Lines(
                 title="Probability of the right token",
+                takeaway=f"The right token's probability {course(mean)}",
                 series=[line],
                 x_name="after",
                 x_ticks=layers,
@@ -218,9 +217,65 @@ def lens_view(
     if entropy is not None:
         line = Line(name="entropy", x=x, y=entropy.mean(1).tolist(), dots=True)
         panels.append(
-            Lines(title="How undecided it is", series=[line], x_name="after", x_ticks=layers, y_name="entropy (nats)")
+            Lines(
+                title="How undecided it is",
+                takeaway=f"The entropy {course(line.y, 'nats')}",
+                series=[line],
+                x_name="after",
+                x_ticks=layers,
+                y_name="entropy (nats)",
+            )
         )
     return View(title, panels, note)
+
+
+def _guesses(
+    tokens: Sequence[str],
+    layers: Sequence[str],
+    guesses: Sequence[Sequence[Sequence[str]]],
+    probabilities: Float[Array, "L T k"],
+    answers: Sequence[str] | None,
+    *,
+    at: bool,
+) -> Guesses:
+    return Guesses(
+        title=f"What it would {'guess' if at else 'say next'}, layer by layer",
+        takeaway=_leads(tokens, layers, guesses, probabilities, answers, at=at),
+        tokens=tokens,
+        layers=layers,
+        guesses=guesses,
+        probabilities=probabilities,
+        answers=answers,
+        at=at,
+    )
+
+
+def _leads(
+    tokens: Sequence[str],
+    layers: Sequence[str],
+    guesses: Sequence[Sequence[Sequence[str]]],
+    probabilities: Float[Array, "L T k"],
+    answers: Sequence[str] | None,
+    *,
+    at: bool,
+) -> str:
+    """Since which layer the last guess leads, after the last token, or at the first one that is hidden."""
+    place = len(tokens) - 1
+    if at and answers is not None:
+        place = next((place for place, answer in enumerate(answers) if not answer), place)
+    if not len(tokens) or not len(guesses) or not guesses[-1][place]:
+        return ""
+    where = f"{'At' if at else 'After'} {quoted(tokens[place])}"
+    last = probabilities[-1, place]
+    first = leaders(last)
+    if len(first) > 1:
+        return f"{where}, {listed([quoted(guesses[-1][place][one]) for one in first])} are equally likely"
+    token = guesses[-1][place][0]
+    lead = [layer[place][:1] == [token] for layer in guesses]
+    since = next(number for number in range(len(lead)) if all(lead[number:]))
+    when = f" from {layers[since]} on" if since < len(lead) - 1 else f" only {_where(layers[since])}"
+    when = " all along" if since == 0 else when
+    return f"{where}, {quoted(token)} leads{'' if len(layers) == 1 else when} ({last[0]:.2f} in the end)"
 
 
 def _where(layer: str) -> str:

@@ -12,10 +12,12 @@ from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import IMAGE
+from glassformer.data.wording import counted
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
+from glassformer.rendering.takeaways import leading, quoted
 from glassformer.rendering.view import View
 
 Weights = Float[Array, "T"]
@@ -107,12 +109,33 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
         note += f". Most comes from '{tokens[first]}': {weights[first]:.3g}, where evenly each would count {evenly:.3g}"
     elif equal and len(tokens) > 1:
         note += f". All {len(tokens)} weights are equal: {weights[0]:.3g}"
-    table = Table(title="what counts most", columns=("token", "place", "weight"), rows=rows, bars=("weight",))
+    names = [quoted(token) for token in tokens]
+    counts = leading(
+        names,
+        weights,
+        does="counts most",
+        do="count most",
+        even="All {count} tokens count alike: {number}",
+        alone="There is one token, and all comes from it",
+    )
+    whole = [at for at in range(len(tokens)) if weights[at] > 0]
+    if len(whole) == 1 < len(tokens):
+        counts = f"All of it comes from {names[whole[0]]}"
+    half = 1 + int(np.argmax(np.cumsum(-np.sort(-weights)) >= weights.sum() / 2))
+    table = Table(title="what counts most", takeaway=f"{counted(half, 'token')} of {len(tokens)} give half of it",
+                  columns=("token", "place", "weight"), rows=rows, bars=("weight",))  # fmt: skip
     high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
     return View(
         f"How the {noun} becomes one vector: {how}",
         [
-            Tokens(tokens=tokens, values=weights[None], names=("weight",), high=max(1.0, 4 * high) if equal else high),
+            Tokens(
+                title="Weights",
+                takeaway=counts,
+                tokens=tokens,
+                values=weights[None],
+                names=("weight",),
+                high=max(1.0, 4 * high) if equal else high,
+            ),
             *([] if equal else [table]),
         ],
         f"{note[:1].upper()}{note[1:]}.",

@@ -12,6 +12,7 @@ from glassformer.inspection.capture import numbers_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.inspection.views.word_vectors import COSINE, cosines
 from glassformer.rendering.panels import Grid, Line, Lines, Panel
+from glassformer.rendering.takeaways import course, leaders, three
 from glassformer.rendering.view import View
 
 SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
@@ -71,10 +72,20 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
     title = "How far each pair has turned: the cosine of its angle" if kind == ROTARY else "One row a position"
     panels: list[Panel] = [
-        Grid(title=title, values=vectors, rows=names, columns=columns, row_name="position",
-             column_name="pair" if kind == ROTARY else "number", signed=True, high=most,
-             formula=FORMULAS.get(kind, ""), note=note)
-    ]  # fmt: skip
+        Grid(
+            title=title,
+            takeaway=_fastest(kind, vectors),
+            values=vectors,
+            rows=names,
+            columns=columns,
+            row_name="position",
+            column_name="pair" if kind == ROTARY else "number",
+            signed=True,
+            high=most,
+            formula=FORMULAS.get(kind, ""),
+            note=note,
+        )
+    ]
     if kind == ROTARY:
         falls = vectors.mean(1)
         how = (
@@ -84,17 +95,53 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     else:
         alike = cosines(vectors)
         panels.append(
-            Grid(title="How alike two positions are", values=alike, rows=names, columns=names, row_name="position",
-                 column_name="position", signed=True, high=1.0, formula=COSINE)
-        )  # fmt: skip
+            Grid(
+                title="How alike two positions are",
+                takeaway=_alike(alike),
+                values=alike,
+                rows=names,
+                columns=names,
+                row_name="position",
+                column_name="position",
+                signed=True,
+                high=1.0,
+                formula=COSINE,
+            )
+        )
         falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
         how = "Mean over all pairs of positions that far apart"
     name = "score q·k, as a share of that at distance 0" if kind == ROTARY else "cosine"
     line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
     title = "The score of a query and a key by their distance" if kind == ROTARY else "By distance"
-    by_distance = Lines(title=title, series=[line], x_name="distance in tokens", y_name=name, note=how)
+    what = "score" if kind == ROTARY else "cosine"
+    told = f"From 1 token to {len(falls) - 1} the {what} {course(falls[1:].tolist())}" if len(falls) > 2 else ""
+    by_distance = Lines(title=title, takeaway=told, series=[line], x_name="distance in tokens", y_name=name, note=how)
     panels.insert(0 if kind == ROTARY else len(panels), by_distance)
     return View(f"Positions: {kind}", panels, _in_words(kind, falls))
+
+
+def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
+    """Which column changes most from one position to the next."""
+    if len(vectors) < 2:
+        return "One position: nothing changes"
+    steps = np.abs(np.diff(vectors, axis=0)).mean(0)
+    first = leaders(steps)
+    if len(first) == len(steps):
+        return "All numbers change alike from one position to the next"
+    name = "Pair" if kind == ROTARY else "Number"
+    slow = int(steps.argmin())
+    return f"{name} {first[0]} changes most from one position to the next, {name.lower()} {slow} least"
+
+
+def _alike(alike: Float[Array, "T T"]) -> str:
+    if len(alike) < 2:
+        return "One position: there is nothing to compare it with"
+    others = np.where(np.eye(len(alike), dtype=bool), np.nan, alike)
+    first = leaders(others)
+    if len(first) == others.size - len(alike):
+        return f"Any two positions are as alike as any others (cosine {three(float(np.nanmax(others)))})"
+    one, other = divmod(first[0], len(alike))
+    return f"Positions {one} and {other} are the most alike (cosine {three(float(others[one, other]))})"
 
 
 def _most(vectors: Float[Array, "T d"]) -> float | None:

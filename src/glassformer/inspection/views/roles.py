@@ -52,6 +52,7 @@ def roles(request: LookRequest) -> View:
             panels.append(
                 Heads(
                     title="In this text",
+                    takeaway=_plainest([head for layer in heads for head in layer]),
                     weights=attention_of(request.model, own[0].inputs)[stack],
                     rows=rows,
                     columns=columns,
@@ -89,6 +90,7 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
     lines.append(("spread evenly", "what such a head would score", even))
     table = Table(
         title="Heads",
+        takeaway=f"{sum(head.role is not None for head in heads)} of {len(heads)} heads have a plain role",
         columns=["head", "what it does", *counting, "distance", "tokens"],
         rows=[
             [label, words, *(of.shares[role] for role in counting), round(of.distance, 2), round(of.tokens, 2)]
@@ -100,6 +102,7 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
     )
     grid = Grid(
         title="Where heads look",
+        takeaway=_plainest(heads),
         values=np.array([[of.shares[role] for role in counting] for _, _, of in lines]),
         rows=[*map(_label, heads), lines[-1][0]],
         columns=counting,
@@ -115,6 +118,14 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
 def _label(head: HeadRole) -> str:
     """0.3 looks at the previous token; without a role, its number alone."""
     return f"{head.layer}.{head.head}" + (f" {IN_WORDS[head.role]}" if head.role is not None else "")
+
+
+def _plainest(heads: Sequence[HeadRole]) -> str:
+    plain = [(head, head.plainness(head.role)) for head in heads if head.role is not None]
+    if not plain:
+        return "No head has a plain role"
+    head = max(plain, key=lambda pair: pair[1])[0]
+    return f"The plainest: head {head.layer}.{head.head} {head.name}"
 
 
 def _in_words(heads: Sequence[HeadRole]) -> str:

@@ -15,6 +15,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
+from glassformer.rendering.takeaways import leaders, leading, quoted, three
 from glassformer.rendering.view import View
 
 Units = Float[Array, "T d"]
@@ -126,6 +127,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
         panels.append(
             Grid(
                 title=f"{of}{NAMES.get(letter, letter)}",
+                takeaway=_takeaway(letter, tokens, units),
                 values=units[:, places].T,
                 rows=[str(place) for place in places],
                 columns=tokens,
@@ -141,5 +143,39 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
         for letter, units in values.items()
         if letter in GATES
     ]
-    lines = Lines(title=f"{of}how open the gates are", series=gates, x_name="token", y_name="mean over all units")
+    lines = Lines(
+        title=f"{of}how open the gates are",
+        takeaway=leading(
+            [f"Gate {line.name}" for line in gates],
+            [np.mean(line.y) for line in gates],
+            does="is the most open, on average",
+            do="are the most open, on average",
+            even="All {count} gates are as open as one another ({number} on average)",
+            alone="{name} is open to {number} on average",
+        ),
+        series=gates,
+        x_name="token",
+        y_name="mean over all units",
+    )
     return [*panels, lines] if gates else panels
+
+
+def _takeaway(letter: str, tokens: Sequence[str], units: Units) -> str:
+    """Of a gate, at which token it is the most open; of all else, which unit changes most over the tokens."""
+    if letter in GATES:
+        return leading(
+            [quoted(token) for token in tokens],
+            units.mean(1),
+            does="is where it is the most open",
+            do="are where it is the most open",
+            even="It is as open at all {count} tokens ({number})",
+            alone="It is open to {number}",
+        )
+    if len(tokens) < 2:
+        return "One token: nothing has changed yet"
+    reach = np.ptp(units, 0)
+    first = leaders(reach)
+    if len(first) > 1:
+        return "No unit changes from token to token" if not reach.any() else f"{len(first)} units change alike"
+    low, high = (three(float(end(units[:, first[0]]))) for end in (np.min, np.max))
+    return f"Unit {first[0]} changes most: between {low} and {high}"

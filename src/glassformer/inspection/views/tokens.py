@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from glassformer.data.packing.windows import training_pairs
+from glassformer.data.wording import counted
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Chips, Panel, Table
 from glassformer.rendering.view import View
@@ -39,6 +40,7 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
     panels: list[Panel] = [
         Chips(
             title="Merge by merge",
+            takeaway=_shrinks(len(steps[0].pieces), len(steps[-1].pieces)),
             lines=[[visible(piece) for piece in step.pieces] for step in steps],
             names=[_name(step) for step in steps],
             groups=[[tokens[start] for start, _ in line] for line in spans],
@@ -50,6 +52,7 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
         ),
         Table(
             title="What was learned first",
+            takeaway=f"The first pair to be merged was {first[0][1]}" if first else "Nothing was merged",
             columns=("merge", "pair", "together"),
             rows=first,
             note=f"the first {len(first)} of {len(learned):,} merges",
@@ -58,6 +61,11 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
     start, end = len(steps[0].pieces), len(steps[-1].pieces)
     note = f"{start} bytes become {end} {'token' if end == 1 else 'tokens'} in {len(steps) - 1} steps."
     return View(f"“{cut(text, 60)}” merge by merge", panels, note)
+
+
+def _shrinks(start: int, end: int) -> str:
+    kept = counted(end, "token")
+    return f"{kept}: nothing is merged" if start == end else f"{counted(start, 'byte')} become {kept}"
 
 
 def _bytes_of(steps: Sequence[Merge]) -> list[list[int]]:
@@ -87,6 +95,6 @@ def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
     """What a language model learns from one sentence."""
     pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
-    table = Table(columns=("pair", "given", "comes next"), rows=rows)
-    note = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}."
-    return View("One sentence as its training pairs", [table], note)
+    made = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}"
+    table = Table(title="Pairs", takeaway=made, columns=("pair", "given", "comes next"), rows=rows)
+    return View("One sentence as its training pairs", [table], f"{made}.")

@@ -1,6 +1,7 @@
 """How the next token is chosen, and how decoding grows a tree of such choices."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import LanguageModel, Seq2Seq
 from glassformer.rendering.panels import Branch, Choices, Panel, Rows, Table, Tree
+from glassformer.rendering.takeaways import leading, quoted
 from glassformer.rendering.view import View
 from glassformer.text.display import bare
 
@@ -75,6 +77,14 @@ def choices_panel(choices: list[Choice], request: LookRequest, title: str) -> Ch
     values = [[one.score, one.tempered, left, one.drawn] for one, left in zip(choices, kept, strict=True)]
     return Choices(
         title=title,
+        takeaway=leading(
+            [quoted(choice.token) for choice in choices],
+            [choice.drawn for choice in choices],
+            does="is the likeliest",
+            do="are equally likely",
+            even="All {count} that are shown are equally likely ({number})",
+            alone="{name} is all that can be drawn",
+        ),
         name="token",
         rows=[choice.token for choice in choices],
         columns=columns,
@@ -132,6 +142,7 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
     beam = request.search.beam
     grown = Tree(
         title="The search",
+        takeaway=f"{quoted(request.tokenizer.decode(found.finished[0][1].ids))} wins" if found.finished else "",
         root=root,
         branches=_branches(found, request, penalty),
         note="The thicker a line, the likelier the token. Blue: what is written; pale: followed for a while; grey: "
@@ -150,6 +161,7 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
     ]
     table = Table(
         title="The best texts",
+        takeaway=_ahead([text.rank(penalty) for _, text in found.finished]),
         columns=[
             "text",
             "sum of log-probabilities",
@@ -172,6 +184,7 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
     how, count = request.sampling, request.samples
     grown = Tree(
         title=f"{count} sampled {'text' if count == 1 else 'texts'}",
+        takeaway=_unlike([tuple(text.ids) for _, text in found.finished]),
         root=root,
         branches=_branches(found, request, None),
         note="The thicker a line, the likelier the token, before anything is cut. Blue: what was drawn; grey: the "
@@ -180,10 +193,39 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
     rows: Rows = [
         [seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, (_, text) in enumerate(found.finished)
     ]
-    table = Table(title="What was written", columns=["seed", "text", "sum of log-probabilities"], rows=rows)
+    table = Table(
+        title="What was written",
+        takeaway=leading(
+            [f"Seed {seed}'s text" for seed, *_ in rows],
+            [text.score for _, text in found.finished],
+            does="is the likeliest",
+            do="are the likeliest",
+            even="All {count} are equally likely ({number})",
+            alone="Its log-probability is {number}",
+        ),
+        columns=["seed", "text", "sum of log-probabilities"],
+        rows=rows,
+    )
     at = ", ".join([f"temperature {how.temperature:g}", *_cuts(how)])
     note = f"Each token is drawn by chance, by its probability at {at}. Where seeds draw alike, they share a branch."
     return View("Sampling, token by token", [grown, table], note)
+
+
+def _ahead(scores: Sequence[float]) -> str:
+    """By how much the best text leads."""
+    if len(scores) < 2:
+        return f"One text, with a score of {figure(scores[0])}" if scores else ""
+    first, second = sorted(scores, reverse=True)[:2]
+    return f"The best is ahead by {figure(first - second)}" if first > second else "The best two score alike"
+
+
+def _unlike(texts: Sequence[tuple[int, ...]]) -> str:
+    different = len(set(texts))
+    if len(texts) < 2:
+        return ""
+    if different in (1, len(texts)):
+        return f"All {len(texts)} are {'the same' if different == 1 else 'different'}"
+    return f"{different} of {len(texts)} are different"
 
 
 def _branches(found: DecodingTree, request: LookRequest, penalty: float | None) -> list[Branch]:

@@ -26,12 +26,14 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
 from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of, causal_stacks, clearest, sharpness
 from glassformer.inspection.capture import capture, layers_of, numbers_of
+from glassformer.inspection.views.head_roles import head_takeaway
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
 from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
+from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.text.escaping import on_one_line, printable
 
@@ -228,11 +230,14 @@ def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text
 def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> View:
     """What the model says of both, how far apart they are after every layer, and where it looks in each."""
     difference = compare_sides(a, b)
-    panels: list[Panel] = [_answers(a, b), *_tokens(a, b)]
+    panels: list[Panel] = [_answers(a, b, difference), *_tokens(a, b)]
     if difference.layers:
         rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
         columns = ("after", "cosine", "distance / mean length")
-        panels += [_lines([("", difference)]), Table(columns=columns, rows=rows, note=OF_LAYERS)]
+        panels += [
+            _lines([("", difference)]),
+            Table(title="Layer by layer", columns=columns, rows=rows, note=OF_LAYERS),
+        ]
     return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
 
 
@@ -256,7 +261,9 @@ def versus_runs_view(
         "could tell apart",
         "tells apart",
     )
-    panels: list[Panel] = [Table(columns=columns, rows=rows)]
+    telling = sum(difference.does for _, difference in differences)
+    told = f"{telling} of {len(runs)} runs tell them apart"
+    panels: list[Panel] = [Table(title="What each run says", takeaway=told, columns=columns, rows=rows)]
     cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
     for name, a, b in runs[:1] if cut_alike else runs:
         panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
@@ -301,24 +308,34 @@ def _texts(a: Side, b: Side) -> str:
     return f"'{first}' beside '{second}'."
 
 
-def _answers(a: Side, b: Side) -> Table:
+def _answers(a: Side, b: Side, difference: Difference) -> Table:
     """What the model says of both texts, likeliest first, as the first has it."""
     title, columns = "what the model says", ("answer", "first text", "second text")
+    told = "Its answers differ" if difference.does else "Its answers are as good as the same"
+    told = told if difference.can else "It cannot tell the two apart"
     of_a, of_b = a.output.probabilities, b.output.probabilities
     if a.output.cosine is not None:
-        return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.output.cosine,)])
+        alike = "how alike the two vectors are"
+        return Table(title=alike, takeaway=told, columns=("cosine",), rows=[(a.output.cosine,)])
     if not of_a and not of_b:
-        return Table(title=title, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
+        said = [(a.output.summary, b.output.summary)]
+        return Table(title=title, takeaway=told, columns=columns[1:], rows=said)
     pairs = [(printable(on_one_line(name)), of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
     rows = sorted(pairs, key=lambda row: [-1.0 if share is None else share for share in row[1:]], reverse=True)
-    return Table(title=title, columns=columns, rows=rows, bars=columns[1:])
+    return Table(title=title, takeaway=told, columns=columns, rows=rows, bars=columns[1:])
 
 
 def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
     """Both texts, where there are words in them."""
     note = "shaded: where the other text has another word"
     return [
-        Tokens(title=f"{of}the {name} text", tokens=side.tokens, values=_moved(side.tokens, other.tokens), note=note)
+        Tokens(
+            title=f"{of}the {name} text",
+            takeaway=_others(moved := _moved(side.tokens, other.tokens)),
+            tokens=side.tokens,
+            values=moved,
+            note=note,
+        )
         for name, side, other in (("first", a, b), ("second", b, a))
         if side.ids
     ]
@@ -334,6 +351,7 @@ def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
     return [
         Heads(
             title=f"{of}attention in the {name} text",
+            takeaway=head_takeaway(weights, side.tokens, side.tokens, (layer, head)),
             weights=weights,
             rows=side.tokens,
             columns=side.tokens,
@@ -351,6 +369,25 @@ def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
     return np.array([moved], dtype=np.float32)
 
 
+def _others(moved: Float[Array, "1 T"]) -> str:
+    count, whole = int(moved.sum()), moved.shape[1]
+    if count in (0, whole):
+        return f"{'No' if count == 0 else 'Every'} token differs"
+    return f"{count} of {whole} tokens {'differs' if count == 1 else 'differ'}"
+
+
+def _furthest(differences: Sequence[tuple[str, Difference]]) -> str:
+    """After which layer the two are furthest apart; of several runs, in which."""
+    ends = [(f"{name} · " if name else "") + layer for name, one in differences for layer in one.layers]
+    apart = [distance for _, one in differences for distance in one.distances]
+    if not any(apart):
+        return "They are the same all along"
+    first = leaders(apart)
+    if len(first) == len(apart) > 1:
+        return f"They are as far apart all along ({three(apart[0])})"
+    return f"They are furthest apart after {listed([ends[at] for at in first])} ({three(apart[first[0]])})"
+
+
 def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int] = (0,)) -> Lines:
     """`colours`: of each; runs with other layers than the others leave out what comes after their last."""
     alike = len({tuple(difference.layers) for _, difference in differences}) == 1
@@ -361,6 +398,7 @@ def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int]
     ]
     return Lines(
         title="how far apart the two texts are",
+        takeaway=_furthest(differences),
         series=series,
         x_name="after",
         x_ticks=max(layers, key=len),

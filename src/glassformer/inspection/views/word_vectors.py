@@ -21,6 +21,7 @@ from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.inputs import words_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table, Words
+from glassformer.rendering.takeaways import course, leaders, leading, quoted, three
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
 from glassformer.text.display import cut
@@ -151,18 +152,40 @@ def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"
         points, shares = plane(vectors[:, layer], points)
         frames.append(
             [
-                Grid(title="How alike", values=similarity, rows=labels, columns=labels, signed=True, high=1.0,
-                     numbers=True, formula=COSINE),
-                Points(title="On a map", points=points, labels=labels, x_name=f"{shares[0]:.0%} of the spread",
-                       y_name=f"{shares[1]:.0%} of the spread"),
+                Grid(
+                    title="How alike",
+                    takeaway=_closest_in_words(similarity, labels),
+                    values=similarity,
+                    rows=labels,
+                    columns=labels,
+                    signed=True,
+                    high=1.0,
+                    numbers=True,
+                    formula=COSINE,
+                ),
+                Points(
+                    title="On a map",
+                    takeaway=_spread(shares),
+                    points=points,
+                    labels=labels,
+                    x_name=f"{shares[0]:.0%} of the spread",
+                    y_name=f"{shares[1]:.0%} of the spread",
+                ),
             ]
-        )  # fmt: skip
+        )
     others = ~np.eye(len(vectors), dtype=bool)
     means = [float(row[others].mean()) for row in alike]
     line = Line(name="mean of all pairs", x=list(range(len(layers))), y=means, dots=True)
     panels: list[Panel] = [
         Frames(name="after", labels=layers, frames=frames),
-        Lines(title="How alike, layer by layer", series=[line], x_name="after", x_ticks=layers, y_name="cosine"),
+        Lines(
+            title="How alike, layer by layer",
+            takeaway=f"The mean cosine {course(means)}",
+            series=[line],
+            x_name="after",
+            x_ticks=layers,
+            y_name="cosine",
+        ),
     ]
     first, second = closest(alike[-1])
     note = f"After {layers[-1]}, “{word}” is most alike in “{labels[first]}” and “{labels[second]}” "
@@ -310,16 +333,25 @@ def neighbours_view(several: Sequence[Neighbours]) -> View:
     if len(several) == 1:
         words = several[0].words
         note = f"Nearest to “{own[0]}”: {', '.join(word.strip() for word in words[:3])}." if words else ""
-        return View(title, [_table("", several[0])], note)
+        return View(title, [_table("Nearest", several[0])], note)
     alike = cosines(np.stack([nearest.vectors[0] for nearest in several]))
     labels = [word for nearest in several for word in (nearest.word, *nearest.words)]
     groups = [nearest.word for nearest in several for _ in range(len(nearest.words) + 1)]
     panels: list[Panel] = [
         *(_table(f"Like “{nearest.word}”", nearest) for nearest in several),
         map_of(np.concatenate([nearest.vectors for nearest in several]), labels, groups, title="All of them on a map"),
-        Grid(title="How alike the words are", values=alike, rows=own, columns=own, signed=True, high=1.0,
-             numbers=True, formula=COSINE),
-    ]  # fmt: skip
+        Grid(
+            title="How alike the words are",
+            takeaway=_closest_in_words(alike, own),
+            values=alike,
+            rows=own,
+            columns=own,
+            signed=True,
+            high=1.0,
+            numbers=True,
+            formula=COSINE,
+        ),
+    ]
     first, second = closest(alike)
     note = f"Most alike: “{own[first]}” and “{own[second]}” (cosine {alike[first, second]:.2f})."
     return View(title, panels, note)
@@ -334,10 +366,40 @@ def map_of(
         f"{which} direction ({share:.0%} of the spread)"
         for which, share in zip(("first", "second"), shares, strict=True)
     ]
-    return Points(title=title, points=points, labels=labels, groups=groups, x_name=names[0], y_name=names[1])
+    return Points(
+        title=title,
+        takeaway=_spread(shares) if title else "",
+        points=points,
+        labels=labels,
+        groups=groups,
+        x_name=names[0],
+        y_name=names[1],
+    )
 
 
 def _table(title: str, near: Neighbours) -> Table:
     rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
     bars = ("cosine",) if all(cosine >= 0 for _, _, cosine in rows) else ()
-    return Table(title=title, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
+    nearest = leading(
+        [quoted(word) for word in near.words],
+        near.dots,
+        does="is the nearest",
+        do="are the nearest",
+        even="All {count} are as near as one another ({number})",
+    )
+    return Table(title=title, takeaway=nearest, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
+
+
+def _closest_in_words(alike: Float[Array, "N N"], labels: Sequence[str]) -> str:
+    pairs = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan)
+    first = leaders(pairs)
+    if len(first) > 1:
+        all_of_them = len(first) == np.isfinite(pairs).sum()
+        return "All are as alike as one another" if all_of_them else f"{len(first)} pairs are the most alike"
+    one, other = divmod(first[0], len(alike))
+    return f"“{labels[one]}” and “{labels[other]}” are the most alike ({three(float(alike[one, other]))})"
+
+
+def _spread(shares: tuple[float, float]) -> str:
+    whole = sum(shares)
+    return f"The map shows {whole:.0%} of the spread" if whole else "All are at one point"

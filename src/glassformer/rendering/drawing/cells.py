@@ -197,6 +197,8 @@ def _name(
 
 def _write(axes: Axes, what: Cells, written: Sequence[Sequence[str]]) -> None:
     for (row, column), value in np.ndenumerate(what.values):
+        if what.causal and column > row:
+            continue
         colour = ink_on(what.colours(what.scale(float(value)))) if np.isfinite(value) else GREY
         axes.text(column, row, written[row][column], ha="center", va="center_baseline", color=colour, **SMALL.style)
 
@@ -237,6 +239,7 @@ def grid(panel: Grid, wish: float) -> Block:
         scale=scale_of(values, signed=panel.signed, low=panel.low, high=panel.high),
         colours=colours_of(panel.signed),
         written=numbers(values) if panel.numbers else None,
+        causal=panel.causal,
     )
     return stack([paragraph(panel.formula, MOST_WIDTH, CODE), cells(what, wish)])
 

@@ -15,7 +15,7 @@ from glassformer.rendering.drawing.charts import lines, points
 from glassformer.rendering.drawing.diagram import diagram
 from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
-from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, STRONG, TITLE, Font, any_letter
+from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, SMALL, STRONG, TITLE, Font, any_letter
 from glassformer.rendering.drawing.text import chips, table, tokens, words
 from glassformer.rendering.drawing.tree import choices, tree
 from glassformer.rendering.panels import Frames, Panel
@@ -85,7 +85,9 @@ def _our_style() -> Iterator[None]:
 def _panel(panel: Panel, wish: float, font: Font = HEADING) -> Block:
     body = _frames(panel, wish) if isinstance(panel, Frames) else DRAWERS[panel.kind](panel, wish)
     room = min(max(body.width, LEAST_ROOM), wish)
-    return stack([paragraph(panel.title, room, font), body, paragraph(panel.note, room, colour=GREY)], 0.1)
+    what = paragraph(panel.title if panel.takeaway else "", room, SMALL, colour=GREY)
+    heading = stack([what, paragraph(panel.takeaway or panel.title, room, font)], 0.02)
+    return stack([heading, body, paragraph(panel.note, room, colour=GREY)], 0.1)
 
 
 def _frames(panel: Frames, wish: float) -> Block:

@@ -113,7 +113,7 @@ class Heat {
   write(pen, r0, r1, c0, c1, x, y) {
     pen.font = font(Math.min(LABEL, this.high * 0.55, this.wide * 0.3));
     pen.textAlign = "center";
-    for (let row = r0; row < r1; row++) for (let column = c0; column < c1; column++) {
+    for (let row = r0; row < r1; row++) for (let column = c0; column < (this.causal ? Math.min(c1, row + 1) : c1); column++) {
       const value = this.values[row * this.columns.length + column], faded = ![null, row].includes(this.kept.pin);
       pen.fillStyle = faded ? hue("--quiet") : inkOn(shade(placed(value, this.scale)));
       pen.fillText(brief(value), x(column) + this.wide / 2, y(row) + this.high / 2 + 1);
@@ -235,14 +235,16 @@ function wholeButton(heat) {
 drawers.grid = (panel, kept) => {
   const { rows, columns, numbers } = panel, values = array(panel.values), scale = ends(values, panel);
   const line = reading(numbers ? "" : "Point at a cell to read its value.");
-  const value = (row, column) => said(values[row * columns.length + column]);
+  const masked = (row, column) => panel.causal && column > row;
+  const value = (row, column) => (masked(row, column) ? "–" : said(values[row * columns.length + column]));
   const name = (what, one) => (what ? `${what} ` : "") + isolated(one);
   const heat = new Heat({ panel, values, scale, numbers, kept, line,
     label: `${panel.title || "A matrix"}, ${rows.length} × ${columns.length}.`,
     read: (row, column) =>
-      `${name(panel.row_name, rows[row])}, ${name(panel.column_name, columns[column])}: ${value(row, column)}`,
+      `${name(panel.row_name, rows[row])}, ${name(panel.column_name, columns[column])}: `
+        + (masked(row, column) ? "masked" : value(row, column)),
   });
-  const bar = scaleBar(scale); // cells that hold their numbers need no line above them
+  const bar = scaleBar(scale, panel.causal ?? false); // cells that hold their numbers need no line above them
   return make("div", {}, panel.formula && formulaOf(panel.formula), wholeButton(heat),
     numbers ? "" : line, heat.element, numbers ? make("div.below", {}, bar, line) : bar, asTable(rows, columns, value));
 };

@@ -40,7 +40,9 @@ const TOOLLESS = ["words", "frames"]; // words copy themselves, frames hold pane
 
 function panelOf(panel, kept) {
   const section = make(`section.panel.of-${panel.kind}`, { "aria-label": panel.title || panel.kind });
-  const title = panel.title && make("h3", {}, panel.title), note = panel.note && make("p.note", {}, panel.note);
+  const title = panel.title && make("hgroup", {}, panel.takeaway ? make("p.what", {}, panel.title) : "",
+    make("h3", {}, panel.takeaway || panel.title));
+  const note = panel.note && make("p.note", {}, panel.note);
   const inner = drawers[panel.kind](panel, kept);
   if (panel.folded) furnish(section, {}, make("details.fold", {}, make("summary", {}, title), inner, note));
   else furnish(section, {}, title, inner, note);

@@ -10,6 +10,7 @@ from typing import Any
 
 from glassformer.config.units import duration
 from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.takeaways import leaders, listed
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
@@ -179,7 +180,14 @@ class Comparison:
         spots = [colours.get(row.label) for row in self.rows]
         panels: list[Panel] = [
             Words(title="What it says", text="\n\n".join(self.words)),
-            Table(title="Side by side", columns=names, rows=whole, colours=spots, note=" ".join(self.notes)),
+            Table(
+                title="Side by side",
+                takeaway=_first(competing),
+                columns=names,
+                rows=whole,
+                colours=spots,
+                note=" ".join(self.notes),
+            ),
             *panels_of_mode(self.rows, self.mode, colours),
             *against_cost(competing, colours),
             *learning_curves(competing, colours),
@@ -213,6 +221,16 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
+
+
+def _first(competing: Sequence[Row]) -> str:
+    """Who scores best of those that were judged; the words say whether that is more than luck."""
+    judged = [row for row in competing if row.is_judged and math.isfinite(row.score)]
+    if not judged:
+        return "Nothing was trained to its end"
+    best = [judged[at] for at in leaders([-row.score if row.lower else row.score for row in judged])]
+    score = f"{titled(best[0].metric)} {rounded(best[0].score, best[0].decimals)}"
+    return f"{listed([row.label for row in best])} {'scores' if len(best) == 1 else 'score'} best: {score}"
 
 
 def _cells(row: Row, behind: Difference | None) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from glassformer.data.wording import counted
 from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
+from glassformer.rendering.takeaways import course, leaders, listed, three
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
 from glassformer.trials.results.modes import along, are_numbers, parts_left_out
@@ -57,6 +58,7 @@ def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     return [
         Points(
             title="Score against cost",
+            takeaway=_best_and_cheapest(placed),
             note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
             points=np.array([[row.seconds, row.score] for row in placed]),
             labels=[row.label for row in placed],
@@ -93,12 +95,31 @@ def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     return [
         Lines(
             title="How each learned",
+            takeaway=_ends_best(lines, lower=drawn[0].outcomes[0].lower_is_better),
             series=lines,
             x_name="updates" if alike else "share of its updates",
             y_name=f"{titled(drawn[0].outcomes[0].primary)} in validation",
             note=f"{band}{left}{own}".strip(),
         )
     ]
+
+
+def _best_and_cheapest(placed: Sequence[Row]) -> str:
+    """Who scores best among those in the picture, and who takes the least time."""
+    best = [placed[at].label for at in leaders([-row.score if row.lower else row.score for row in placed])]
+    cheapest = min(placed, key=lambda row: row.seconds).label
+    scores = f"{listed(best)} {'scores' if len(best) == 1 else 'score'} best"
+    return f"{scores} and {'takes' if best == [cheapest] else f'{cheapest} takes'} the least time"
+
+
+def _ends_best(lines: Sequence[Line], *, lower: bool) -> str:
+    ends = [line.y[-1] for line in lines]
+    first = leaders([-end if lower else end for end in ends])
+    if len(lines) == 1:
+        return f"{lines[0].name} {course(lines[0].y)}"
+    if len(first) != 1:
+        return f"{listed([lines[at].name for at in first])} end alike" if first else ""
+    return f"{lines[first[0]].name} ends best ({three(ends[first[0]])})"
 
 
 def _curve(row: Row) -> Line | None:
@@ -123,7 +144,20 @@ def each_seed(done: Sequence[Row], colours: Colours) -> list[Panel]:
     what = next(row.repeats for row in done if len(row.outcomes) == most).removesuffix("s")
     names = (f"{what} {seed + 1}" for seed in seeds)
     spots = [colours.get(row.label) for row in done]
-    return [Table(title=f"{what.capitalize()} by {what}", columns=["model", *names], rows=table, colours=spots)]
+    apart = [np.ptp([score for score in own.values() if math.isfinite(score)] or [0.0]) for own in scores]
+    wide = [done[at].label for at in leaders(apart)]
+    spread = (
+        f"{listed(wide)} {'varies' if len(wide) == 1 else 'vary'} most from {what} to {what} (by {three(max(apart))})"
+    )
+    return [
+        Table(
+            title=f"{what.capitalize()} by {what}",
+            takeaway=spread if max(apart) > 0 else f"No model varies from {what} to {what}",
+            columns=["model", *names],
+            rows=table,
+            colours=spots,
+        )
+    ]
 
 
 # --- what is varied ---
@@ -155,7 +189,10 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
         if row.kind == FLOOR and not row.varied and row.outcomes and at:
             series.append(Line(name=row.label, x=[at[0], at[-1]], y=[row.score] * 2, faint=True))
     metric = next(row.metric for row in rows if row.outcomes)
-    return Lines(title=title, series=series, x_name=name, y_name=titled(metric), log_x=log)
+    lower = next(row.lower for row in rows if row.outcomes)
+    models = [line for line in series if not line.faint]
+    told = _ends_best(models, lower=lower) if models else ""
+    return Lines(title=title, takeaway=told, series=series, x_name=name, y_name=titled(metric), log_x=log)
 
 
 def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
@@ -182,8 +219,11 @@ def _grid(name: str, rows: Sequence[Row], keys: Sequence[str]) -> Grid:
             values[down.index(row.varied[keys[0]]), across.index(row.varied[keys[1]])] = row.score
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    best = [divmod(at, len(across)) for at in leaders(-values if rows[0].lower else values)]
+    where = f"{keys[0]} {down[best[0][0]]}, {keys[1]} {across[best[0][1]]}" if best else ""
     return Grid(
         title=f"{name}: {keys[0]} by {keys[1]}",
+        takeaway=f"The best is at {where}" if len(best) == 1 else f"{len(best)} settings are equally good",
         values=values,
         rows=[str(value) for value in down],
         columns=[str(value) for value in across],
@@ -208,6 +248,7 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
     return [
         Points(
             title="What each part was worth",
+            takeaway=_worth_most([(label_of("", row.varied), worth.low, worth.value) for row, worth in parts]),
             note="How much worse the model is without it, with 95 % intervals; at the line it is worth nothing.",
             points=np.array([[place, worth.value] for place, (_, worth) in enumerate(parts, 1)], float),
             labels=[label_of("", row.varied) for row, _ in parts],
@@ -218,3 +259,11 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
             levels=[("the whole", 0.0)],
         )
     ]
+
+
+def _worth_most(parts: Sequence[tuple[str, float, float]]) -> str:
+    """Names, lower ends and values of what was lost, the part that is worth most first."""
+    missed = [name for name, low, _ in parts if low > 0]
+    if not missed:
+        return "No part is worth more than chance could tell"
+    return f"{missed[0]} is worth most (worse by {three(next(value for name, _, value in parts if name == missed[0]))})"

@@ -1,0 +1,138 @@
+"""Activation patching: the vector that one text has after a layer, at one token, is put into the pass over another. If
+the answer changes with it, what decided was there.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from glassformer.bricks.pooling import FUNCTIONS
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
+from glassformer.families.base import Loaded
+from glassformer.families.evaluate import encode_example
+from glassformer.families.requests import Example, ModelInput
+from glassformer.inspection.capture import INPUT, capture, numbers_of
+from glassformer.inspection.change import replace
+from glassformer.inspection.intervene import intervene
+from glassformer.models.modules import LanguageModel, Predictor, TokenModel
+from glassformer.tasks.answers import Classes
+
+TOKENS_AT_ONCE = 2**14
+"""Of the passes that are made together."""
+ROUNDING = 1e-5
+"""Log-probabilities that differ by no more are equal."""
+
+
+class Patched(NamedTuple):
+    """The probabilities of the next token, or of the classes, as they are, and with what was put in."""
+
+    before: Float[Array, "V"]
+    after: Float[Array, "V"]
+
+
+def has_patches(loaded: Loaded) -> bool:
+    """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
+    return isinstance(loaded.model, LanguageModel) or (
+        isinstance(loaded.model, Predictor) and loaded.tokenizer is not None and classes_of(loaded) is not None
+    )
+
+
+def classes_of(loaded: Loaded) -> Classes | None:
+    """The classes among which a classifier chooses."""
+    answers = getattr(loaded, "answers", None)
+    return answers if isinstance(answers, Classes) else None
+
+
+def patch(
+    loaded: Loaded, text: Example, other_text: Example, layer: int | None, position: int | Sequence[int]
+) -> Patched:
+    """What a model expects after `text`, or says of it, and what if after a layer (None: before the first) the tokens
+    at some positions have the vectors that they have in `other_text`.
+    """
+    a, b = (encode_example(loaded, one) for one in (text, other_text))
+    states = _states(loaded, a, b)
+    number = 0 if layer is None else layer + 1
+    if not 0 <= number < len(states):
+        raise Misuse(f"there is no layer {layer}: this model has {len(states) - 1}, from 0 on")
+    positions = [position] if isinstance(position, int) else list(position)
+    if not all(0 <= one < len(a.tokens) for one in positions):
+        raise Misuse(f"there is no position {max(positions)}: these texts have {len(a.tokens)} tokens, from 0 on")
+    chosen = torch.zeros(1, len(a.tokens), dtype=torch.bool)
+    chosen[0, positions] = True
+    both = chances_of(loaded, a.inputs), _patched(loaded, a.inputs, states[number], chosen)
+    return Patched(*(numbers_of(chances[0].exp()) for chances in both))
+
+
+def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple[list[str], Float[Array, "L T"]]:
+    """By layer and token: how much of the difference of the answer's log-probability between the two texts is there, if
+    that token has the vector of `b` in the pass over `a`. All of it is 1.
+    """
+    states = _states(loaded, a, b)
+    before, there = (chances_of(loaded, one.inputs)[0, answer] for one in (a, b))
+    one_each = torch.eye(len(a.tokens), dtype=torch.bool)
+    layers = [INPUT, *(f"layer {number}" for number in range(len(states) - 1))]
+    gained = torch.stack([_patched(loaded, a.inputs, layer, one_each)[:, answer] - before for layer in states])
+    if (there - before).abs() <= ROUNDING:
+        return layers, np.zeros(gained.shape, np.float32)
+    return layers, numbers_of(gained / (there - before))
+
+
+@torch.inference_mode()
+def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
+    """The log-probabilities of what comes after the last token, or of the classes."""
+    model = loaded.model
+    if not has_patches(loaded):
+        raise Misuse(f"{loaded.run.path} has no answer to patch: it is no language model and no classifier of texts")
+    if isinstance(model, LanguageModel):
+        return model.head(model.features(*inputs)[:, -1]).float().log_softmax(-1)
+    scores = model(*inputs).float()
+    if scores.shape[-1] > 1:
+        return scores.log_softmax(-1)
+    return torch.cat([F.logsigmoid(-scores), F.logsigmoid(scores)], -1)
+
+
+@torch.inference_mode()
+def layer_states(model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Tensor]]:
+    """What a text has before the first layer and after each, by the names that it is captured by: for `replace`."""
+    if not isinstance(model, TokenModel | Predictor):
+        raise Misuse(f"{type(model).__name__} has no one encoder whose layers could be patched")
+    layers = [[f"encoder.{name}" for name in names] for names in model.encoder.layer_outputs()]
+    with capture(model, [name for names in layers for name in names]) as seen:
+        model(*inputs)
+        return [{name: seen[name] for name in names} for names in layers]
+
+
+def reading_place(model: nn.Module, tokens: int) -> int | None:
+    """The one token that the answer is read from, where all of it must arrive; None: it is read from all of them."""
+    function = getattr(getattr(model, "pool", None), "function", None)
+    if isinstance(model, LanguageModel) or function is FUNCTIONS["last"]:
+        return tokens - 1
+    return 0 if function is FUNCTIONS["first"] else None
+
+
+def _states(loaded: Loaded, a: ModelInput, b: ModelInput) -> list[dict[str, Tensor]]:
+    if len(a.tokens) != len(b.tokens):
+        raise Misuse(
+            f"the two texts must have as many tokens, not {len(a.tokens)} and {len(b.tokens)}: what one has at a "
+            "token is put into the other at the same place"
+        )
+    return layer_states(loaded.model, b.inputs)
+
+
+@torch.inference_mode()
+def _patched(
+    loaded: Loaded, inputs: Sequence[Any], states: Mapping[str, Tensor], chosen: Bool[Tensor, "R T"]
+) -> Float[Tensor, "R V"]:
+    """For each row the log-probabilities of the answers, if these tokens have those states."""
+    found = []
+    for some in torch.split(chosen, max(1, TOKENS_AT_ONCE // chosen.shape[1])):
+        rows = [one if one is None else one.expand(len(some), *one.shape[1:]) for one in inputs]
+        with intervene(loaded, {name: replace(other, positions=some) for name, other in states.items()}):
+            found.append(chances_of(loaded, rows))
+    return torch.cat(found)

@@ -1,0 +1,77 @@
+"""Takeaways: the one thing that a panel shows, in words made of its numbers. Where nothing leads, they say so."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from glassformer.text.display import bare, cut
+
+ROUNDING = 1e-6
+"""Numbers that differ by no more than this share of the largest are equal."""
+LITTLE = 0.01
+"""A line that changes by less than this share of its largest number stays where it is."""
+LONGEST = 24
+"""Letters of a name."""
+
+
+def three(value: float) -> str:
+    """A number in three digits, without an exponent where it is large."""
+    shown = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
+    return shown.replace("-", "−")
+
+
+def quoted(token: str) -> str:
+    return f"“{cut(bare(token), LONGEST)}”"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """a, b and c; of many the first and how many more."""
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1:,} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def leaders(values: ArrayLike) -> list[int]:
+    """The places of the largest: of several that are equal but for rounding, all. Numbers that are not there never
+    lead.
+    """
+    flat = np.asarray(values, np.float64).ravel()
+    known = np.where(np.isnan(flat), -np.inf, flat)
+    if not known.size or (top := known.max()) == -np.inf:
+        return []
+    return np.flatnonzero(known >= top - ROUNDING * np.abs(flat[np.isfinite(flat)]).max(initial=0.0)).tolist()
+
+
+def leading(
+    names: Sequence[str], values: ArrayLike, *, does: str, do: str, even: str, alone: str = "", none: str = ""
+) -> str:
+    """Which of some is the largest: `“olga” counts most (0.42)`. `does`: what is said of one, `do`: of several that
+    share the lead; `even`: where all are equal; `alone`: where there is only one; `none`: where there are none.
+    """
+    flat = np.asarray(values, np.float64).ravel()
+    first = leaders(flat)
+    if not first:
+        return none
+    number = three(float(flat[first[0]]))
+    if len(flat) == 1:
+        return (alone or "{name} {does}: {number}").format(name=names[0], does=does, number=number)
+    if len(first) == len(flat):
+        return even.format(count=len(flat), number=number)
+    if len(first) == 1:
+        return f"{names[first[0]]} {does} ({number})"
+    return f"{listed([names[at] for at in first])} {do} ({number} each)"
+
+
+def course(y: Sequence[float], unit: str = "") -> str:
+    """How a line goes from its start to its end: `rises from 0.03 to 0.45`."""
+    known = [value for value in y if math.isfinite(value)]
+    if not known:
+        return "is unknown"
+    first, last, after = known[0], known[-1], f" {unit}" if unit else ""
+    if len(known) == 1:
+        return f"is {three(first)}{after}"
+    if abs(last - first) <= LITTLE * max(map(abs, known)) or three(first) == three(last):
+        return f"ends where it began, at {three(last)}{after}"
+    return f"{'rises' if last > first else 'falls'} from {three(first)} to {three(last)}{after}"

@@ -1,0 +1,71 @@
+"""What panels show in a few words, true where nothing leads."""
+
+import math
+from typing import Any
+
+import pytest
+
+from glassformer.rendering.panels import Words
+from glassformer.rendering.takeaways import course, leaders, leading, listed, quoted, three
+from glassformer.rendering.view import View
+
+SAYS: dict[str, str] = {"does": "leads", "do": "lead", "even": "All {count} are alike ({number})"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.12345, "0.123"), (-2.5, "−2.5"), (1234.5, "1,234"), (0.0, "0"), (1e-7, "1e−07")]
+)
+def test_three_digits(value: float, text: str) -> None:
+    assert three(value) == text
+
+
+def test_names() -> None:
+    assert (quoted(" she "), quoted(" "), quoted("x" * 40)) == ("“she”", "“␣”", f"“{'x' * 23}…”")
+    assert [listed("abcde"[:count]) for count in (1, 2, 3, 4, 5)] == [
+        "a",
+        "a and b",
+        "a, b and c",
+        "a, b and 2 more",
+        "a, b and 3 more",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [([1, 3, 2], [1]), ([3, 1, 3.0000001], [0, 2]), ([-1, -1], [0, 1]), ([math.nan, -5], [1]), ([math.nan], []),
+     ([], []), ([0.0, -1e-9, -4.0], [0, 1]), ([math.inf, 2], [0])],
+)  # fmt: skip
+def test_leaders_share_a_tie(values: list[float], first: list[int]) -> None:
+    assert leaders(values) == first
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [([0.25, 0.5], "b leads (0.5)"), ([1, 1, 0.5], "a and b lead (1 each)"), ([0.5] * 3, "All 3 are alike (0.5)"),
+     ([0.5], "a leads: 0.5"), ([], "")],
+)  # fmt: skip
+def test_who_leads(values: list[float], told: str) -> None:
+    assert leading("abc"[: len(values)], values, **SAYS) == told
+
+
+def test_one_alone_and_none() -> None:
+    assert leading(["a"], [1.0], alone="{name} is all there is", **SAYS) == "a is all there is"
+    assert leading(["a"], [math.nan], none="nobody knows", **SAYS) == "nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("y", "told"),
+    [([1, 5, 2], "rises from 1 to 2"), ([4, 1], "falls from 4 to 1"), ([2, 9, 2.001], "ends where it began, at 2"),
+     ([3], "is 3"), ([math.nan, 3, 4], "rises from 3 to 4"), ([], "is unknown")],
+)  # fmt: skip
+def test_the_course_of_a_line(y: list[float], told: str) -> None:
+    assert course(y) == told
+
+
+def test_a_takeaway_is_the_heading_in_pictures_too() -> None:
+    def words(**told: Any) -> list[str]:
+        figure = View("View", [Words(text="text", **told)]).figure()
+        return [text.get_text() for text in figure.texts]
+
+    assert words(title="What it is", takeaway="The one thing") == ["View", "What it is", "The one thing", "text"]
+    assert words(title="What it is") == ["View", "What it is", "text"]
