@@ -39,8 +39,8 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
     assert [row for row in table.rows if row[1] == 0] == [("<start>", 0, pytest.approx(0.1), None)]
     assert view.title == "What decided: positive (87.5 %)"
     assert view.note == (
-        "What is explained is the score. Most for it speak 'good' (+2.25), 'film' (+0.5), '<start>' (+0.1); against it "
-        f"speaks 'not' (-1.5). The two ways agree (correlation {np.corrcoef(GRADIENT[1:], LEFT_OUT[1:])[0, 1]:.2f})."
+        "What is explained is the score. Most for it speak “good” (+2.25), “film” (+0.5), “<start>” (+0.1); against it "
+        f"speaks “not” (-1.5). The two ways agree (correlation {np.corrcoef(GRADIENT[1:], LEFT_OUT[1:])[0, 1]:.2f})."
     )
     json.dumps(view.to_dict(), allow_nan=False)
 
@@ -73,7 +73,7 @@ def test_nothing_that_speaks_is_not_named() -> None:
     zeros = np.zeros(5, np.float32)
     assert attribution_view(WORDS, zeros, zeros, answer="x").note == ""
     against = attribution_view(WORDS, -np.abs(GRADIENT) - 1, zeros, answer="x").note
-    assert against == "Most against it speak 'good' (-3.25), 'not' (-2.5), 'film' (-1.5)."
+    assert against == "Most against it speak “good” (-3.25), “not” (-2.5), “film” (-1.5)."
 
 
 def test_only_the_strongest_stand_in_the_table() -> None:
@@ -120,7 +120,7 @@ def test_a_translation() -> None:
     assert isinstance(table, Table)
     assert table.rows[0] == ("Haus", 1, -2.0, -1.0)
     assert view.title == "What decided the translation: house (50.0 %)"
-    assert "for it speak 'das' (+1), '<end>' (+0.5); against it speaks 'Haus' (-2)" in view.note
+    assert "for it speak “das” (+1), “<end>” (+0.5); against it speaks “Haus” (-2)" in view.note
     alone = translation_attribution_view(["a", "b", "c"], ["x", "y"], gradients, left_out, answer="x y")
     assert len(alone.panels) == 4
 

@@ -44,8 +44,8 @@ SCRIPTS = (
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (
-    "Weights", "array", "back", "brief", "button", "clamp", "dark", "drawers", "forget", "make", "mixColours",
-    "painted", "panelOf", "repaint", "roving", "said", "shade", "share", "shown", "stain", "svg", "tools", "upTo",
+    "Weights", "button", "clamp", "dark", "forget", "make", "mixColours", "painted", "panelOf", "repaint",
+    "roving", "said", "shade", "share", "sharedScale", "stain", "svg", "tools", "upTo", "visible",
 )  # fmt: skip
 """What other pages use of it."""
 

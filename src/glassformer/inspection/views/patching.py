@@ -24,6 +24,7 @@ from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.view import View
+from glassformer.text.display import chance, quoted
 
 TOKENS_AT_ONCE = 2**14
 """Of the passes that are made together."""
@@ -31,6 +32,8 @@ MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
 LITTLE = 0.01
 """A share below this is none to speak of."""
+NOTHING = 0.0005
+"""A share below this is rounding."""
 ROUNDING = 1e-5
 """Log-probabilities that differ by no more are equal."""
 
@@ -152,8 +155,12 @@ def patching_view(
 ) -> View:
     """`chances`: the probability of the answer after the first text, and after the second."""
     columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
+    shares = np.where(np.abs(shares) < NOTHING, 0, shares)
     first, second = chances
-    note = f"After the second text {answer} is the likeliest token ({second:.3f}); after the first it has {first:.3f}."
+    note = (
+        f"After the second text {quoted(answer)} is the likeliest token ({chance(second)}); after the first it has "
+        f"{chance(first)}."
+    )
     earlier = shares[:, :-1]  # at the last token all of it must arrive
     if not shares.any():
         note += " Nothing that is put in changes that."
@@ -161,8 +168,8 @@ def patching_view(
         layer, place = divmod(int(earlier.argmax()), earlier.shape[1])
         where = "at the input" if layers[layer] == INPUT else f"after {layers[layer]}"
         note += (
-            f" Of the vectors before the last token, the one {where} at {columns[place]} (position {place}) brings "
-            f"most of the difference: {earlier[layer, place]:.0%}."
+            f" Of the vectors before the last token, the one {where} at {quoted(columns[place])} (position {place}) "
+            f"brings most of the difference: {earlier[layer, place]:.0%}."
         )
     else:
         note += " All of the difference is in the last token: no vector before it brings any."

@@ -4,29 +4,20 @@
 const KEY = "glassformer-key";
 
 /** The answer to a GET, or with a body to a POST, as JSON; an Error with the server's one line. */
-export async function ask(path, body = null, options = {}) {
-  const response = await request(path, body, options);
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error?.message ?? `the server answered ${response.status}`);
-  return answer;
-}
-
-/** The same as a Response, for streams. */
-export async function request(path, body = null, { signal = null, method = null } = {}) {
+export async function ask(path, body = null, { signal = null } = {}) {
   for (;;) {
-    const headers = {};
-    const key = sessionStorage.getItem(KEY);
+    const headers = {}, key = sessionStorage.getItem(KEY);
     if (key) headers.authorization = `Bearer ${key}`;
     if (body !== null) headers["content-type"] = "application/json";
-    const response = await fetch(path, {
-      method: method ?? (body === null ? "GET" : "POST"),
-      headers,
-      body: body === null ? null : JSON.stringify(body),
-      signal,
-      cache: "no-store",
-    });
-    if (response.status !== 401) return response;
-    await askForKey(Boolean(key));
+    const response = await fetch(path, { headers, signal, cache: "no-store",
+      ...(body === null ? {} : { method: "POST", body: JSON.stringify(body) }) });
+    if (response.status === 401) {
+      await askForKey(Boolean(key));
+      continue;
+    }
+    const answer = await response.json();
+    if (!response.ok) throw new Error(answer.error?.message ?? `the server answered ${response.status}`);
+    return answer;
   }
 }
 
