@@ -1,5 +1,5 @@
 // How pages ask the server: with the key, which is asked for once and kept for this tab.
-"use strict";
+import { make } from "/page/viewer.js";
 
 const KEY = "glassformer-key";
 
@@ -26,28 +26,16 @@ let asking = null;
 /** A dialog, one at a time, however many requests wait for it. */
 function askForKey(wrong) {
   asking ??= new Promise((resolve) => {
-    const dialog = document.createElement("dialog");
-    const form = document.createElement("form");
-    form.method = "dialog";
-    const label = document.createElement("label");
-    label.textContent = wrong ? "That key was not right. The key of this server:" : "The key of this server:";
-    const input = document.createElement("input");
-    input.type = "password";
-    input.autocomplete = "off";
-    input.required = true;
-    const button = document.createElement("button");
-    button.textContent = "Go on";
-    label.append(input);
-    form.append(label, button);
-    dialog.append(form);
-    dialog.className = "key";
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
-    dialog.addEventListener("close", () => {
+    const input = make("input", { type: "password", autocomplete: "off", required: true });
+    const told = wrong ? "That key was not right. The key of this server:" : "The key of this server:";
+    const close = () => {
       sessionStorage.setItem(KEY, input.value);
       dialog.remove();
       asking = null;
       resolve();
-    });
+    };
+    const dialog = make("dialog.key", { oncancel: (event) => event.preventDefault(), onclose: close },
+      make("form", { method: "dialog" }, make("label", {}, told, input), make("button", {}, "Go on")));
     document.body.append(dialog);
     dialog.showModal();
     input.focus();

@@ -1,12 +1,12 @@
 // Attention: all heads small, each with its role, a switch and a dial; one of them large.
-import { Weights, button, forget, make, painted, panelOf, shade, stain, upTo } from "/page/viewer.js";
+import { Weights, button, forget, make, panelOf, thumbnail, upTo } from "/page/viewer.js";
 import { choose, headName, headOf, state } from "/page/play_state.js";
 
 const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
 const roleName = (role) => (role === "before" ? "same before" : role ?? "");
 const projected = matchMedia("(min-width: 1000px) and (min-height: 620px)"); // cards are as high as the window
 const PAUSE = 600; // milliseconds from step to step
-const LETTERS = 14, BELOW = 60; // pixels: names of tokens; the lines above and beneath the cells
+const THUMB = 64, LETTERS = 14, BELOW = 60; // pixels: the longer side of a small picture; names of tokens; the lines above and beneath the cells
 const panelOfStack = ({ view, sizes }, stack) => view.panels[Object.keys(sizes).indexOf(stack)];
 
 /** The panels of `view` come in the order of `sizes` (stack → layers, heads). `light(row, column, stack)` hears where one points. */
@@ -116,7 +116,7 @@ export class Attention {
       const label = `layer ${layer}, head ${head}${role ? `, ${roleName(role)}` : ""}`;
       cell.thumb.setAttribute("aria-label", label);
       cell.thumb.title = label;
-      thumbnail(cell.canvas, weights, layer, head);
+      thumbnail(cell.canvas, weights, layer, head, THUMB);
     }
     this.marks();
   }
@@ -183,21 +183,6 @@ export class Attention {
       : stack === "cross" ? (written ? { row: at } : { column: at }) : (stack === "target") === written ? { row: at, column: at } : null;
     this.large.querySelector(".stage")?.dispatchEvent(new CustomEvent("light", { detail }));
   }
-}
-
-function thumbnail(canvas, weights, layer, head) {
-  const { rows, columns } = weights, shrink = Math.max(1, Math.max(rows, columns) / 64);
-  const width = Math.ceil(columns / shrink), height = Math.ceil(rows / shrink);
-  painted(canvas, () => {
-    Object.assign(canvas, { width, height });
-    const pen = canvas.getContext("2d"), most = new Uint8Array(width * height), data = pen.createImageData(width, height);
-    weights.each(layer, head, (row, column, byte) => {
-      const at = Math.floor(row / shrink) * width + Math.floor(column / shrink);
-      if (byte > most[at]) most[at] = byte;
-    });
-    stain(data, (i) => shade(most[i] / 255));
-    pen.putImageData(data, 0, 0);
-  });
 }
 
 /** Another picture in the same place, shown when it is drawn: nothing flickers while one types. */
