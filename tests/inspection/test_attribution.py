@@ -50,11 +50,11 @@ def test_tokens_are_scored_by_their_log_probability_the_last_after_the_last_toke
 
 def test_scores_in_words() -> None:
     assert "above the mean" in score_in_words(reader_of("average"), 1, "good")
-    assert "'good'" in score_in_words(reader_of("average"), 1, "good")
+    assert "“good”" in score_in_words(reader_of("average"), 1, "good")
     shared = score_in_words(reader_of("average", outputs=1), 0, "good", against="bad")
-    assert shared == "the score of 'good' against 'bad'"
+    assert shared == "the score of “good” against “bad”"
     assert "number" in score_in_words(reader_of("average", outputs=1), None, "")
-    assert "log-probability of 'x'" in score_in_words(writer_of("window"), 3, "x")
+    assert "log-probability of “x”" in score_in_words(writer_of("window"), 3, "x")
 
 
 # --- gradient × input ---

@@ -139,6 +139,13 @@ def test_sampled_paths_are_those_of_generate(runs: dict[str, Any], name: str, ho
     assert len(set(paths)) == len(paths)
 
 
+def test_a_tree_that_does_not_fit_says_of_what_it_is(runs: dict[str, Any]) -> None:
+    heard: list[str] = []
+    sampling_tree(runs["writer"], "ab" * 14, samples=1, tokens=12, say=heard.append)
+    beam_tree(runs["writer"], "ab" * 14, Search(beam=2), tokens=12, say=heard.append)
+    assert [one.partition(" within ")[0] for one in heard] == ["a tree of samples writes", "a beam writes"]
+
+
 @pytest.mark.parametrize("name", ["writer", "translator"])
 def test_the_branches_of_a_path(runs: dict[str, Any], name: str) -> None:
     loaded = runs[name]

@@ -84,10 +84,10 @@ def test_tokens_are_shaded_by_their_values(show: Open) -> None:
         assert bad[0] > bad[2] + 60
         assert darkness(tuple(pale)) < darkness(tuple(less)) < darkness(tuple(good))
         spans.nth(2).hover()
-        assert reading(there) == "bad, first: −0.8"
+        assert reading(there) == "·bad, first: −0.8"
         spans.nth(0).focus()
         there.keyboard.press("ArrowRight")
-        assert reading(there) == "and, first: 0.02"
+        assert reading(there) == "·and, first: 0.02"
         assert there.locator("h4").all_inner_texts() == ["first", "second"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, Route
 
 import glassformer as gf
-from helpers.browser import PATIENCE, pixels
+from helpers.browser import PATIENCE, pixels, settle
 from helpers.look_runs import train_kind
 from helpers.playing import OTHER, TEXT, play, train_player
 
@@ -24,7 +24,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(place: Path) -> Iterator[str]:
-    others = [train_kind(name, place)[0] for name in ("gru-classifier", "lstm-translator", "columns")]
+    others = [train_kind(name, place)[0] for name in ("gru-classifier", "lstm-translator", "columns", "patches")]
     with gf.play(train_player(place), browser=False, port=0) as one, gf.serve(*others, port=0) as two:
         OTHERS.append(two.url)
         yield one.url
@@ -33,8 +33,18 @@ def url(place: Path) -> Iterator[str]:
 OTHERS: list[str] = []
 
 
+@pytest.fixture(scope="module")
+def docstrings(place: Path) -> str:
+    """A language model of words, whose first example is the page's own."""
+    settings = {"tokenizer.vocab_size": 2000, "model.context": 64, "training.samples": False}
+    size = {"model.width": 24, "model.layers": 3, "model.heads": 3, "steps": 2}
+    return str(gf.train("docstrings", out=place / "words", model="transformer", **size, **settings).run)
+
+
 @contextmanager
-def visited(browser: Browser, url: str, address: str = "", width: int = 1280, height: int = 720) -> Iterator[Page]:
+def visited(
+    browser: Browser, url: str, address: str = "", width: int = 1280, height: int = 720, wait: bool = True
+) -> Iterator[Page]:
     """The playground in a window; when it closes, it must have asked nobody else, and complained of nothing."""
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
     context.set_default_timeout(PATIENCE)
@@ -44,10 +54,11 @@ def visited(browser: Browser, url: str, address: str = "", width: int = 1280, he
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda one: None if one.url.startswith((url, "data:", "blob:")) else wrong.append(one.url))
     page.goto(f"{url}/{address}")
-    answered(page)
+    if wait:
+        answered(page)
     yield page
     context.close()
-    assert not [one for one in wrong if "401" not in one], wrong
+    assert not [one for one in wrong if "401" not in one and "404" not in one], wrong
 
 
 def answered(page: Page, after: str | None = None) -> str:
@@ -72,7 +83,11 @@ def rows(page: Page) -> dict[int, str]:
 
 def shares(rows: list[dict[str, Any]]) -> dict[int, str]:
     """The same from the server's answer."""
-    return {row["id"]: "<0.01" if 0 < row["drawn"] < 0.005 else f"{row['drawn']:.2f}" for row in rows}
+    return {row["id"]: share(row["drawn"]) for row in rows}
+
+
+def share(probability: float) -> str:
+    return "<0.01" if 0 < probability < 0.005 else f"{probability:.2f}"
 
 
 def test_typing_moves_everything(browser: Browser, url: str) -> None:
@@ -198,6 +213,18 @@ def test_a_choice_is_appended_and_a_tree_grows(browser: Browser, url: str) -> No
         page.wait_for_function("count => document.querySelectorAll('.tree .chip').length > count", arg=count)
 
 
+def test_chips_of_a_tree_hold_their_words(browser: Browser, docstrings: str) -> None:
+    with gf.serve(docstrings, port=0) as serving, visited(browser, serving.url, "#show=tree") as page:
+        page.wait_for_function("() => !document.querySelector('.coming')")
+        boxes = page.locator(".tree .chip:not(.root)").evaluate_all(
+            "all => all.map(one => ['rect', 'text:not(.chance, .why)', '.chance']"
+            ".map(part => one.querySelector(part).getBoundingClientRect()).flatMap(box => [box.left, box.right]))"
+        )
+        assert boxes
+        for left, right, word, word_end, share, share_end in boxes:
+            assert left < word < word_end < share < share_end < right
+
+
 def test_time_moves_every_panel(browser: Browser, url: str) -> None:
     with visited(browser, url, "#text=abc%3E") as page:
         before = number(page)
@@ -225,14 +252,74 @@ def test_every_tab_of_other_runs(browser: Browser, url: str, run: str) -> None:
         assert page.locator("#prediction .said").inner_text().strip()
 
 
-def test_all_is_in_sight_on_a_projector_and_nothing_is_wider_than_a_phone(browser: Browser, url: str) -> None:
-    with visited(browser, url, "#text=abcd%3Eab") as page:
-        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
-        bottom = page.locator("#prediction").bounding_box()
-        assert bottom is not None
-        assert bottom["y"] + bottom["height"] <= 720
-    with visited(browser, url, "#text=abcd%3Eab", width=390, height=844) as page:
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def bottom(page: Page, place: str) -> float:
+    box: Any = page.locator(place).first.bounding_box()
+    return box["y"] + box["height"]
+
+
+def test_all_is_in_sight_on_a_projector(browser: Browser, url: str, docstrings: str) -> None:
+    with gf.serve(docstrings, port=0) as serving:
+        for one, address in ((url, "#text=abcd%3Eab"), (serving.url, "")):
+            with visited(browser, one, address) as page:
+                settle(page)
+                assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+                for place in (".chips", ".large .stage", ".large .scale", "button.token-row:last-child", ".sampling"):
+                    assert bottom(page, place) <= 720 - 14, place
+                stage = page.locator(".large .stage").evaluate("one => [one.scrollHeight, one.clientHeight]")
+                assert stage[0] <= stage[1] + 1
+
+
+@pytest.mark.parametrize("address", ["player", "player&other=dcba", "gru-classifier", "lstm-translator", "patches"])
+def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, address: str, place: Path) -> None:
+    url = url if address.startswith("player") else OTHERS[0]
+    with visited(browser, url, "#run=" + address, width=390, height=844, wait=address != "patches") as page:
+        if address == "patches":  # pictures of one's own have no examples
+            before = page.evaluate("document.body.dataset.answer ?? null")
+            page.locator("input[type=file]").first.set_input_files(next((place / "pictures" / "lying").iterdir()))
+            answered(page, before)
+        for name in page.get_by_role("tab").all_inner_texts():
+            if name in ("Attention", "Patches", "Layers", "Attribution", "Tree", "States"):
+                tab, before = page.get_by_role("tab", name=name, exact=True).first, number(page)
+                if tab.get_attribute("aria-selected") != "true":
+                    tab.click()
+                    answered(page, before)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
+def test_a_run_that_is_not_served_gives_way_to_the_first(browser: Browser, url: str) -> None:
+    with visited(browser, url, "#run=nope&dials=self%3A7.1%3D0.5") as page:
+        assert page.get_by_label("run", exact=True).input_value() == "player"
+        assert page.locator("#prompt > .remark").inner_text() == "nope is not served: this is player"
+        assert chips(page)[0] == "<start>"
+        assert "nope" not in page.url
+    with visited(browser, OTHERS[0], "#run=gru-classifier&text=good&second=nope") as page:
+        assert "nope is not served" in page.locator("#prompt > .remark").inner_text()
+        assert page.locator(".pairs").count() == 0
+
+
+def test_two_sides_have_one_scale_and_stand_beside_each_other(browser: Browser, url: str) -> None:
+    address = f"#text={TEXT.replace('>', '%3E')}&other=dcb&show="
+    with visited(browser, url, address + "attention") as page:
+        settle(page)
+        first, second = (page.locator(f".side-{side} .stage").bounding_box() for side in "ab")
+        assert first is not None
+        assert second is not None
+        assert first["y"] == second["y"]
+        assert second["x"] > first["x"] + first["width"]
+        ours, theirs = ({row["name"]: row["drawn"] for row in play(url, text)["prediction"]["groups"][0]["rows"]}
+                        for text in (TEXT, "dcb"))  # fmt: skip
+        for row in page.locator("button.token-row").all():
+            name, a, b, more = row.locator("> *").all_inner_texts()
+            if name in ours and name in theirs:
+                assert a == share(ours[name])
+                assert b == share(theirs[name])
+                assert float(more.replace("−", "-")) == pytest.approx(theirs[name] - ours[name], abs=6e-4)
+        assert page.locator("button.token-row").first.locator("bdi").inner_text() in (
+            max(ours, key=ours.__getitem__), max(theirs, key=theirs.__getitem__)
+        )  # fmt: skip
+    with visited(browser, url, address + "attribution") as page:
+        scales = [page.locator(f".side-{side} .scale").all_inner_texts() for side in "ab"]
+        assert scales[0] == scales[1]
 
 
 def test_keys_alone(browser: Browser, url: str) -> None:

@@ -147,14 +147,16 @@ class Writer:
         ]
 
 
-def within_context(limit: int | None, ids: list[int], tokens: int, say: Say) -> tuple[list[int], int]:
-    """What a beam reads of a prompt, and how many tokens it may write: both together fit the model's context."""
+def within_context(
+    limit: int | None, ids: list[int], tokens: int, say: Say, who: str = "a beam"
+) -> tuple[list[int], int]:
+    """What is read of a prompt, and how many tokens may be written: both together fit the model's context."""
     if limit is None or len(ids) + tokens <= limit + 1:
         return ids, tokens
     read = ids if len(ids) <= limit else ids[-max(1, limit // 2) :]
     most = min(tokens, limit + 1 - len(read))
     cut = "" if len(read) == len(ids) else f", after the last {len(read)} of the prompt's"
-    say(f"a beam writes within the model's context of {limit} tokens: {most} at most{cut}")
+    say(f"{who} writes within the model's context of {limit} tokens: {most} at most{cut}")
     return read, most
 
 

@@ -29,6 +29,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import numbers_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
+from glassformer.text.display import quoted
 
 Inputs = tuple[Any, ...]
 """What a model is called with."""
@@ -61,11 +62,11 @@ def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
 def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str = "") -> str:
     """What is explained; `against`: the other class, where there are two, which may share one output."""
     if isinstance(model, LanguageModel | Seq2Seq):
-        return f"the log-probability of '{answer}'"
+        return f"the log-probability of {quoted(answer)}"
     if which is None:
         return "the number that the model gives, in spreads of the training part"
-    beside = f"against '{against}'" if against else "above the mean of the others'"
-    return f"the score of '{answer}' {beside}"
+    beside = f"against {quoted(against)}" if against else "above the mean of the others'"
+    return f"the score of {quoted(answer)} {beside}"
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:

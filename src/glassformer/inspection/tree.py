@@ -283,7 +283,7 @@ def sampling_tree(
 ) -> DecodingTree:
     """So many texts as `generate` samples them by the seeds 0, 1 …, and at each of their steps the likeliest others."""
     model, ends, never = loaded.model, set(loaded.output_tokenizer.roles.ends), _never(loaded)
-    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
+    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
     batch = RunningBatch(model, samples, len(prompt) + most, never=never)
     batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
     written: list[list[int]] = [[] for _ in range(samples)]

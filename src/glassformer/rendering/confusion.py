@@ -7,9 +7,9 @@ import numpy as np
 
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Grid, Panel, Table
-from glassformer.rendering.takeaways import leaders, quoted
+from glassformer.rendering.takeaways import leaders
 from glassformer.rendering.view import View
-from glassformer.text.display import cut
+from glassformer.text.display import cut, quoted
 
 MOST_NUMBERS = 30
 """Classes up to which a number fits into every cell; of more, the most frequent confusions stand in a table."""

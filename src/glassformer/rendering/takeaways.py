@@ -6,24 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glassformer.text.display import bare, cut
-
 ROUNDING = 1e-6
 """Numbers that differ by no more than this share of the largest are equal."""
 LITTLE = 0.01
 """A line that changes by less than this share of its largest number stays where it is."""
-LONGEST = 24
-"""Letters of a name."""
 
 
 def three(value: float) -> str:
     """A number in three digits, without an exponent where it is large."""
     shown = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
     return shown.replace("-", "−")
-
-
-def quoted(token: str) -> str:
-    return f"“{cut(bare(token), LONGEST)}”"
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
 from fastapi import APIRouter, Request
 from torch import nn
 
@@ -27,10 +26,10 @@ from glassformer.families.predict import table_in
 from glassformer.families.requests import Example, ModelInput
 from glassformer.inspection.attention import SELF_ATTENTION, sizes_of, stacks_of
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
-from glassformer.inspection.capture import capture
 from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
 from glassformer.inspection.intervene import intervene
+from glassformer.inspection.patching import has_patches, layer_states
 from glassformer.inspection.tree import branches
 from glassformer.inspection.views.head_roles import head_roles, ids_of
 from glassformer.inspection.views.logit_lens import layer_scores
@@ -208,22 +207,23 @@ def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> It
 def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[str, Change]:
     """The state of the other example at that place, instead of the example's own."""
     assert body.patch is not None
-    model = loaded.model
     if body.other is None:
         raise Misuse("a patch comes from another example: give other")
-    if not isinstance(model, TokenModel):
-        raise Misuse(f"{loaded.run.path.name} has no states to patch here: it is no language model")
-    outputs = model.encoder.layer_outputs()
-    if body.patch.layer >= len(outputs):
-        raise Misuse(f"patch.layer is {body.patch.layer}, but must lie between 0 and {len(outputs) - 1}")
-    names = [f"encoder.{name}" for name in outputs[body.patch.layer]]
-    other = encode_example(loaded, given[1])
-    if body.patch.position >= len(other.tokens):
-        raise Misuse(f"the other text has {len(other.tokens)} tokens: there is no token {body.patch.position} to take")
-    with torch.inference_mode(), capture(model, names) as seen:
-        model(*other.inputs)
-    at = body.patch.position
-    return {name: replaced(seen[name][:, at : at + 1].clone(), positions=[at]) for name in names}
+    if not patches(loaded):
+        raise Misuse(f"{loaded.run.path.name} has no states to patch here: it is no model of tokens, and no classifier")
+    other, at = encode_example(loaded, given[1]), body.patch.position
+    states = layer_states(loaded.model, other.inputs)
+    if body.patch.layer >= len(states):
+        raise Misuse(f"patch.layer is {body.patch.layer}, but must lie between 0 and {len(states) - 1}")
+    if at >= len(other.tokens):
+        raise Misuse(f"the other text has {len(other.tokens)} tokens: there is no token {at} to take")
+    layer = states[body.patch.layer]
+    return {name: replaced(state[:, at : at + 1].clone(), positions=[at]) for name, state in layer.items()}
+
+
+def patches(loaded: Loaded) -> bool:
+    """Whether a state can be put in from another text."""
+    return isinstance(loaded.model, TokenModel) or has_patches(loaded)
 
 
 class Moments:
@@ -265,7 +265,7 @@ def facts_of(loaded: Loaded) -> dict[str, Any]:
         "columns": columns_of(loaded),
         "views": {name: views[name].shows for name in views_of(loaded)},
         "heads": sizes_of(loaded.model),
-        "patches": isinstance(loaded.model, TokenModel),
+        "patches": patches(loaded),
         "mask": getattr(loaded.tokenizer, "mask", None) is not None,
         "kind": None if loaded.tokenizer is None else loaded.tokenizer.kind,
         "updates": history.steps_of(loaded.run),

@@ -17,6 +17,7 @@ from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.tree import Choice, choices_of
+from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 LIKELIEST = 12
@@ -53,7 +54,7 @@ def _(
         {**token_row(choice), "text": appended(tokenizer, str(given), ids, choice.id)}
         for choice in choices_of(scores, how, loaded, most=LIKELIEST, never=loaded.never_written, also=also)
     ]
-    return {"kind": "next", "groups": [{"title": f"after {example.tokens[-1]}", "rows": rows}]}
+    return {"kind": "next", "groups": [{"title": f"after {quoted(example.tokens[-1])}", "rows": rows}]}
 
 
 @summarise_prediction.register

@@ -19,10 +19,10 @@ SOME = 4
 
 PRESETS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "docstrings": (
-        ("seen before, so copied", "read the file and close the file, then read the"),
-        ("what usually follows", "Return the"),
-        ("a bracket wants its twin", "The list [1, 2, 3"),
-        ("an if that waits for its end", "If the argument is not a string, raise"),
+        ("seen before", "read the file, then close the"),
+        ("what follows", "Return the"),
+        ("an open bracket", "The list [1, 2, 3"),
+        ("an open if", "If the argument is not a string, raise"),
     ),
     "stdlib": (
         ("a function begins", "def __init__(self"),

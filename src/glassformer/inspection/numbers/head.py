@@ -34,8 +34,8 @@ from glassformer.inspection.numbers.steps import (
     worked,
 )
 from glassformer.rendering.panels import Panel, Table
-from glassformer.rendering.takeaways import leading, quoted
-from glassformer.text.display import bare
+from glassformer.rendering.takeaways import leading
+from glassformer.text.display import bare, quoted
 
 Row = list[str | float | int | None]
 

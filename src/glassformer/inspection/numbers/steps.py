@@ -19,8 +19,8 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import Seen
 from glassformer.rendering.panels import Grid, Panel
-from glassformer.rendering.takeaways import leaders, listed, quoted
-from glassformer.text.display import bare
+from glassformer.rendering.takeaways import leaders, listed
+from glassformer.text.display import bare, quoted
 
 SHOWN = 8
 """Numbers of a vector in a grid."""

@@ -26,9 +26,10 @@ from glassformer.inspection.views.logit_lens import next_of, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
-from glassformer.rendering.takeaways import leaders, listed, quoted, three
+from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes
+from glassformer.text.display import bare, quoted
 
 WAYS = ("gradient × input", "leave-one-out")
 STRONGEST = 12
@@ -109,9 +110,7 @@ def explained_output(family: Family, loaded: Any, request: LookRequest) -> Expla
     if family.labels_examples:
         return Explained(None, "its score")
     likeliest = next_of(request.model, request.example.inputs, most=1, never=request.never)
-    token = request.tokenizer.shown(likeliest.ids[0])
-    answer = token if token.strip() else repr(token)
-    return Explained(likeliest.ids[0], answer, float(likeliest.probabilities[0]))
+    return Explained(likeliest.ids[0], request.tokenizer.shown(likeliest.ids[0]), float(likeliest.probabilities[0]))
 
 
 @explained_output.register
@@ -262,7 +261,7 @@ def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
     order = np.argsort(-gradient, kind="stable").tolist()
     clauses = []
     for name, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
-        named = [f"'{tokens[at]}' ({gradient[at]:+.3g})" for at in places[:NAMED] if sign * gradient[at] > 0]
+        named = [f"{quoted(tokens[at])} ({gradient[at]:+.3g})" for at in places[:NAMED] if sign * gradient[at] > 0]
         if named:
             clauses.append(
                 f"most {name} it speak {', '.join(named)}" if len(named) > 1 else f"{name} it speaks {named[0]}"
@@ -307,4 +306,4 @@ def _joint(alike: bool) -> str:
 
 
 def _title(what: str, answer: str, probability: float | None) -> str:
-    return f"{what}: {answer}" if probability is None else f"{what}: {answer} ({100 * probability:.1f} %)"
+    return f"{what}: {bare(answer)}" + ("" if probability is None else f" ({100 * probability:.1f} %)")

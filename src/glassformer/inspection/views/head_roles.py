@@ -25,7 +25,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of
-from glassformer.rendering.takeaways import quoted
+from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]

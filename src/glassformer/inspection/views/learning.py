@@ -18,9 +18,10 @@ from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.weights import put_weights
 from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
-from glassformer.rendering.takeaways import leading, quoted, three
+from glassformer.rendering.takeaways import leading, three
 from glassformer.rendering.view import View
 from glassformer.runs import history
+from glassformer.text.display import quoted
 
 NOTHING_KEPT = "kept no moments of its training: train with --keep-checkpoints"
 SAMPLE = 60

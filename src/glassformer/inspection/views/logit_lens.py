@@ -19,8 +19,9 @@ from glassformer.inspection.capture import INPUT, OUTPUT, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel
-from glassformer.rendering.takeaways import course, leaders, listed, quoted
+from glassformer.rendering.takeaways import course, leaders, listed
 from glassformer.rendering.view import View
+from glassformer.text.display import quoted
 
 
 def scores_tokens(loaded: Loaded) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
 
@@ -11,8 +12,9 @@ from glassformer.inspection.capture import INPUT
 from glassformer.inspection.patching import chances_of, classes_of, has_patches, reading_place, restored
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Grid, Table
-from glassformer.rendering.takeaways import leaders, listed, quoted, three
+from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
+from glassformer.text.display import chance, quoted
 
 MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
@@ -20,6 +22,8 @@ NOTICEABLE = 0.05
 """Probabilities that differ by less are as good as the same."""
 LITTLE, MUCH = 0.01, 0.5
 """A share below this is none to speak of; from this on a vector carries the answer."""
+NOTHING = 0.0005
+"""A share below this is rounding."""
 
 
 @register_view("patching", options=("versus",), needs=has_patches)
@@ -62,8 +66,9 @@ def patching_view(
     token that the answer is read from; `said`: what the answer is to the second text.
     """
     columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
+    shares = np.where(np.abs(shares) < NOTHING, 0, shares)
     first, second = chances
-    note = f"For the second text {answer} is {said} ({second:.3f}); for the first it has {first:.3f}."
+    note = f"For the second text {quoted(answer)} is {said} ({chance(second)}); for the first it has {chance(first)}."
     elsewhere = shares.copy()
     if reads is not None:
         elsewhere[:, reads] = 0.0  # there all of it must arrive
@@ -74,13 +79,13 @@ def patching_view(
         where = _after(layers[layer]).lower()
         of = "Of all vectors" if reads is None else "Of the vectors at other tokens than the one that is read"
         note += (
-            f" {of}, the one {where} at {columns[place]} (position {place}) brings most of the difference: "
+            f" {of}, the one {where} at {quoted(columns[place])} (position {place}) brings most of the difference: "
             f"{elsewhere[layer, place]:.0%}."
         )
     elif reads is None:
         note += " No one vector brings any of the difference."
     else:
-        note += f" All of the difference is in {columns[reads]}: no vector elsewhere brings any."
+        note += f" All of the difference is in {quoted(columns[reads])}: no vector elsewhere brings any."
     answers = Table(
         title="the likeliest answer to the second text",
         takeaway=f"{quoted(answer)} has {three(first)} in the first text, {three(second)} in the second",

@@ -17,8 +17,9 @@ from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Table, Tokens
-from glassformer.rendering.takeaways import leading, quoted
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
+from glassformer.text.display import quoted
 
 Weights = Float[Array, "T"]
 
@@ -104,9 +105,9 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
     rows = [(tokens[at], at, float(weights[at])) for at in order]
     note = HOW.get(how, how)
     if how in ("attention", "max", "tfidf") and len(tokens) > 1:
-        first = order[0]
-        evenly = weights.sum() / len(tokens)
-        note += f". Most comes from '{tokens[first]}': {weights[first]:.3g}, where evenly each would count {evenly:.3g}"
+        first, evenly = order[0], weights.sum() / len(tokens)
+        note += f". Most comes from {quoted(tokens[first])}: {weights[first]:.3g}, where evenly each would count "
+        note += f"{evenly:.3g}"
     elif equal and len(tokens) > 1:
         note += f". All {len(tokens)} weights are equal: {weights[0]:.3g}"
     names = [quoted(token) for token in tokens]

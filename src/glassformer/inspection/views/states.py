@@ -15,8 +15,9 @@ from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
-from glassformer.rendering.takeaways import leaders, leading, quoted, three
+from glassformer.rendering.takeaways import leaders, leading, three
 from glassformer.rendering.view import View
+from glassformer.text.display import quoted
 
 Units = Float[Array, "T d"]
 

@@ -24,9 +24,9 @@ from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.modules import LanguageModel, Seq2Seq
 from glassformer.rendering.panels import Branch, Choices, Panel, Rows, Table, Tree
-from glassformer.rendering.takeaways import leading, quoted
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
-from glassformer.text.display import bare
+from glassformer.text.display import bare, chance, quoted
 
 LIKELIEST = 12
 """Rows of the next token's choices."""
@@ -60,7 +60,7 @@ def next_token(request: LookRequest) -> View:
     panels, notes = list[Panel](), list[str]()
     for at, row in zip(places, scores, strict=True):
         choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=never, unnamed=unnamed)
-        where = f"At token {at + 1}, {bare(names[at])}" if example.stand is not None else f"After {bare(names[at])}"
+        where = f"At token {at + 1}, {quoted(names[at])}" if example.stand is not None else f"After {quoted(names[at])}"
         panels.append(choices_panel(choices, request, where))
         notes.append(_openness(row, choices))
     return View(title, panels, notes[0])
@@ -233,8 +233,8 @@ def _branches(found: DecodingTree, request: LookRequest, penalty: float | None) 
     out = []
     for node in found.nodes:
         cut = node.drawn is not None and abs(node.drawn - node.probability) > 1e-6
-        after = f" ({figure(node.drawn)} after the cut)" if cut and node.drawn is not None else ""
-        told = f"probability {figure(node.probability)}{after}, sum of log-probabilities {figure(node.total)}"
+        after = f" ({chance(node.drawn)} after the cut)" if cut and node.drawn is not None else ""
+        told = f"probability {chance(node.probability)}{after}, sum of log-probabilities {figure(node.total)}"
         if penalty is not None:
             told += f" (as a whole text {ranked(node.total, node.length, penalty)})"
         elif node.fate == PRUNED and not node.why:

@@ -35,6 +35,7 @@ from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
 from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
+from glassformer.text.display import quoted
 from glassformer.text.escaping import on_one_line, printable
 
 Vector = Float[Array, "d"]
@@ -202,7 +203,7 @@ def _(
     likeliest = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
     tokens = [loaded.tokenizer.shown(id) for id in likeliest.ids]
     probabilities = dict(zip(tokens, map(float, likeliest.probabilities), strict=True))
-    return Output(f"{tokens[0]} ({likeliest.probabilities[0]:.3f})", probabilities)
+    return Output(f"{quoted(tokens[0])} ({likeliest.probabilities[0]:.3f})", probabilities)
 
 
 @output_of.register

@@ -21,10 +21,10 @@ from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.inputs import words_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table, Words
-from glassformer.rendering.takeaways import course, leaders, leading, quoted, three
+from glassformer.rendering.takeaways import course, leaders, leading, three
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
-from glassformer.text.display import cut
+from glassformer.text.display import cut, quoted
 from glassformer.text.tokenizer import Tokenizer
 
 COSINE = "cos(a, b) = a·b / (|a| |b|)"

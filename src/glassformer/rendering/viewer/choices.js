@@ -6,7 +6,7 @@ drawers.choices = (panel) => {
   const bar = (row, column) => {
     const value = at(row, column), [low, high] = panel.scales[column];
     if (!Number.isFinite(value)) return make("td.step", {}, make("span.cut", {}, panel.why[row] || "cut"));
-    return make("td.step", {}, make("span.value", {}, said(value)),
+    return make("td.step", {}, make("span.value", {}, column === columns - 1 ? chance(value) : said(value)),
       make("span.track", {}, make("i", { "--share": clamp(0, (value - low) / (high - low || 1), 1).toFixed(4) })));
   };
   const rows = panel.rows.map((name, row) => make(`tr${panel.why[row] ? ".pruned" : ""}`, {},

@@ -101,6 +101,13 @@ function ends(values, panel) {
   return { low: panel.low ?? (panel.signed ? -high : Math.min(0, high)), high, signed: panel.signed };
 }
 
+// One scale for panels that are read side by side, where they have any.
+function sharedScale(...panels) {
+  if (!panels.every((one) => one && "signed" in one && one.kind === panels[0].kind)) return {};
+  const all = panels.map((one) => ends(array(one.values), one));
+  return { low: Math.min(...all.map((one) => one.low)), high: Math.max(...all.map((one) => one.high)) };
+}
+
 function scaleBar(scale, masked = false) {
   const bar = make("i");
   painted(bar, () => {

@@ -63,16 +63,24 @@ function array(packed) {
   return packed.f32 === undefined ? bytes(packed.u8) : new Float32Array(bytes(packed.f32).buffer);
 }
 
-// A token as one can see it: without the blanks around it, a blank alone as an open box.
+// A token as a label: without the blanks around it, a blank alone as an open box.
 function shown(token) {
-  const bare = token.replace(/^ +| +$/g, "").replaceAll("\n", "⏎").replaceAll("\t", "⇥") || "␣";
-  const letters = Array.from(bare);
-  return letters.length <= 24 ? bare : letters.slice(0, 23).join("") + "…";
+  return shortened(token.replace(/^ +| +$/g, "") || "␣");
 }
 
-// Isolated, so that a word written from right to left does not turn its neighbours around.
+// A token where its blanks matter, as in a sentence: ·was
+function visible(token) {
+  return shortened(token.replace(/^ +| +$/g, (blanks) => (blanks === token ? "␣" : "·").repeat(blanks.length)) || "∅");
+}
+
+function shortened(token) {
+  const letters = Array.from(token.replaceAll("\n", "⏎").replaceAll("\t", "⇥"));
+  return letters.length <= 24 ? letters.join("") : letters.slice(0, 23).join("") + "…";
+}
+
+// In a sentence; isolated, so that a word written from right to left does not turn its neighbours around.
 function isolated(token) {
-  return /[\u0590-\u08ff\ufb1d-\ufefc]/.test(token) ? `\u2068${shown(token)}\u2069` : shown(token);
+  return /[\u0590-\u08ff\ufb1d-\ufefc]/.test(token) ? `\u2068${visible(token)}\u2069` : visible(token);
 }
 
 function signed(number, text) {
@@ -97,6 +105,11 @@ function brief(number) {
   const size = Math.abs(number);
   if (!Number.isFinite(number) || Number.isInteger(number)) return said(number);
   return size >= 100 ? said(Math.round(number)) : size < 0.0995 ? said(number) : signed(number, size.toPrecision(3));
+}
+
+// A probability in three digits, never as a power of ten.
+function chance(number) {
+  return number > 0 && number < 0.001 ? "<0.001" : said(number);
 }
 
 function share(weight) {

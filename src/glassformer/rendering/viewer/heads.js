@@ -75,25 +75,30 @@ function heatOfHeads(panel, weights, kept, stand) {
 
 const THUMB = 76; // pixels, about; a thumbnail's longer side
 
-function allHeads(panel, weights, kept, stand, { open }) {
-  const { layers, heads, rows, columns } = weights, shrink = Math.max(1, Math.max(rows, columns) / THUMB);
+// One head on a canvas of few pixels, each the largest weight of its cells; what is masked is left open.
+function thumbnail(canvas, weights, layer, head, size, causal = false) {
+  const { rows, columns } = weights, shrink = Math.max(1, Math.max(rows, columns) / size);
   const width = Math.ceil(columns / shrink), height = Math.ceil(rows / shrink);
-  const stretch = clamp(40, 840 / heads, THUMB) / Math.max(width, height);
-  const style = `width:${Math.round(width * stretch)}px;height:${Math.round(height * stretch)}px`;
+  return painted(canvas, () => {
+    Object.assign(canvas, { width, height });
+    const pen = canvas.getContext("2d"), most = new Uint8Array(width * height), data = pen.createImageData(width, height);
+    weights.each(layer, head, (row, column, byte) => {
+      const at = Math.floor(row / shrink) * width + Math.floor(column / shrink);
+      if (byte > most[at]) most[at] = byte;
+    });
+    stain(data, (i) => shade(most[i] / 255));
+    if (causal) upTo(most.length).filter((i) => i % width > Math.floor(i / width)).forEach((i) => { data.data[4 * i + 3] = 0; });
+    pen.putImageData(data, 0, 0);
+  });
+}
+
+function allHeads(panel, weights, kept, stand, { open }) {
+  const { layers, heads } = weights;
   const numbered = (what, at) => make("span", {}, at === 0 ? `${what} 0` : String(at));
   const thumb = (layer, head) => {
-    const canvas = make("canvas", { width, height, style, "aria-hidden": "true" }), pen = canvas.getContext("2d");
-    painted(canvas, () => {
-      const most = new Uint8Array(width * height), data = pen.createImageData(width, height);
-      weights.each(layer, head, (row, column, byte) => {
-        const at = Math.floor(row / shrink) * width + Math.floor(column / shrink);
-        if (byte > most[at]) most[at] = byte;
-      });
-      stain(data, (i) => shade(most[i] / 255));
-      const masked = (i) => panel.causal && i % width > Math.floor(i / width);
-      for (let i = 0; i < most.length; i++) if (masked(i)) data.data[4 * i + 3] = 0; // what is behind is hatched
-      pen.putImageData(data, 0, 0);
-    });
+    const canvas = thumbnail(make("canvas", { "aria-hidden": "true" }), weights, layer, head, THUMB, panel.causal);
+    const { width, height } = canvas, stretch = clamp(40, 840 / heads, THUMB) / Math.max(width, height);
+    canvas.style.cssText = `width:${Math.round(width * stretch)}px;height:${Math.round(height * stretch)}px`;
     const name = panel.names?.[layer]?.[head], label = `Layer ${layer}, head ${head}${name ? `: ${name}` : ""}`;
     return button(canvas, () => open(layer, head), { title: label, "aria-label": label });
   };

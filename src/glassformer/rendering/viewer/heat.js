@@ -1,13 +1,14 @@
 // A matrix with names at its sides: the darker a cell, the larger its value. Names stay in sight while one scrolls.
 
-const LABEL = 12.5; // pixels, a name's letters
+const LABEL = 12.5; // pixels, a name's letters, where nobody wants others
 const LONGEST = 150; // pixels, a column's name
 const TURN = (52 * Math.PI) / 180; // names of columns lean, but for those of a letter or two
 const GAP = 7;
 
 class Heat {
   // values: R×C, row by row; scale: { low, high, signed }; numbers: written into cells; read(row, column) → words;
-  // readRow(row) → words, where rows can be pinned by their names; line: where the words go.
+  // readRow(row) → words, where rows can be pinned by their names; line: where the words go. A page may say in `kept`
+  // how large `letters` are, how high all may be (`tall()`), and which panel stands `beside` it, in cells as large.
   constructor({ panel, values, scale, numbers = false, label, kept, read, readRow = null, line }) {
     Object.assign(this, { values, scale, numbers, kept, read, readRow, line, cursor: null, causal: panel.causal });
     this.rows = panel.rows.map(shown);
@@ -38,31 +39,34 @@ class Heat {
   }
 
   measure(width) {
-    const R = this.rows.length, C = this.columns.length, fit = onPaper || this.kept.whole;
-    const beside = [...this.rows, this.rowName, this.columnName];
-    this.side = Math.ceil(widest(beside, LABEL, Math.min(170, width * 0.32))) + GAP * 2;
-    const names = widest(this.columns, LABEL, LONGEST), lean = names * Math.cos(TURN) + LABEL;
+    const fit = onPaper || this.kept.whole, letters = this.kept.letters ?? LABEL, { beside } = this.kept, tall = this.kept.tall?.();
+    const [rows, columns] = ["rows", "columns"].map((side) => [...this[side], ...(beside?.[side].map(shown) ?? [])]);
+    const R = Math.max(this.rows.length, beside?.rows.length ?? 0), C = Math.max(this.columns.length, beside?.columns.length ?? 0);
+    this.side = Math.ceil(widest([...rows, this.rowName, this.columnName], letters, Math.min(170, width * 0.32))) + GAP * 2;
+    const names = widest(columns, letters, LONGEST), lean = names * Math.cos(TURN) + letters;
     const across = (width - this.side - 4 - (names > 36 || fit ? lean : 0)) / C;
-    const down = ((onPaper ? PAPER * 1.3 : innerHeight * 0.7) - 90) / R; // so high, all rows are in sight
+    const down = ((onPaper ? PAPER * 1.3 : tall ?? innerHeight * 0.7) - 90) / R; // so high, all rows are in sight
     if (fit) {
       this.wide = Math.min(this.numbers ? 64 : 36, across);
       this.high = Math.min(28, this.wide, Math.max(1, down));
     } else {
-      const written = this.numbers ? widest(Array.from(this.values.slice(0, 4000), brief), LABEL, 90) + 12 : 0;
-      const least = this.numbers ? Math.max(34, written) : 18, most = this.numbers ? 64 : clamp(24, down, 40);
+      const written = this.numbers ? widest(Array.from(this.values.slice(0, 4000), brief), letters, 90) + 12 : 0;
+      const least = this.numbers ? Math.max(34, written) : tall ? 14 : 18;
+      const largest = tall ? 60 : 40, most = this.numbers ? 64 : clamp(tall ? 14 : 24, down, largest);
       this.wide = Math.max(least, Math.floor(Math.min(most, across)));
-      this.high = this.numbers ? 30 : Math.min(this.wide, most, R > 20 ? 22 : 40);
+      this.high = this.numbers ? 30 : Math.min(this.wide, most, R > 20 ? 22 : largest);
     }
+    this.letters = tall ? clamp(11, this.wide - 2, letters) : letters;
     this.leaning = names > this.wide - 4;
-    this.head = GAP + Math.ceil(this.leaning ? names * Math.sin(TURN) + LABEL : LABEL + 4);
-    if (this.rowName && !this.leaning) this.head += LABEL + GAP;
-    if (this.rowName || this.columnName) this.head = Math.max(this.head, 2 * LABEL + 2 * GAP);
-    ruler.font = font(LABEL);
+    this.head = GAP + Math.ceil(this.leaning ? names * Math.sin(TURN) + letters : letters + 4);
+    if (this.rowName && !this.leaning) this.head += letters + GAP;
+    if (this.rowName || this.columnName) this.head = Math.max(this.head, 2 * letters + 2 * GAP);
+    ruler.font = font(letters);
     const reaches = (name, i) =>
-      (i + 0.5) * this.wide + Math.min(LONGEST, ruler.measureText(name).width) * Math.cos(TURN) + LABEL;
+      (i + 0.5) * this.wide + Math.min(LONGEST, ruler.measureText(name).width) * Math.cos(TURN) + letters;
     const last = this.leaning ? Math.max(...this.columns.map(reaches)) : 0;
     this.image = null;
-    return [Math.ceil(this.side + Math.max(C * this.wide, last) + 2), Math.ceil(this.head + R * this.high + 2)];
+    return [Math.ceil(this.side + Math.max(this.columns.length * this.wide, last) + 2), Math.ceil(this.head + this.rows.length * this.high + 2)];
   }
 
   // One pixel a cell; stretched when it is painted.
@@ -111,7 +115,7 @@ class Heat {
   }
 
   write(pen, r0, r1, c0, c1, x, y) {
-    pen.font = font(Math.min(LABEL, this.high * 0.55, this.wide * 0.3));
+    pen.font = font(Math.min(this.letters, this.high * 0.55, this.wide * 0.3));
     pen.textAlign = "center";
     for (let row = r0; row < r1; row++) for (let column = c0; column < (this.causal ? Math.min(c1, row + 1) : c1); column++) {
       const value = this.values[row * this.columns.length + column], faded = ![null, row].includes(this.kept.pin);
@@ -129,25 +133,25 @@ class Heat {
   }
 
   nameRows(pen, r0, r1, y) {
-    const step = Math.max(1, Math.ceil(LABEL / this.high));
+    const step = Math.max(1, Math.ceil(this.letters / this.high));
     pen.textAlign = "right";
     for (let row = r0; row < r1; row++) {
       const chosen = [this.cursor?.row, this.lit?.row, this.kept.pin].includes(row);
       if (row % step && !chosen) continue;
-      pen.font = font(LABEL, chosen);
+      pen.font = font(this.letters, chosen);
       pen.fillStyle = hue(chosen ? "--accent" : "--ink");
       pen.fillText(cut(pen, this.rows[row], this.side - 2 * GAP + 1), this.side - GAP, y(row) + this.high / 2 + 0.5);
     }
   }
 
   nameColumns(pen, c0, c1, x) {
-    const step = Math.max(1, Math.ceil((LABEL + 2) / this.wide));
+    const step = Math.max(1, Math.ceil((this.letters + 2) / this.wide));
     pen.textAlign = this.leaning ? "left" : "center";
     for (let column = c0; column < c1; column++) {
       const chosen = column === this.cursor?.column || column === this.lit?.column;
       if (column % step && !chosen) continue;
       pen.save();
-      pen.font = font(LABEL, chosen);
+      pen.font = font(this.letters, chosen);
       pen.fillStyle = hue(chosen ? "--accent" : "--ink");
       pen.translate(x(column) + this.wide / 2, this.head - GAP + (this.leaning ? 1 : -3));
       if (this.leaning) pen.rotate(-TURN);
@@ -161,7 +165,7 @@ class Heat {
     pen.font = font(11.5);
     pen.fillStyle = hue("--quiet");
     pen.textAlign = "right";
-    if (this.columnName) pen.fillText(cut(pen, this.columnName, right), right, bottom - LABEL - 5);
+    if (this.columnName) pen.fillText(cut(pen, this.columnName, right), right, bottom - this.letters - 5);
     if (this.rowName) pen.fillText(cut(pen, this.rowName, right), right, bottom - 1);
   }
 

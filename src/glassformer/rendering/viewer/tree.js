@@ -2,7 +2,7 @@
 // with the path of ids), and "grown" brings them.
 
 const FATES = ["chosen", "kept", "pruned"];
-const ROW = 45, CHIP = 25, BETWEEN_CHIPS = 38, THICKEST = 11, LONGEST_WHY = 150;
+const ROW = 45, CHIP = 25, BETWEEN_CHIPS = 38, THICKEST = 11, LONGEST_WHY = 150, LONGEST_TOKEN = 170;
 
 // Children by parent (null: the root), and the column and row of each branch that is seen: those of one column stand in
 // the order of their parents.
@@ -34,7 +34,7 @@ drawers.tree = (panel, kept) => {
     const { token, told: words, why } = branches[at];
     return [`${isolated(token)}: ${words}`, why].filter(Boolean).join("; ");
   };
-  const visible = { all: () => true, followed: (one) => one.fate !== "pruned", chosen: (one) => one.fate === "chosen" };
+  const among = { all: () => true, followed: (one) => one.fate !== "pruned", chosen: (one) => one.fate === "chosen" };
 
   const tell = (at) => {
     line.textContent = told(at);
@@ -52,10 +52,9 @@ drawers.tree = (panel, kept) => {
   };
 
   function paint() {
-    const { children, columns, rows, order, height } = layTree(branches, visible[kept.seen]);
-    const chance = (one) => share(one.probability);
-    const wide = (one) => widest([shown(one.token)], 13.5, 190) + 8 + widest([chance(one)], 11, 60) + 18;
-    const rootWide = widest([shown(panel.root)], 13.5, 220) + 22;
+    const { children, columns, rows, order, height } = layTree(branches, among[kept.seen]);
+    const wide = (one) => widest([visible(one.token)], 13.5, LONGEST_TOKEN) + 8 + widest([share(one.probability)], 11, 60) + 18;
+    const rootWide = widest([shown(panel.root)], 13.5, LONGEST_TOKEN) + 18;
     const across = [rootWide];
     const room = (one) => Math.max(wide(one), 8 + widest([one.why], 11, LONGEST_WHY));
     order.forEach((at) => { across[columns[at]] = Math.max(across[columns[at]] ?? 0, room(branches[at])); });
@@ -72,11 +71,14 @@ drawers.tree = (panel, kept) => {
     });
     items.clear();
     const item = (at, left, name, chipWide, fate, level, place, among) => {
+      ruler.font = font(13.5, true);
+      const words = cut(ruler, name, LONGEST_TOKEN);
       const heard = { onpointerenter: () => tell(at), onfocus: () => { reach(at); tell(at); }, onclick: () => { reach(at); tell(at); grow(at); } };
       const chip = svg("g", { class: `chip ${fate}`, role: "treeitem", "aria-level": level, "aria-posinset": place,
         "aria-setsize": among, "aria-selected": fate === "chosen", "aria-label": told(at), transform: `translate(${left} ${middle(at) - CHIP / 2})`, ...heard },
-      svg("rect", { width: chipWide, height: CHIP, rx: 7 }), svg("text", { x: 9, y: CHIP / 2 + 4.5 }, shown(name)),
-      at === null ? "" : svg("text", { class: "chance", x: chipWide - 9, y: CHIP / 2 + 4, "text-anchor": "end" }, chance(branches[at])));
+      svg("rect", { width: chipWide, height: CHIP, rx: 7 }), svg("text", { x: 9, y: CHIP / 2 + 4.5 }, words),
+      at === null ? "" : svg("text", { class: "chance", x: chipWide - 9, y: CHIP / 2 + 4, "text-anchor": "end" }, share(branches[at].probability)),
+      words.endsWith("…") ? svg("title", {}, at === null ? panel.root : branches[at].token) : "");
       const why = at === null ? "" : branches[at].why;
       ruler.font = font(11);
       if (why) chip.append(svg("text", { class: "why", x: 3, y: CHIP + 12 }, cut(ruler, why, LONGEST_WHY)));
@@ -85,9 +87,9 @@ drawers.tree = (panel, kept) => {
     };
     const chips = order.map((at) => {
       const { parent, token, fate } = branches[at], some = children.get(parent);
-      return item(at, lefts[columns[at]], token, wide(branches[at]), fate, columns[at] + 1, some.indexOf(at) + 1, some.length);
+      return item(at, lefts[columns[at]], visible(token), wide(branches[at]), fate, columns[at] + 1, some.indexOf(at) + 1, some.length);
     });
-    const root = item(null, lefts[0], panel.root, rootWide, "root", 1, 1, 1);
+    const root = item(null, lefts[0], shown(panel.root), rootWide, "root", 1, 1, 1);
     const key = (event) => {
       const at = kept.at, depth = at === null ? 0 : columns[at], same = order.filter((one) => columns[one] === depth);
       const beside = same.sort((a, b) => rows[a] - rows[b]), place = beside.indexOf(at);
@@ -104,9 +106,9 @@ drawers.tree = (panel, kept) => {
     reach(items.has(kept.at) ? kept.at : null);
   }
 
-  if (!branches.some((one) => one.fate === "kept")) delete visible.followed;
-  if (!visible[kept.seen]) kept.seen = "all";
-  const choose = several("branches", Object.keys(visible), kept.seen, (name) => { kept.seen = name; paint(); });
+  if (!branches.some((one) => one.fate === "kept")) delete among.followed;
+  if (!among[kept.seen]) kept.seen = "all";
+  const choose = several("branches", Object.keys(among), kept.seen, (name) => { kept.seen = name; paint(); });
   const element = make("div.tree", {}, make("div.controls", {}, choose.element), line, box);
   // { path: ids, branches: [{ id, token, probability, told, why, fate }] }: they follow what stands at the path.
   element.addEventListener("grown", ({ detail }) => {
@@ -115,7 +117,7 @@ drawers.tree = (panel, kept) => {
     if (parent === undefined) return;
     const there = new Set(branches.filter((one) => one.parent === parent).map((one) => one.id));
     const fresh = detail.branches.filter((one) => !there.has(one.id));
-    const added = fresh.map((one) => ({ fate: "kept", why: "", told: `probability ${said(one.probability)}`, ...one, parent }));
+    const added = fresh.map((one) => ({ fate: "kept", why: "", told: `probability ${chance(one.probability)}`, ...one, parent }));
     kept.grown.push(...added);
     branches.push(...added);
     paint();

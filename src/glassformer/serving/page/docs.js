@@ -1,12 +1,6 @@
 // The schema as a page: every route, its fields, and a command to try it with.
 import { ask } from "/page/client.js";
-
-const make = (tag, className = "", ...children) => {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  element.append(...children);
-  return element;
-};
+import { make } from "/page/viewer.js";
 
 const [schema, models] = await Promise.all([ask("/openapi.json"), ask("/v1/models")]);
 document.querySelector("#models").textContent = `Models: ${models.data.map((one) => `${one.id} (${one.task})`).join(", ")}`;
@@ -16,7 +10,7 @@ const EXAMPLES = {
   "/v1/completions": { model: runOf("language-model"), prompt: "Once", max_tokens: 20 },
   "/v1/chat/completions": { model: runOf("language-model"), messages: [{ role: "user", content: "Hello" }] },
   "/v1/embeddings": { model: runOf(), input: ["a text"] },
-  "/api/predict": { run: runOf("classification", "multi-label", "regression"), examples: ["a text"] },
+  "/api/predict": { run: runOf("classification", "multilabel", "regression"), examples: ["a text"] },
   "/api/translate": { run: runOf("translation"), texts: ["a text"] },
   "/api/fill": { run: runOf("masked-language-model"), texts: ["a <mask> in a text"] },
   "/api/look": { run: runOf(), texts: ["a text"] },
@@ -28,7 +22,7 @@ const sections = new Map();
 for (const [path, methods] of Object.entries(schema.paths)) {
   for (const [method, route] of Object.entries(methods)) {
     const title = route.tags?.[0] ?? "more";
-    if (!sections.has(title)) sections.set(title, make("section", "", make("h2", "", title)));
+    if (!sections.has(title)) sections.set(title, make("section", {}, make("h2", {}, title)));
     sections.get(title).append(entry(path, method, route));
   }
 }
@@ -36,13 +30,13 @@ document.querySelector("main").replaceChildren(...sections.values());
 
 function entry(path, method, route) {
   const what = (route.description ?? route.summary ?? "").split("\n")[0];
-  const summary = make("summary", "", make("span", "method", method.toUpperCase()), make("span", "path", path), make("span", "soft", what));
-  const inside = make("div", "inside", make("pre", "", command(path, method)));
+  const summary = make("summary", {}, make("span.method", {}, method.toUpperCase()), make("span.path", {}, path), make("span.soft", {}, what));
+  const inside = make("div.inside", {}, make("pre", {}, command(path, method)));
   const reference = route.requestBody?.content?.["application/json"]?.schema?.$ref;
   const fields = reference ? Object.entries(resolve(reference).properties ?? {}) : [];
   const query = (route.parameters ?? []).map((one) => [one.name, { ...one.schema, description: one.description }]);
-  if (fields.length + query.length) inside.append(make("table", "", ...[...query, ...fields].map(([name, field]) => row(name, field))));
-  return make("details", "", summary, inside);
+  if (fields.length + query.length) inside.append(make("table", {}, ...[...query, ...fields].map(([name, field]) => row(name, field))));
+  return make("details", {}, summary, inside);
 }
 
 function command(path, method) {
@@ -70,5 +64,5 @@ function kind(field) {
 function row(name, field) {
   const limits = [["minimum", "≥"], ["exclusiveMinimum", ">"], ["maximum", "≤"]].filter(([key]) => field[key] !== undefined).map(([key, sign]) => `${sign} ${field[key]}`);
   const usual = field.default !== undefined && field.default !== null ? [`default ${JSON.stringify(field.default)}`] : [];
-  return make("tr", "", make("td", "", name), make("td", "soft", kind(field)), make("td", "", [field.description, ...limits, ...usual].filter(Boolean).join("; ")));
+  return make("tr", {}, make("td", {}, name), make("td.soft", {}, kind(field)), make("td", {}, [field.description, ...limits, ...usual].filter(Boolean).join("; ")));
 }

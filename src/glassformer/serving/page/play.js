@@ -27,14 +27,16 @@ const light = (at, written = false, from = null) => {
   prompts[0].lit(written ? null : at);
   prediction.lit(written ? at : null);
 };
-const closeOther = button("✕", () => choose({ other: null, second: null, patch: null }), { title: "close the second prompt", "aria-label": "close the second prompt" });
+const ALONE = { other: null, second: null, patch: null };
+const closeOther = button("✕", () => choose(ALONE), { title: "close the second prompt", "aria-label": "close the second prompt" });
 const otherRun = make("select", { "aria-label": "second run", onchange: () => choose({ second: otherRun.value || null, patch: null }) });
+const missing = make("p.remark", { role: "status" }); // a link named a run that is not served
 const presets = make("div.presets", { role: "group", "aria-label": "examples" });
 const prompts = [
   new Prompt({ label: "prompt", light, beside: presets, given: (given) => choose({ text: asText(given) }) }),
   new Prompt({ label: "second prompt", light: () => {}, given: (given) => choose({ other: asText(given) }), closing: make("div.closing", {}, otherRun, closeOther) }),
 ];
-find("#prompt").replaceChildren(prompts[0].element, prompts[1].element);
+find("#prompt").replaceChildren(missing, prompts[0].element, prompts[1].element);
 const prediction = new Prediction(find("#prediction"), {
   append: (text) => { choose({ text }); prompts[0].put(text); },
   reset: () => choose({ dials: {}, patch: null }),
@@ -43,8 +45,9 @@ const looks = ["first", "beside"].map((name, at) => new Look(find(`#${name}`), a
   { light: (place, written) => light(place, written, looks[at]), grow, patch }));
 const time = new Time(find("#time"));
 
-const runs = make("select", { "aria-label": "run", onchange: () => choose({ run: runs.value, text: null, other: null, dials: {}, patch: null, update: null, head: null }) });
-const comparer = button("compare", () => choose(comparing() ? { other: null, second: null, patch: null } : { other: state.text }), { title: "a second prompt or run beside it" });
+const ANEW = { text: null, other: null, dials: {}, patch: null, update: null, head: null }; // what belongs to a run
+const runs = make("select", { "aria-label": "run", onchange: () => { missing.textContent = ""; choose({ run: runs.value, ...ANEW }); } });
+const comparer = button("compare", () => choose(comparing() ? ALONE : { other: state.text }), { title: "a second prompt or run beside it" });
 const linker = button("copy link", async () => {
   await navigator.clipboard?.writeText(location.href).catch(() => {});
   linker.textContent = "copied";
@@ -149,6 +152,7 @@ function changesInWords() {
 
 /** Everything that stands around the answers. */
 async function furnish(what) {
+  await checkRuns();
   const facts = await factsOf(state.run).catch((error) => { prompts[0].say([error.message]); return null; });
   if (!facts) return;
   if (state.text === null) choose({ text: asText(facts.presets[0]?.example ?? "") }, { step: false, quiet: true });
@@ -174,6 +178,16 @@ async function furnish(what) {
     time.reads(facts);
   }
   time.show();
+}
+
+/** A run of a link that is not served gives way to the first that is. */
+async function checkRuns() {
+  for (const [name, instead] of [["run", { run: null, ...ANEW }], ["second", ALONE]]) {
+    const run = state[name], facts = run && await factsOf(run).catch(() => factsOf(null)).catch(() => null);
+    if (!facts || facts.runs.includes(run)) continue;
+    missing.textContent = `${run} is not served: ${name === "run" ? `this is ${facts.runs[0]}` : "there is nothing to compare with"}`;
+    choose(instead, { step: false, quiet: true });
+  }
 }
 
 // --- by hand ---

@@ -1,15 +1,19 @@
 // Attention: all heads small, each with its role, a switch and a dial; one of them large.
-import { Weights, button, forget, make, painted, panelOf, shade, stain, upTo } from "/page/viewer.js";
+import { Weights, button, forget, make, panelOf, thumbnail, upTo } from "/page/viewer.js";
 import { choose, headName, headOf, state } from "/page/play_state.js";
 
 const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
-const ROLES = { previous: "previous", next: "next", first: "first", itself: "itself", induction: "induction", before: "same before" };
+const roleName = (role) => (role === "before" ? "same before" : role ?? "");
+const projected = matchMedia("(min-width: 1000px) and (min-height: 620px)"); // cards are as high as the window
 const PAUSE = 600; // milliseconds from step to step
+const THUMB = 64, LETTERS = 14, BELOW = 60; // pixels: the longer side of a small picture; names of tokens; the lines above and beneath the cells
+const panelOfStack = ({ view, sizes }, stack) => view.panels[Object.keys(sizes).indexOf(stack)];
 
 /** The panels of `view` come in the order of `sizes` (stack → layers, heads). `light(row, column, stack)` hears where one points. */
 export class Attention {
   constructor({ light, follower = null }) {
-    Object.assign(this, { light, follower, kept: { heat: {}, lines: {} } });
+    const tall = () => (projected.matches ? this.large.clientHeight - BELOW : null);
+    Object.assign(this, { light, follower, kept: { heat: { letters: LETTERS, tall }, lines: {} } });
     this.grid = make("div.heads", { role: "group", "aria-label": "heads" });
     this.stacks = make("div.several.stacks");
     this.modes = make("div.several.modes");
@@ -24,9 +28,9 @@ export class Attention {
     });
   }
 
-  /** `leader`: the head that is chosen beside it; `two`: there are two sides, with one scale. */
-  show({ view, sizes, roles, leader = null, two = false }) {
-    Object.assign(this, { view, sizes, roles, two });
+  /** `leader`: the head that is chosen beside it; `beside`: the view and sizes of the other side, drawn on one scale. */
+  show({ view, sizes, roles, leader = null, beside = null }) {
+    Object.assign(this, { view, sizes, roles, beside });
     const there = leader ?? headOf(state.head), names = Object.keys(sizes);
     const first = names.includes("cross") ? "cross" : names[0], panel = view.panels[names.indexOf(first)];
     const fits = there && sizes[there.stack] && there.layer < sizes[there.stack][0] && there.head < sizes[there.stack][1];
@@ -35,7 +39,7 @@ export class Attention {
     this.draw();
   }
 
-  get panel() { return this.view.panels[Object.keys(this.sizes).indexOf(this.chosen.stack)]; }
+  get panel() { return panelOfStack(this, this.chosen.stack); }
 
   draw() {
     const { stack, layer, head } = this.chosen, names = Object.keys(this.sizes);
@@ -46,9 +50,15 @@ export class Attention {
     this.dials();
     this.heads();
     Object.assign(this.kept, { layer, head, lit: [head], mode: state.mode });
-    const names2 = this.roles[stack]?.map((row) => row.map((role) => ROLES[role] ?? "")) ?? [];
-    swap(this.large, panelOf({ ...this.panel, names: names2, title: "", ...(this.two ? { high: 1 } : {}) }, this.kept));
-    if (this.two && this.follower?.view) this.follower.follow(this.chosen);
+    swap(this.large, this.drawing());
+    if (this.beside && this.follower?.view) this.follower.follow(this.chosen);
+  }
+
+  /** One head, large, all of it in sight, on the scale of what stands beside it. */
+  drawing() {
+    const { stack } = this.chosen, names = this.roles[stack]?.map((row) => row.map(roleName)) ?? [];
+    this.kept.heat.beside = this.beside && panelOfStack(this.beside, stack);
+    return panelOf({ ...this.panel, names, title: "", ...(this.beside ? { high: 1 } : {}) }, this.kept);
   }
 
   follow(chosen) {
@@ -102,11 +112,11 @@ export class Attention {
     }
     for (const [name, cell] of this.cells) {
       const { layer, head } = headOf(name), role = this.roles[stack]?.[layer]?.[head];
-      cell.role.textContent = role ? ROLES[role] : "";
-      const label = `layer ${layer}, head ${head}${role ? `, ${ROLES[role]}` : ""}`;
+      cell.role.textContent = roleName(role);
+      const label = `layer ${layer}, head ${head}${role ? `, ${roleName(role)}` : ""}`;
       cell.thumb.setAttribute("aria-label", label);
       cell.thumb.title = label;
-      thumbnail(cell.canvas, weights, layer, head);
+      thumbnail(cell.canvas, weights, layer, head, THUMB);
     }
     this.marks();
   }
@@ -154,7 +164,7 @@ export class Attention {
       row += 1;
       const over = row > last || !this.element.isConnected;
       this.kept.heat.pin = over ? null : row;
-      swap(this.large, panelOf({ ...this.panel, title: "" }, this.kept), false);
+      swap(this.large, this.drawing(), false);
       document.querySelectorAll("[data-written]").forEach((one) => {
         one.classList.toggle("lit", Number(one.dataset.written) === row);
         one.classList.toggle("later", !over && Number(one.dataset.written) > row);
@@ -173,21 +183,6 @@ export class Attention {
       : stack === "cross" ? (written ? { row: at } : { column: at }) : (stack === "target") === written ? { row: at, column: at } : null;
     this.large.querySelector(".stage")?.dispatchEvent(new CustomEvent("light", { detail }));
   }
-}
-
-function thumbnail(canvas, weights, layer, head) {
-  const { rows, columns } = weights, shrink = Math.max(1, Math.max(rows, columns) / 64);
-  const width = Math.ceil(columns / shrink), height = Math.ceil(rows / shrink);
-  painted(canvas, () => {
-    Object.assign(canvas, { width, height });
-    const pen = canvas.getContext("2d"), most = new Uint8Array(width * height), data = pen.createImageData(width, height);
-    weights.each(layer, head, (row, column, byte) => {
-      const at = Math.floor(row / shrink) * width + Math.floor(column / shrink);
-      if (byte > most[at]) most[at] = byte;
-    });
-    stain(data, (i) => shade(most[i] / 255));
-    pen.putImageData(data, 0, 0);
-  });
 }
 
 /** Another picture in the same place, shown when it is drawn: nothing flickers while one types. */

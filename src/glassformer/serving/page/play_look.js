@@ -1,11 +1,11 @@
 // A card with one view of the model at a time, under tabs; beside another run or prompt, both.
 import { ask } from "/page/client.js";
-import { button, make, panelOf } from "/page/viewer.js";
+import { button, make, panelOf, sharedScale } from "/page/viewer.js";
 import { Attention, swap } from "/page/play_attention.js";
 import { choose, state } from "/page/play_state.js";
 
 // What each view is called here, and what to see in it.
-export const VIEWS = {
+const VIEWS = {
   attention: ["Attention", "Each picture is a head: rows look, columns are looked at. Turn one down: what changes?"],
   patches: ["Patches", "Choose a patch: the brighter another, the more this one looks at it."],
   "logit-lens": ["Layers", "What it would say if it stopped after each layer. Of a language model with a second prompt, a click puts that one's state there."],
@@ -13,29 +13,28 @@ export const VIEWS = {
   attribution: ["Attribution", "Blue speaks for the answer, orange against it."],
   pooling: ["Pooling", "How much of each token goes into the one vector that is judged."],
   diagram: ["Model", "What it is built of. Click a brick for its numbers and its code."],
-  tree: ["Tree", "Every way to go on, by the model's own probabilities, before temperature and cuts. Click a token to grow the tree from it."],
+  tree: ["Tree", "Ways to go on, each token with its probability before anything is cut. Click one to grow the tree from it."],
   numbers: ["Numbers", "Every formula, number by number. Best with a short text."],
   positions: ["Positions", "How the model knows what stands where."],
 };
 const CODED = ["attention", "patches", "logit-lens", "attribution", "pooling", "states", "tree"];
 const QUIET = ["diagram", "tree"]; // what they say of themselves is said above them
-const OPTIONS = { tree: { samples: 2, tokens: 6 } };
 
-export const optionsOf = (name, facts) => (name === "tree" && facts.task === "language-model" ? OPTIONS.tree : {});
+export const optionsOf = (name, facts) => (name === "tree" && facts.task === "language-model" ? { samples: 2, tokens: 6 } : {});
 
 /** The views of a run, in our order. */
-export const offered = (facts) => Object.keys(VIEWS).filter((name) => name in facts.views);
+const offered = (facts) => Object.keys(VIEWS).filter((name) => name in facts.views);
 
 export class Look {
   constructor(element, key, { light, grow, patch }) {
     Object.assign(this, { element, key, light, grow, patch, kept: {} });
     this.tabs = make("nav", { role: "tablist", "aria-label": "views" });
     this.hint = make("p.hint");
-    this.coder = button("code", () => showCode(this.view), { class: "coder", title: "the lines that compute this" });
+    this.coder = coder(() => this.view);
     this.stands = [0, 1].map((side) => make(`div.stand.side-${"ab"[side]}`, { role: "tabpanel" }));
     this.beside = new Attention({ light: () => {} });
     this.attention = new Attention({ light, follower: this.beside });
-    element.replaceChildren(this.tabs, make("div.telling", {}, this.hint, this.coder), make("div.stands", {}, ...this.stands));
+    element.replaceChildren(make("div.heading", {}, this.tabs, make("span.end", {}, this.coder)), this.hint, make("div.stands", {}, ...this.stands));
     element.addEventListener("pointerover", (event) => {
       const one = event.target.closest("[data-token]");
       if (one) this.light(Number(one.dataset.token), this.written());
@@ -71,32 +70,36 @@ export class Look {
     const two = Boolean(answers[1]?.views[this.view]);
     this.stands[1].hidden = !two;
     this.element.classList.toggle("two", two);
+    const [mine, theirs] = answers.map((answer) => answer?.views[this.view]);
     answers.forEach((answer, side) => {
       const view = answer?.views[this.view];
       if (!view) return;
-      const stand = this.stands[side];
+      const stand = this.stands[side], other = two ? answers[1 - side] : null;
+      stand.dataset.of = `${"AB"[side]}${other && other.facts.run !== answer.facts.run ? ` ${answer.facts.run}` : ""}`;
       if (this.view === "attention") {
         const attention = side ? this.beside : this.attention;
         if (stand.firstChild !== attention.element) stand.replaceChildren(attention.element);
-        attention.show({ view, sizes: answer.facts.heads, roles: answer.roles, leader: side ? this.attention.chosen : null, two });
+        attention.show({ view, sizes: answer.facts.heads, roles: answer.roles, leader: side ? this.attention.chosen : null,
+          beside: other && { view: other.views.attention, sizes: other.facts.heads } });
       } else {
         const kept = (this.kept[`${this.view} ${side}`] ??= []);
         if (this.view === "tree") kept.length = 0; // what was grown belongs to a text
-        const scale = side && this.scales(answers);
-        const panels = view.panels.map((panel, at) => panelOf(scale ? { ...panel, ...scale[at] } : panel, (kept[at] ??= {})));
+        const scale = (at) => (two ? sharedScale(mine.panels[at], theirs.panels[at]) : {});
+        const panels = view.panels.map((panel, at) => panelOf({ ...panel, ...scale(at) }, (kept[at] ??= {})));
         const note = view.panels.length && QUIET.includes(this.view) ? "" : view.note && make("p.small.note", {}, view.note);
         const all = make(`div.views.of-${this.view}`, {}, note, ...panels);
         swap(stand, all, stand.dataset.view === this.view);
       }
       stand.dataset.view = this.view;
     });
+    if (two && this.view === "logit-lens") this.compare();
     this.patched();
   }
 
-  /** The same scales on both sides, where a panel has one. */
-  scales(answers) {
-    const [mine, theirs] = answers.map((answer) => answer.views[this.view].panels);
-    return theirs.map((panel, at) => (mine[at]?.kind === panel.kind && "high" in panel ? { low: mine[at].low, high: mine[at].high } : {}));
+  /** Cells of B that say something else than those of A are marked. */
+  compare() {
+    const cells = this.stands.map((stand) => [...stand.lastChild.querySelectorAll("td[data-layer]")]);
+    if (cells[0].length === cells[1].length) cells[1].forEach((cell, at) => cell.classList.toggle("differs", cell.textContent !== cells[0][at].textContent));
   }
 
   /** Whether its tokens are those that a translator writes. */
@@ -137,7 +140,12 @@ function layerOf(cell) {
   return match ? Number(match[1]) + 1 : null;
 }
 
-export async function showCode(view, title = VIEWS[view][0]) {
+/** A button for the code of the view that is open. */
+export function coder(viewOf, title) {
+  return button("code", () => showCode(viewOf(), title), { class: "coder", title: "the lines that compute this" });
+}
+
+async function showCode(view, title = VIEWS[view][0]) {
   const dialog = document.querySelector("#code");
   const { code } = await ask(`/api/play/code?panel=${encodeURIComponent(view)}`);
   dialog.replaceChildren(make("div.heading", {}, make("h2", {}, `${title}: the code`), button("close", () => dialog.close())), make("pre", {}, code));

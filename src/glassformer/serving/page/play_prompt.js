@@ -1,6 +1,6 @@
 // What the model reads: a text and its tokens as chips, a row's columns, or an image.
 import { ask } from "/page/client.js";
-import { button, make, roving, shown } from "/page/viewer.js";
+import { button, make, roving, visible } from "/page/viewer.js";
 
 const tip = document.querySelector("#tip");
 const LONGEST = 240; // tokens that are drawn as chips
@@ -90,7 +90,7 @@ export class Prompt {
     if (this.facts.reads !== "text") { this.chips.replaceChildren(); return; }
     const some = tokens.slice(0, LONGEST), focused = [...this.chips.children].indexOf(document.activeElement);
     const chips = some.map((token, at) => make(`button.chip${token.special ? ".special" : ""}${differ.has(at) ? ".differs" : ""}`,
-      { type: "button", role: "listitem", "data-token": at, "aria-label": `${shown(token.text)}${token.id === null ? "" : `, id ${token.id}`}`,
+      { type: "button", role: "listitem", "data-token": at, "aria-label": `${visible(token.text)}${token.id === null ? "" : `, id ${token.id}`}`,
         onpointerenter: (event) => { this.light(at); this.tell(event.currentTarget, token); },
         onfocus: (event) => { if (event.currentTarget.matches(":focus-visible")) { this.light(at); this.tell(event.currentTarget, token); } },
         onblur: () => { this.light(null); hideTip(); } },
@@ -116,11 +116,6 @@ export class Prompt {
   }
 }
 
-function visible(text) {
-  const bare = text.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
-  return bare.trim() === "" ? bare.replaceAll(" ", "␣") || "∅" : bare.replace(/^ +/, "·").replace(/ +$/, "·");
-}
-
 const known = new Map();
 
 function mergesOf(run, text) {
@@ -143,7 +138,7 @@ function showTip(chip, lines) {
   tip.style.top = `${box.bottom + 6}px`;
 }
 
-export function hideTip() {
+function hideTip() {
   tip.hidden = true;
 }
 

@@ -44,7 +44,7 @@ function toAddress() {
   return `#${given}`;
 }
 
-/** Listen to every change, also those by the address; `kind`: what changed, or "all". */
+/** Listen to every change, also those by the address: the names of what changed, or "all". */
 export function begin(listener) {
   heard = listener;
   Object.assign(state, fromAddress());
