@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from glassformer.rendering.panels import Words
-from glassformer.rendering.takeaways import course, leaders, leading, listed, quoted, three
+from glassformer.rendering.takeaways import course, leaders, leading, listed, three
 from glassformer.rendering.view import View
 
 SAYS: dict[str, str] = {"does": "leads", "do": "lead", "even": "All {count} are alike ({number})"}
@@ -20,7 +20,6 @@ def test_three_digits(value: float, text: str) -> None:
 
 
 def test_names() -> None:
-    assert (quoted(" she "), quoted(" "), quoted("x" * 40)) == ("“she”", "“␣”", f"“{'x' * 23}…”")
     assert [listed("abcde"[:count]) for count in (1, 2, 3, 4, 5)] == [
         "a",
         "a and b",
