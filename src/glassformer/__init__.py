@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
     from glassformer.verbs.check import doctor as doctor
+    from glassformer.verbs.estimators import Classifier as Classifier
+    from glassformer.verbs.estimators import Regressor as Regressor
     from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
     from glassformer.verbs.export import export as export
@@ -49,11 +51,13 @@ __version__ = VERSION
 
 _PUBLIC = {
     "Change": "glassformer.inspection.change",
+    "Classifier": "glassformer.verbs.estimators",
     "Encoder": "glassformer.encoders.base",
     "EncoderInfo": "glassformer.config.encoders",
     "Family": "glassformer.families.base",
     "GlassformerError": "glassformer.config.errors",
     "Memory": "glassformer.bricks.attention",
+    "Regressor": "glassformer.verbs.estimators",
     "State": "glassformer.encoders.base",
     "Tap": "glassformer.bricks.tap",
     "Tokenizer": "glassformer.text.tokenizer",

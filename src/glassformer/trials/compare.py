@@ -19,6 +19,7 @@ from glassformer.families.base import FAMILIES
 from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
+from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
@@ -43,9 +44,10 @@ SPARE = 20.0
 """A table is written anew only after so many times as long as writing the last one took."""
 
 
+@takes_memory
 @check_arguments
 def compare(
-    data: str | Path | None = None,
+    data: Any = None,
     *,
     models: str | Sequence[str] | None = None,
     seeds: int | None = None,
@@ -62,6 +64,7 @@ def compare(
     references: bool = True,
     out: str | Path | None = None,
     overwrite: bool = False,
+    keep_data: bool = True,
     config: str | Path | None = None,
     listen: CellListener = silent,
     say: Say = silent,
@@ -76,7 +79,7 @@ def compare(
     that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
     however busy the machine is. `jobs` trainings at once. `runs`: trained before, judged on the same examples.
     `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
-    adds rows that begin from these. What is in `out` already is not trained again.
+    adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`: as in `train`.
     """
     check_writable(out or RUNS)
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)

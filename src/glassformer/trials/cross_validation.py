@@ -23,6 +23,7 @@ from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import contents
+from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
 from glassformer.training.events import Listener, Noted
@@ -121,9 +122,10 @@ def _interval_end(value: float) -> str:
     return f"{value:.0f}" if value in (0.0, 1.0) else f"{value:.4f}"
 
 
+@takes_memory
 @check_arguments
 def cross_validate(
-    data: "str | Path | None" = None,
+    data: Any = None,
     *,
     folds: int | None = None,
     out: "str | Path | None" = None,
@@ -132,6 +134,7 @@ def cross_validate(
     model: str | OwnModel | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    keep_data: bool = True,
     listen: Listener = silent,
     command: str | None = None,
     **settings: Any,
@@ -139,7 +142,7 @@ def cross_validate(
     """Train on all folds but one, for each of them; with `refit`, then once on all rows.
 
     The runs are `out`/fold-1 …; asked again with the same settings (or `resume`, which needs none), what is done is not
-    done again. `settings`: as of `train`.
+    done again. `settings`, `data` and `keep_data`: as of `train`.
     """
     if Processes.from_environment().world > 1:
         raise SettingError("folds are trained in one process, one after the other: leave torchrun away")

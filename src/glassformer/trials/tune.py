@@ -14,6 +14,7 @@ from glassformer.data.wording import counted
 from glassformer.finetuning.sources import refuse_out
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
+from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (
@@ -38,9 +39,10 @@ SEARCH, JOURNAL = "search.json", "study.log"
 BUCKETS = "model.buckets"
 
 
+@takes_memory
 @check_arguments
 def tune(
-    data: str | Path | None = None,
+    data: Any = None,
     *,
     model: str | Sequence[str] | None = None,
     trials: int | None = None,
@@ -56,6 +58,7 @@ def tune(
     config: str | Path | None = None,
     prune: bool = True,
     final: bool = True,
+    keep_data: bool = True,
     say: Say = silent,
     listen: Listener = silent,
     **settings: Any,

@@ -10,13 +10,15 @@ from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.request import Trained as Trained
 from glassformer.pipeline.request import TrainRequest
 from glassformer.pipeline.training import Training
+from glassformer.runs.memory_data import takes_memory
 from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 
 
+@takes_memory
 @check_arguments
 def train(
-    data: str | Path | None = None,
+    data: Any = None,
     *,
     out: str | Path | None = None,
     config: str | Path | None = None,
@@ -25,12 +27,18 @@ def train(
     overwrite: bool = False,
     draft: bool = False,
     refit: bool = False,
+    keep_data: bool = True,
     listen: Listener = silent,
     command: str | None = None,
     clock: Clock | None = None,
     **settings: Any,
 ) -> Trained:
     """Train a model and leave a run.
+
+    `data` is a path, the name of a data set, or what a program holds: a list of texts, of (text, label) or (source,
+    target), of dicts, a DataFrame of pandas or polars, a Dataset, or arrays (images, labels). That is written to a file
+    in a folder `data` beside the run, which reads it again from there; without `keep_data` it is gone at the end, and
+    later verbs ask for it.
 
     `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
     sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps

@@ -9,6 +9,8 @@ from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS
 
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+HELD_DIGITS = 16
+"""Of the digest that names the folder of a file that was written from memory."""
 PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
 """Ways to pack a file that are not read here; .gz is."""
 
@@ -55,6 +57,8 @@ def _missing(name: str, path: Path) -> DataError:
         neighbours = []
     meant = nearest(name.partition(":")[0], [*neighbours, *DATASETS])
     hint = f"; did you mean {meant}?" if meant else ""
+    if path.stem == "data" and len(path.parent.name) == HELD_DIGITS and path.parent.parent.name == "data":
+        return DataError("this was learned from data in memory that is not kept: give the data again")
     if path.suffix:  # no data set is called so
         return DataError(f"no file '{name}'{hint}")
     return DataError(f"no file '{name}' and no data set of that name{hint} (data sets: {', '.join(DATASETS)})")

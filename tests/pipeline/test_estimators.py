@@ -1,0 +1,90 @@
+"""scikit-learn's verbs, tried by scikit-learn's own checks and tools."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import glassformer as gf
+
+WORDS = {"good": 1, "bad": 0, "great": 1, "awful": 0}
+X = [f"the {noun} was {word}" for noun in ("soup", "film", "room", "tea", "walk") for word in WORDS] * 3
+Y = [label for _ in range(5) for label in WORDS.values()] * 3
+
+
+def small() -> gf.Classifier:
+    return gf.Classifier("bag", epochs=20, settings={"tokenizer.kind": "word"})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> gf.Classifier:
+    return small().fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([gf.Classifier("linear", epochs=20, lr=0.05), gf.Regressor("linear", epochs=20, lr=0.05)])
+def test_what_scikit_learn_expects(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_texts_are_told_apart(fitted: gf.Classifier) -> None:
+    assert fitted.score(X, Y) == 1
+    assert fitted.predict(np.array(X[:4])).tolist() == Y[:4]
+    chances = fitted.predict_proba(pd.Series(X))
+    assert chances.shape == (len(X), 2)
+    assert chances.sum(1) == pytest.approx(1)
+    assert fitted.classes_.tolist() == [0, 1]
+    alone = fitted.loaded_.predict(X[0])
+    assert chances[0].tolist() == [alone.probabilities["0"], alone.probabilities["1"]]
+    assert gf.look(fitted.loaded_, X[0]).panels
+
+
+def test_labels_keep_their_kind() -> None:
+    for labels in (["no", "yes"], [False, True], [3, 7]):
+        y = [labels[one] for one in Y]
+        assert small().fit(X, y).predict(X[:4]).tolist() == y[:4]
+
+
+def test_a_pickle_holds_the_model(fitted: gf.Classifier, tmp_path: Path) -> None:
+    chances = fitted.predict_proba(X)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert (again.predict_proba(X) == chances).all()
+    joblib.dump(fitted, tmp_path / "model.joblib")
+    assert (joblib.load(tmp_path / "model.joblib").predict_proba(X) == chances).all()
+    with pytest.raises(NotFittedError):
+        clone(fitted).predict(X)
+
+
+def test_in_a_pipeline_and_a_search() -> None:
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    whole = Pipeline([("lower", lower), ("model", small())])
+    assert whole.fit([text.upper() for text in X], Y).score(X, Y) == 1
+    assert cross_val_score(small(), X, Y, cv=2, n_jobs=2).tolist() == [1, 1]
+    search = GridSearchCV(small(), {"epochs": [1, 20], "model": ["bag"]}, cv=2).fit(X, Y)
+    assert search.best_score_ == 1
+
+
+def test_rows_of_several_kinds() -> None:
+    frame = pd.DataFrame({"number": np.arange(60.0) % 7, "kind": ["a", "b"] * 30})
+    wanted = 2 * frame.number + (frame.kind == "a")
+    model = gf.Regressor("linear", epochs=60, lr=0.05).fit(frame, wanted)
+    assert model.score(frame, wanted) > 0.9
+    assert model.feature_names_in_.tolist() == ["number", "kind"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"kind": "sort"}))
+
+
+def test_a_run_can_be_left(tmp_path: Path) -> None:
+    small().set_params(out=tmp_path / "run").fit(X, Y)
+    assert gf.load(tmp_path / "run").predict(X[0]).label == "1"
+    assert (tmp_path / "run" / "README.md").exists()
