@@ -34,7 +34,7 @@ def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
     """The attentions of a model with their paths, layer by layer."""
     stacks: dict[str, list[tuple[str, AttentionHeads]]] = {}
     for path, module in model.named_modules():
-        if hasattr(module, "head_output") and isinstance(module, AttentionHeads):  # a protocol alone is slow to ask
+        if hasattr(type(module), "head_output") and isinstance(module, AttentionHeads):  # a protocol is slow to ask
             stack = "self"
             if module.is_cross_attention:
                 stack = "cross"

@@ -44,8 +44,8 @@ SCRIPTS = (
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (
-    "Weights", "button", "clamp", "dark", "forget", "make", "mixColours", "panelOf", "repaint", "roving", "said",
-    "share", "sharedScale", "svg", "thumbnail", "tools", "upTo", "visible",
+    "Weights", "button", "clamp", "dark", "forget", "make", "mixColours", "paintNow", "panelOf", "repaint", "roving",
+    "said", "share", "sharedScale", "svg", "thumbnail", "tools", "upTo", "visible",
 )  # fmt: skip
 """What other pages use of it."""
 

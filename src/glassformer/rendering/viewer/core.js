@@ -6,6 +6,7 @@ const PAPER = 680; // pixels across a printed page
 const MOST_TABLED = 64;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const painters = new Map();
+const unpainted = new Set();
 let onPaper = false;
 
 // make("td.number", { title: "…" }, children…)
@@ -148,16 +149,21 @@ function sized(element, paint) {
   let width = 0;
   const again = () => {
     const room = onPaper ? PAPER : element.clientWidth;
-    if (room) paint(room);
+    if (!onPaper) width = room;
+    if (!room) return;
+    unpainted.delete(element);
+    paint(room);
   };
-  const watch = new ResizeObserver(() => requestAnimationFrame(() => {
-    if (element.clientWidth === width || onPaper) return;
-    width = element.clientWidth;
-    again();
-  }));
+  const watch = new ResizeObserver(() => requestAnimationFrame(() => { if (element.clientWidth !== width && !onPaper) again(); }));
   watch.observe(element);
   painters.set(element, again);
+  unpainted.add(element);
   return element;
+}
+
+// What was just put into the page is painted now, not when it is next laid out.
+function paintNow() {
+  for (const element of [...unpainted]) painters.get(element)?.();
 }
 
 function repaint() {
@@ -168,7 +174,7 @@ function repaint() {
 
 // Panels that left the page need no painting any more.
 function forget() {
-  for (const element of painters.keys()) if (!element.isConnected) painters.delete(element);
+  for (const element of painters.keys()) if (!element.isConnected) { painters.delete(element); unpainted.delete(element); }
 }
 
 function several(label, names, value, chosen) {

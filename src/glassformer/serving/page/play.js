@@ -218,7 +218,7 @@ async function patch(place) {
 begin(async (what) => {
   const typed = Array.isArray(what) && what.length === 1 && (what[0] === "text" || what[0] === "other");
   await furnish(typed ? "typed" : "all");
-  renew(typed ? 20 : 0);
+  renew(typed && flight ? 20 : 0);
 });
 await furnish("all");
 renew();

@@ -1,5 +1,5 @@
 // Attention: all heads small, each with its role, a switch and a dial; one of them large.
-import { Weights, button, forget, make, panelOf, thumbnail, upTo } from "/page/viewer.js";
+import { Weights, button, forget, make, paintNow, panelOf, thumbnail, upTo } from "/page/viewer.js";
 import { choose, headName, headOf, state } from "/page/play_state.js";
 
 const STACKS = { self: "text", source: "source", target: "written", cross: "written → source" };
@@ -185,15 +185,14 @@ export class Attention {
   }
 }
 
-/** Another picture in the same place, shown when it is drawn: nothing flickers while one types. */
+/** Another picture in the same place, drawn before the old one goes: nothing flickers while one types. */
 export function swap(stand, element, smooth = true) {
   const old = [...stand.children];
   if (!old.length || !smooth) { stand.replaceChildren(element); return; }
   element.classList.add("coming");
   stand.append(element);
-  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(() => {
-    element.classList.remove("coming");
-    for (const one of old) one.remove();
-    forget();
-  })));
+  paintNow();
+  element.classList.remove("coming");
+  for (const one of old) one.remove();
+  forget();
 }
