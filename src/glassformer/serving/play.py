@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse
 from torch import nn
 
 from glassformer.bricks.attention import attend_written_out, attention_scores, attention_weights
@@ -74,9 +75,11 @@ def play_routes(server: Server) -> APIRouter:
         return {"run": name, "runs": list(server.runs.runs), **await server.call(http, name, facts_of)}
 
     @router.post("/api/play")
-    async def play(http: Request, body: PlayBody) -> dict[str, Any]:
+    async def play(http: Request, body: PlayBody) -> JSONResponse:
         """One example as its tokens, what the model says of it, and any of its views; all from one job."""
-        return await server.call(http, body.run, lambda loaded: played(moments.at(loaded, body.update), body))
+        return JSONResponse(
+            await server.call(http, body.run, lambda loaded: played(moments.at(loaded, body.update), body))
+        )
 
     @router.post("/api/play/grow")
     async def grow(http: Request, body: GrowBody) -> dict[str, Any]:
@@ -108,9 +111,10 @@ def play_routes(server: Server) -> APIRouter:
 
 def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
     """All that is asked of one example, of a model that is changed as one wishes meanwhile."""
-    own = views_of(loaded)
-    if odd := next((name for name in (*body.views, *body.options) if name not in own), None):
-        raise Misuse(unknown("view", odd, own))
+    views = all_views()
+    for name in (*body.views, *body.options):
+        if name not in views or not views[name].needs(loaded):
+            raise Misuse(unknown("view", name, views_of(loaded)))
     remarks: list[str] = []
     with uploads(loaded, [body.example, *([] if body.other is None else [body.other])]) as given:
         how, changed = sampling_of(body), bool(body.patch or any(one.scale != 1 for one in body.changes))
@@ -121,15 +125,15 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
         with interventions(loaded, body, given):
             example = encode_example(loaded, given[0], say=remarks.append)
             now = summarise_prediction(loaded.family, loaded, given[0], example, how, _ids(before))
-            views = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
+            seen = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
         if before is not None:  # the same tokens on both sides
             before = summarise_prediction(loaded.family, loaded, given[0], plain, how, _ids(now))
     return {
         "tokens": tokens_of(loaded, example),
         "prediction": now,
         "before": before,
-        "views": {name: view.packed() for name, view in views.items()},
-        "roles": _roles(loaded, example, views["attention"]) if "attention" in views else {},
+        "views": {name: view.packed() for name, view in seen.items()},
+        "roles": _roles(loaded, example, seen["attention"]) if "attention" in seen else {},
         "remarks": remarks,
     }
 

@@ -129,7 +129,8 @@ class _Uvicorn(uvicorn.Server):
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family)
+    # asyncio sends small pieces at once (TCP_NODELAY) where a socket says that it is TCP's; else each waits 40 ms
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))

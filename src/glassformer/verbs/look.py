@@ -101,15 +101,12 @@ def _implied(options: Mapping[str, Any]) -> str | None:
 
 def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequence[Example]) -> None:
     """Whether this run has the view, and the view these options."""
-    views, own = all_views(), views_of(loaded)
-    if name not in (ALL, *own) and views[name].otherwise:
-        raise Misuse(f"{loaded.run.path} {views[name].otherwise}")
-    if name not in (ALL, *own):
-        raise Misuse(
-            f"{loaded.run.path} ({loaded.config.task}, {loaded.family.model_name(loaded.config)}) has no {name} to "
-            f"look at; it has {', '.join(own)}"
-        )
-    shown = [other for other in own if views[other].quick] if name == ALL else [name]
+    views = all_views()
+    if name != ALL and not views[name].needs(loaded):
+        model = f"{loaded.config.task}, {loaded.family.model_name(loaded.config)}"
+        without = f"({model}) has no {name} to look at; it has {', '.join(views_of(loaded))}"
+        raise Misuse(f"{loaded.run.path} {views[name].otherwise or without}")
+    shown = [other for other in views_of(loaded) if views[other].quick] if name == ALL else [name]
     for option in options:
         searched = option in DECODING and (name, option) != ("tree", "beam")
         if (searched or option == "length_penalty") and not loaded.family.has_decoder:
@@ -121,7 +118,7 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
         if option in ORDER_OPTIONS and isinstance(loaded.model, BagPredictor):
             raise Misuse(f"a bag has no layers and no positions: leave out {flag_of(option)}")
         if not any(option in views[other].options for other in shown):
-            able = [other for other in own if option in views[other].options] or ["none that this run has"]
+            able = [other for other in views_of(loaded) if option in views[other].options] or ["none that this run has"]
             raise Misuse(f"{flag_of(option)} is nothing to the view {name}; it is for {', '.join(able)}")
     if texts and name != ALL and views[name].texts == "none":
         raise Misuse(f"the view {name} is of the run itself: it takes no text")
