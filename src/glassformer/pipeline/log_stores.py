@@ -3,8 +3,10 @@
 Their packages are imported when a training begins, and only then.
 """
 
+import contextlib
 import html
 import os
+import struct
 import textwrap
 import time
 import uuid
@@ -18,6 +20,8 @@ from glassformer.runs.run import DONE
 
 T = TypeVar("T")
 PROJECT = "glassformer"
+BLOCK = 32768
+"""Bytes of a block of a .wandb file, over which no header goes."""
 SAMPLE = "sample"
 """What a text that the model wrote on the way is called."""
 
@@ -108,14 +112,16 @@ class WandB(LogStore):
 
         known = run.state.setdefault("id", uuid.uuid4().hex[:12])
         self.html = wandb.Html
-        # half a second instead of 15, so that a kill loses next to nothing of a run that is offline
-        settings = wandb.Settings(silent=True, console="off", x_transaction_log_flush_interval=0.5)
+        settings = wandb.Settings(silent=True, console="off")
         self.run = wandb.init(
             project=PROJECT, id=known, name=run.name, group=run.data, config=run.settings, resume="allow",
             allow_val_change=True, settings=settings,
         )  # fmt: skip
         self.where = f"wandb sync {Path(self.run.dir).parent}" if self.run.offline else str(self.run.url)
-        return run.told if self.run.offline else max(0, self.run.starting_step - 1)
+        if not self.run.offline:
+            return max(0, self.run.starting_step - 1)
+        files = Path(self.run.dir).parents[1].glob(f"offline-run-*-{known}/*.wandb")
+        return max((_last_step(file) for file in files), default=0)
 
     def add(self, rows: Sequence[Row]) -> None:
         for row in rows:
@@ -125,6 +131,29 @@ class WandB(LogStore):
     def end(self, status: str, scores: Mapping[str, float], step: int) -> None:
         self.run.summary.update({**scores, "status": status})
         self.run.finish(exit_code=0 if status in DONE else 1)
+
+
+def _last_step(file: Path) -> int:
+    """Of a .wandb file, of which a kill may have cut the end: seven bytes, then a log as LevelDB writes it."""
+    from google.protobuf.message import DecodeError
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    data, at, record, last = file.read_bytes(), 7, b"", 0
+    while at + 7 <= len(data):
+        if (room := BLOCK - at % BLOCK) < 7:
+            at += room
+            continue
+        size, kind = struct.unpack_from("<HB", data, at + 4)
+        record += data[at + 7 : at + 7 + size]
+        at += 7 + size
+        if kind in (1, 4):  # a whole record, or its last piece
+            with contextlib.suppress(DecodeError):
+                steps = [
+                    item.value_json for item in Record.FromString(record).history.item if "_step" in item.nested_key
+                ]
+                last = max([last, *map(int, steps)])
+            record = b""
+    return last
 
 
 class MLflow(LogStore):
