@@ -289,8 +289,9 @@ class Training:
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
         if not interrupted:
             self._evaluate()
+        status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
         changes = {
-            "status": {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason),
+            "status": status,
             "steps": self.ended.step,
             "seconds": self.ended.seconds,
             "environment": {
@@ -311,7 +312,7 @@ class Training:
             if not draft:
                 judged = self.judged or self.prepared
                 leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)
-            self.loggers.end(changes["status"], {name: entry.metrics for name, entry in self.evaluations.items()})
+            self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
         return Trained.from_card(self.run, card, self.evaluations)
