@@ -1,5 +1,6 @@
 """What stands in the stores that trainings are logged to, read by their own readers where they have one."""
 
+import html
 import json
 import sqlite3
 import struct
@@ -101,7 +102,8 @@ def read_wandb(run: Path) -> Stored:
                 final |= {key: value for key, value in values.items() if key.startswith("final/")}
             for key, value in values.items() if record.WhichOneof("record_type") == "history" else ():
                 if key == "sample/path":
-                    texts[values["_step"]] = (file.parent / "files" / value).read_text(encoding="utf-8")
+                    page = (file.parent / "files" / value).read_text(encoding="utf-8")
+                    texts[values["_step"]] = html.unescape(page.partition("<pre>")[2].partition("</pre>")[0])
                 elif not key.startswith(("_", "sample/")):
                     numbers[key].append((values["_step"], value))
     return Stored({name: sorted(values) for name, values in numbers.items()}, texts, settings, final)

@@ -58,6 +58,8 @@ class LoggedRun:
 class LogStore(ABC):
     where: str
     """How a person gets to see it."""
+    takes_again = True
+    """Whether it can be told a step that it holds."""
 
     @abstractmethod
     def begin(self, run: LoggedRun) -> int:
@@ -106,6 +108,8 @@ class WandB(LogStore):
     Offline, a run that goes on has a second folder of the same id, which `wandb sync` adds to the first. What was
     logged cannot be logged again: after a change of settings, steps that are trained once more show their first values.
     """
+
+    takes_again = False
 
     def begin(self, run: LoggedRun) -> int:
         import wandb
@@ -188,7 +192,8 @@ class MLflow(LogStore):
         for params in _pieces(new, 100):
             self.client.log_batch(self.id, params=params)
         changed = [RunTag(key, value) for key, value in settings.items() if data.params.get(key, value) != value]
-        self.client.log_batch(self.id, tags=changed)
+        if changed:
+            self.client.log_batch(self.id, tags=changed)
         return int(data.tags.get(self.STEP, 0))
 
     def _known(self, known: str | None) -> Any:

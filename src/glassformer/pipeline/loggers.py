@@ -58,9 +58,10 @@ class Loggers:
             with self._guard(name):
                 if missing := missing_package(name):
                     raise RunError(missing)
+                self._keep_states()
                 store = STORES[name]()
                 last = store.begin(logged)
-                state["step"] = last if same else min(last, step)
+                state["step"] = last if same or not store.takes_again else min(last, step)
                 self._keep_states()
                 self.open[name] = store
                 self.say(f"logging to {name}: {store.where}")
