@@ -1,8 +1,9 @@
 """glassformer compare"""
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_result
+from glassformer.config.loggers import pass_on
 
 PARSER = Parser(
     "compare",
@@ -36,6 +37,7 @@ PARSER = Parser(
         flag("--overwrite", "replace the comparison in --out"),
         CONFIG,
         TASK,
+        LOG_TO,
         JSON,
     ],
     settings=ALL_SECTIONS,
@@ -45,6 +47,7 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     settings = training_settings(options, "compare")
+    pass_on(options.log_to)
 
     from glassformer.cli.terminal.progress import Board
     from glassformer.cli.terminal.view import show_view

@@ -17,6 +17,7 @@ from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
 from glassformer.config.file import check_config, read_config
 from glassformer.config.limits import FIELDS, limits, limits_help
+from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.presets import INFERENCE_PRECISIONS, OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import (
     ALIASES,
@@ -72,6 +73,9 @@ CONFIG = Option("--config", check=check_config, metavar="FILE", help="settings f
 TASK = Option(
     "--task", metavar="NAME", help=f"what is learned: {', '.join((*TRAINABLE, *OWN_TASKS))} (default: from the data)"
 )
+LOG_TO = Option("--log-to", check=logger_names, metavar="NAMES",
+                help=f"log to {', '.join(LOGGERS)}, or several with commas between them (pip install "
+                "'glassformer[NAME]'); what is resumed goes on there")  # fmt: skip
 ALL_SECTIONS = tuple(SECTIONS)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -29,6 +29,7 @@ PARSER = Parser(
         Option("--out", check=check_folder, metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)"),
         CONFIG,
         TASK,
+        LOG_TO,
         JSON,
         Option("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another part "
                "of the rows; the runs are RUN/fold-1 …"),
@@ -57,6 +58,7 @@ def run(argv: list[str]) -> None:
         "resume": options.resume,
         "overwrite": options.overwrite,
         "refit": options.refit,
+        "log_to": options.log_to,
         "command": shlex.join(["glassformer", "train", *argv]),
         **settings,
     }

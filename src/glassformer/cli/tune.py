@@ -2,10 +2,11 @@
 
 import shlex
 
-from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import ALL_SECTIONS, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.file import check_config
+from glassformer.config.loggers import pass_on
 
 SEARCH = [
     Option("--model", dest="models", metavar="NAMES", help="a model, or several to choose from: bag,cnn (default "
@@ -30,6 +31,7 @@ SEARCH = [
     Option("--out", check=check_folder, metavar="DIR", help="(default runs/tune-<data>-<model>-N)"),
     Option("--config", check=check_config, metavar="FILE", help="settings that are not searched, from a YAML file"),
     TASK,
+    LOG_TO,
     JSON,
 ]  # fmt: skip
 
@@ -50,6 +52,7 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     settings = training_settings(options, "tune")
+    pass_on(options.log_to)
     models = options.models or settings.pop("model.encoder", None)
     if options.show_space:
         _show_space(options.data, models, options.config, settings)

@@ -15,6 +15,7 @@ from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.findings import UNSEEN
 from glassformer.diagnosis.measure import training_loss
 from glassformer.families.base import FAMILIES, Prepared
+from glassformer.pipeline.loggers import Loggers
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
@@ -33,14 +34,17 @@ from glassformer.training.finding import Finding
 
 
 class Recorder:
-    """Writes metrics.jsonl and samples, tells a doctor of each line, if there is one, and passes every event on."""
+    """Writes metrics.jsonl and samples, tells loggers and a doctor of each line, and passes every event on."""
 
-    def __init__(self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener) -> None:
+    def __init__(
+        self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener, loggers: Loggers
+    ) -> None:
         self.run = run
         self.model = model
         self.prepared = prepared
         self.config = config
         self.listen = listen
+        self.loggers = loggers
         self.doctor: Doctor | None = None
         self.lines: list[dict[str, Any]] = []
         self.flushed = time.monotonic()
@@ -88,6 +92,7 @@ class Recorder:
 
     def flush(self) -> None:
         self.run.add_metrics(*self.lines)
+        self.loggers.add(self.lines)
         self.lines, self.flushed = [], time.monotonic()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.data.wording import counted
 from glassformer.families.load import BEFORE, resumed_config
+from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.request import BeforeRefit, Trained, TrainRequest
 from glassformer.pipeline.training import Training, refuse_refit
 from glassformer.reporting.papers import README
@@ -91,7 +92,7 @@ def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefi
     """A training on all rows with the settings of another, into the folder that this one lies in.
 
     It makes as many updates as `before` says, at the rates of the `total` that the other set out to make. Of the
-    `request` it takes a person's own model, and who listens.
+    `request` it takes a person's own model, who listens, and where it is logged.
     """
     steps = int(before["steps"])
     request.listen(Noted(f"refit: {counted(steps, 'update')} on all rows but the test; {BEFORE}: {before['words']}"))
@@ -108,6 +109,7 @@ def refitted(like: Run, request: TrainRequest, *, total: int, before: BeforeRefi
         model=request.own_model,
         listen=request.listen,
         command=request.command,
+        log_to=asked_loggers(request.log_to, like),
         settings=settings,
         before_refit=before,
     )

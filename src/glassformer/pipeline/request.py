@@ -1,7 +1,7 @@
 """What a person asked to train, and what a training came to."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
@@ -113,6 +113,8 @@ class TrainRequest:
     """One of many: its test part is not looked at, and it leaves no pictures and no report."""
     listen: Listener = field(default=silent, repr=False)
     command: str | None = None
+    log_to: str | Sequence[str] | None = None
+    """Names of loggers; unset, a run that goes on is logged where it was."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     clock: Clock = field(default_factory=Stopwatch, repr=False)
     """Seconds since the command began: what its minutes are counted by."""

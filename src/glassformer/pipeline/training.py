@@ -11,6 +11,7 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.loggers import logger_names
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
@@ -28,6 +29,7 @@ from glassformer.families.load import (
 from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
+from glassformer.pipeline.loggers import Loggers, asked_loggers
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.planning.available_memory import available_memory
@@ -57,6 +59,7 @@ class Training:
     model: nn.Module
     trainer: Trainer
     doctor: TrainingDoctor
+    loggers: Loggers
     ended: Ended
 
     def __init__(self, request: TrainRequest) -> None:
@@ -66,6 +69,8 @@ class Training:
         self.rows: Any = None
         self.snapshot: Snapshot | None = None
         self.resumes = False
+        self.same = True
+        """Where it resumes: no setting has changed."""
         self.finetuned_from: dict[str, Any] | None = None
         """What the card says of the run whose weights were taken."""
         self.evaluations: dict[str, Evaluation] = {}
@@ -106,6 +111,7 @@ class Training:
         """The whole configuration, and the device. What is asked for by name is locked before any data is read."""
         request = self.request
         flags, file = request.flags(), request.file
+        logger_names(request.log_to)  # refused before anything is made
         for line in renamed_lines(request.settings):
             self.say(line)
         if (folder := request.folder) is None:
@@ -160,8 +166,8 @@ class Training:
         """The data as a task, and where a run that goes on stands."""
         if self.resumes:
             self.prepared = prepare(self.config, self.say, self.run)
-            same = same_settings(self.run.config(), self.config)
-            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=same)
+            self.same = same_settings(self.run.config(), self.config)
+            self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=self.same)
             return
         data, model = self.config.data, self.config.model
         if self.request.out is None:
@@ -203,7 +209,9 @@ class Training:
             self.say(f"nothing is held out for validation: {idle} has no effect, and the last weights are kept")
         total = total_steps(training, prepared.task)
         card = self._card(total)
-        recorder = Recorder(self.run, self.model, prepared, self.config, self.listen)
+        names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
+        self.loggers = Loggers(self.run, names, self.say)
+        recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
             self.family.training_task(prepared.task, self.model, self.config),
@@ -223,6 +231,8 @@ class Training:
             self._first_files(card, total)
             self.doctor = TrainingDoctor(recorder, self.config, prepared)
             self.doctor.begin(learned_count(self.model))
+            self.held.callback(self.loggers.end)
+            self.loggers.begin(card, self.snapshot.progress.step if self.snapshot else 0, same=self.same)
         self.processes.wait()
         try:
             self.ended = self.trainer.run()
@@ -279,8 +289,9 @@ class Training:
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
         if not interrupted:
             self._evaluate()
+        status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
         changes = {
-            "status": {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason),
+            "status": status,
             "steps": self.ended.step,
             "seconds": self.ended.seconds,
             "environment": {
@@ -301,6 +312,7 @@ class Training:
             if not draft:
                 judged = self.judged or self.prepared
                 leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)
+            self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
         return Trained.from_card(self.run, card, self.evaluations)

@@ -4,7 +4,7 @@ together.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from glassformer.config.resolve import DATA_RULES, with_former_rules, with_new_n
 from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.finetuning.sources import refuse_out
+from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text
@@ -137,12 +138,13 @@ def cross_validate(
     keep_data: bool = True,
     listen: Listener = silent,
     command: str | None = None,
+    log_to: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> CrossValidated:
     """Train on all folds but one, for each of them; with `refit`, then once on all rows.
 
     The runs are `out`/fold-1 …; asked again with the same settings (or `resume`, which needs none), what is done is not
-    done again. `settings`, `data` and `keep_data`: as of `train`.
+    done again. `settings`, `data`, `keep_data` and `log_to`: as of `train`.
     """
     if Processes.from_environment().world > 1:
         raise SettingError("folds are trained in one process, one after the other: leave torchrun away")
@@ -150,7 +152,9 @@ def cross_validate(
         raise SettingError(
             "each fold needs new weights: model=… must be a name, or a function that makes the nn.Module"
         )
-    request = TrainRequest(data=data, config=config, model=model, listen=listen, command=command, settings=settings)
+    request = TrainRequest(
+        data=data, config=config, model=model, listen=listen, command=command, log_to=log_to, settings=settings
+    )
     requested = _read_flags(request, folds)
     folder = _choose_folder(out, requested, resume=resume)
     _check_folder(folder, requested, resume=resume, overwrite=overwrite)
@@ -178,7 +182,7 @@ def _cross_validate(
         )
     if (folder / CARD).exists():
         if resume or Run.open(folder).card().get("status") not in DONE:
-            last = train(out=folder, resume=True, model=request.own_model, listen=listen)
+            last = train(out=folder, resume=True, model=request.own_model, listen=listen, log_to=request.log_to)
             return _summarise(folder, count, last.reason, last)
         raise Misuse(f"{folder} is refitted already: replace it with --overwrite, or name another --out")
     for number in range(count):
@@ -277,7 +281,10 @@ def _train_fold(folder: Path, number: int, requested: Mapping[str, Any], request
         settings = {} if begun else {**requested, "data.fold": number}
         if own is not None:
             settings.pop("model.encoder", None)
-        trained = train(out=folder, resume=True, draft=True, model=own, listen=request.listen, **settings)
+        log_to = asked_loggers(request.log_to, Run(_fold_folder(folder.parent, 0)))
+        trained = train(
+            out=folder, resume=True, draft=True, model=own, listen=request.listen, log_to=log_to, **settings
+        )
         if trained.reason == "interrupted":
             return False
         _write_records(folder, trained.evaluations["validation"].records)

@@ -1,5 +1,6 @@
 """Train a model on a text, a table or images: `gf.train`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def train(
     listen: Listener = silent,
     command: str | None = None,
     clock: Clock | None = None,
+    log_to: str | Sequence[str] | None = None,
     **settings: Any,
 ) -> Trained:
     """Train a model and leave a run.
@@ -49,7 +51,8 @@ def train(
     tells the scores of the one before, which is kept in `held-out`. `minutes` are for all of it, from reading to the
     report, as told by `clock`, the seconds since the command began (unset: since this call); a refit is on top.
     `resume` goes on with the run in `out` (unset: the last one); with `data` and `out`, it starts where there is none,
-    and does nothing where it has finished.
+    and does nothing where it has finished. `log_to` names loggers (`tensorboard`, `wandb`, `mlflow`, `trackio`), one or
+    a list; a run that goes on is logged where it was, unless others are named, or none (`[]`).
     """
     request = TrainRequest(
         data=data,
@@ -61,6 +64,7 @@ def train(
         draft=draft,
         listen=listen,
         command=command,
+        log_to=log_to,
         settings=settings,
         clock=clock or Stopwatch(),
     )

@@ -75,7 +75,7 @@ def updates_within(cpu_seconds: float, settings: Mapping[str, Any], scratch: Pat
     meter = _Meter(cpu_seconds)
     tried = {"training.threads": 1, "training.steps": WARM_UP + MOST, "training.validate_every": WARM_UP + MOST}
     try:
-        train(None, out=scratch, draft=True, overwrite=True, listen=meter, **{**settings, **tried})
+        train(None, out=scratch, draft=True, overwrite=True, listen=meter, log_to=(), **{**settings, **tried})
     except _Enough:
         return max(1, int(cpu_seconds * meter.updates / max(meter.spent, 1e-9)))
     finally:

@@ -1,0 +1,41 @@
+"""Where a training can be logged beside its own run: names, and what each needs. Known without torch."""
+
+import os
+from collections.abc import Iterable
+from importlib.util import find_spec
+
+from glassformer.config.errors import Misuse, refuse_unknown
+
+LOGGERS = ("tensorboard", "wandb", "mlflow", "trackio")
+"""Each is the name of its package and of its extra too."""
+VARIABLE = "GLASSFORMER_LOG_TO"
+"""Names in the environment: for the trainings of `compare` and `tune`, which are processes of their own."""
+
+
+def logger_names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """`tensorboard,mlflow`, or a list of names; unset, what the environment says. None: nobody has said anything."""
+    if given is None:
+        given = os.environ.get(VARIABLE)
+    if given is None:
+        return None
+    words = given.split(",") if isinstance(given, str) else list(given)
+    names = tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+    for name in names:
+        refuse_unknown("logger", name, LOGGERS, Misuse)
+        if missing := missing_package(name):
+            raise Misuse(missing)
+    return names
+
+
+def missing_package(name: str) -> str | None:
+    """What to install, where a logger's package is not there; a folder of its name, such as `wandb`, is none."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        return f"--log-to {name} needs {name}: pip install 'glassformer[{name}]'"
+    return None
+
+
+def pass_on(given: str | None) -> None:
+    """The processes that this one starts log there too."""
+    if (names := logger_names(given)) is not None:
+        os.environ[VARIABLE] = ",".join(names)
