@@ -11,7 +11,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.config.errors import DataError, GlassformerError, Misuse
-from glassformer.runs.memory_data import data_file
+from glassformer.families.memory_data import data_file
 from glassformer.runs.run import Run
 
 NOUNS, WORDS = ("soup", "film", "room", "tea", "walk"), {"good": "yes", "bad": "no", "great": "yes", "awful": "no"}

@@ -16,10 +16,10 @@ from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed,
 from glassformer.config.resolve import DATA_RULES
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
+from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
-from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise

@@ -18,13 +18,13 @@ from glassformer.config.presets import OWN_TASKS, VERSION
 from glassformer.config.resolve import DATA_RULES, with_former_rules, with_new_names
 from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
+from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
 from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import contents
-from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
 from glassformer.training.events import Listener, Noted

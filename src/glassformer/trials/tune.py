@@ -11,10 +11,10 @@ from glassformer.config.encoders import model_name
 from glassformer.config.errors import GlassformerError, Misuse, Say, SettingError, silent
 from glassformer.config.resolve import DATA_RULES, flatten
 from glassformer.data.wording import counted
+from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
-from glassformer.runs.memory_data import takes_memory
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.settings import (

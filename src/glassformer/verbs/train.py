@@ -7,11 +7,11 @@ from typing import Any
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import SettingError, silent
 from glassformer.families.base import OwnModel
+from glassformer.families.memory_data import takes_memory
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.request import Trained as Trained
 from glassformer.pipeline.request import TrainRequest
 from glassformer.pipeline.training import Training
-from glassformer.runs.memory_data import takes_memory
 from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
 

@@ -16,12 +16,12 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from glassformer.config.errors import DataError, Misuse, with_article
-from glassformer.config.presets import TRANSLATION
 from glassformer.data.columns.heuristics import are_few
 from glassformer.data.io.aligned import SOURCE, TARGET
 from glassformer.data.io.memory import Frame, cell_text, frame_of, frame_of_rows
 from glassformer.data.io.picture_arrays import IMAGES, LABELS
 from glassformer.data.io.place import HELD_DIGITS
+from glassformer.families.base import FAMILIES
 from glassformer.runs.files import aside
 from glassformer.runs.folders import writing
 from glassformer.runs.run import RUNS
@@ -125,7 +125,8 @@ def _frame(data: Any, task: str | None) -> Frame:
         return frame_of_rows(rows, kind)
     if all(isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) for row in rows):
         first, second = (list(column) for column in zip(*rows, strict=True))
-        names = (SOURCE, TARGET) if task == TRANSLATION or (task is None and _are_texts(second)) else (TEXT, LABEL)
+        translates = _are_texts(second) if task is None or task not in FAMILIES else FAMILIES[task].has_decoder
+        names = (SOURCE, TARGET) if translates else (TEXT, LABEL)
         return Frame(dict(zip(names, (first, second), strict=True)), {name: name for name in names}, kind)
     odd = next(row for row in rows if type(row) is not type(rows[0]) or not isinstance(row, str | Mapping))
     raise Misuse(f"train wants {WANTED}; among {kind} there is {with_article(odd)}")
