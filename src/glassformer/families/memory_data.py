@@ -40,6 +40,8 @@ def takes_memory(verb: Verb) -> Verb:
 
     @functools.wraps(verb)
     def taking(data: Any = None, **more: Any) -> Any:
+        if data is None or isinstance(data, str | Path):
+            return verb(data, **more)
         keep, task = more.get("keep_data", True), more.get("task")
         with data_file(data, more.get("out"), keep=keep, task=task) as path:
             return verb(path, **more)
@@ -50,14 +52,10 @@ def takes_memory(verb: Verb) -> Verb:
 @contextmanager
 def data_file(
     data: Any, out: str | os.PathLike[str] | None, *, keep: bool = True, task: str | None = None
-) -> Iterator[str | Path | None]:
-    """Data as `train` reads it: a path or a name as it is, anything else as the file that it is written to.
-
-    `out`: the folder that is to come beside it; without `keep`, it is gone after this.
+) -> Iterator[Path]:
+    """The path of data, or of the file that data in memory is written to. `out`: the folder that is to come beside it;
+    without `keep`, it is gone after this.
     """
-    if data is None or isinstance(data, str | Path):
-        yield data
-        return
     if isinstance(data, os.PathLike):
         yield Path(os.fspath(data))
         return

@@ -210,7 +210,8 @@ class Training:
         total = total_steps(training, prepared.task)
         card = self._card(total)
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
-        self.loggers = Loggers(self.run, names, self.say)
+        listen = self.listen  # not this object: what it holds open goes when the last who knows it goes
+        self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)))
         recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
