@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -239,9 +239,8 @@ def _guesses(
     *,
     at: bool,
 ) -> Guesses:
-    return Guesses(
+    panel = Guesses(
         title=f"What it would {'guess' if at else 'say next'}, layer by layer",
-        takeaway=_leads(tokens, layers, guesses, probabilities, answers, at=at),
         tokens=tokens,
         layers=layers,
         guesses=guesses,
@@ -249,18 +248,13 @@ def _guesses(
         answers=answers,
         at=at,
     )
+    return replace(panel, takeaway=_leads(panel))
 
 
-def _leads(
-    tokens: Sequence[str],
-    layers: Sequence[str],
-    guesses: Sequence[Sequence[Sequence[str]]],
-    probabilities: Float[Array, "L T k"],
-    answers: Sequence[str] | None,
-    *,
-    at: bool,
-) -> str:
+def _leads(panel: Guesses) -> str:
     """Since which layer the last guess leads, after the last token, or at the first one that is hidden."""
+    tokens, layers, guesses, probabilities = panel.tokens, panel.layers, panel.guesses, panel.probabilities
+    answers, at = panel.answers, panel.at
     place = len(tokens) - 1
     if at and answers is not None:
         place = next((place for place, answer in enumerate(answers) if not answer), place)
