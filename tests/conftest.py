@@ -32,6 +32,7 @@ from playwright.sync_api import Browser  # noqa: E402
 from xdist.remote import Producer  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
+from glassformer.config import plugins  # noqa: E402
 from glassformer.config.limits import VARIABLE as LIMITS  # noqa: E402
 from glassformer.config.plugins import VARIABLE  # noqa: E402
 from glassformer.rendering.view import View  # noqa: E402
@@ -43,12 +44,12 @@ torch.set_num_threads(1)
 settings.register_profile("however slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("however slow")
 
-LONGEST = "test_documents.py"
-"""Its tests begin first, so that no process waits at the end for one that has just begun."""
+LONGEST = ("test_documents.py", "test_lessons.py")
+"""Their tests begin first, so that no process waits at the end for one that has just begun."""
 
 
 class FilesTogether(LoadScopeScheduling):
-    """The tests of a file share what they trained, so one process runs them; those of documents share nothing."""
+    """The tests of a file share what they trained, so one process runs them; the longest share nothing."""
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, _ = nodeid.partition("::")
@@ -60,7 +61,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name != LONGEST)
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +76,9 @@ def no_plugins_of_others() -> Iterator[None]:
     test's.
     """
     before = {name: os.environ.get(name) for name in (VARIABLE, LIMITS)}
+    kept = plugins._parts.copy(), plugins._digests.copy(), plugins._warned.copy()
     yield
+    plugins._parts, plugins._digests, plugins._warned = kept
     for name, value in before.items():
         os.environ.pop(name, None)
         if value is not None:

@@ -4,19 +4,31 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
+from glassformer.config.views import VIEWS
+from glassformer.teaching.lesson import lessons
+from helpers.warm_commands import warm_commands
+
 ROOT = Path(__file__).parent.parent
 NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
-DOCUMENTS = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = [
+    *(ROOT / "docs" / "reference" / name for name in ("command-line.md", "python.md")),
+    *(ROOT / "docs" / "lessons" / f"{lesson.name}.md" for lesson in lessons()),
+    ROOT / "docs" / "index.md",
+]
+"""Pages that the site has and the repository has not: `docs/generate` writes them."""
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
     """(language, code) of each fenced block that can be run."""
-    return re.findall(r"^```(sh|python)\n(.*?)^```", text, re.M | re.S)
+    found = re.finditer(r"^(`{3,})(sh|python)\n(.*?)^\1$", text, re.M | re.S)
+    return [(match[2], match[3]) for match in found]
 
 
 def chains(document: Path) -> list[list[tuple[str, str]]]:
@@ -33,21 +45,31 @@ def chains(document: Path) -> list[list[tuple[str, str]]]:
     return [code for _, code in found if code]
 
 
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
 def marks(path: Path, number: int) -> list[pytest.MarkDecorator]:
     """They train for minutes: only the first of the README is among the tests of every day."""
-    return [] if (path.name, number) == ("README.md", 1) else [pytest.mark.slow]
+    return [] if (name_of(path), number) == ("README.md", 1) else [pytest.mark.slow]
 
 
 CHAINS = [
-    pytest.param(code, id=f"{path.name}-{number}", marks=marks(path, number))
+    pytest.param(code, id=f"{name_of(path)}-{number}", marks=marks(path, number))
     for path in DOCUMENTS
     for number, code in enumerate(chains(path), 1)
 ]
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with warm_commands(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("code_blocks", CHAINS)
-def test_commands_run_as_written(code_blocks: list[tuple[str, str]], tmp_path: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def test_commands_run_as_written(code_blocks: list[tuple[str, str]], tmp_path: Path, programs: Path) -> None:
+    path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     (tmp_path / "recipes").symlink_to(ROOT / "recipes")
     for language, code in code_blocks:
@@ -58,10 +80,11 @@ def test_commands_run_as_written(code_blocks: list[tuple[str, str]], tmp_path: P
         assert done.stdout.strip()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
-        assert (document.parent / target).exists(), target
+        found = (document.parent / target).resolve()
+        assert found.exists() or found in GENERATED, target
 
 
 def test_every_script_named_exists() -> None:
@@ -75,3 +98,28 @@ def test_the_tests_that_hold_a_promise_are_there() -> None:
     assert len(promised) > 10
     for file, name in promised:
         assert f"def {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_is_in_the_gallery(name: str) -> None:
+    sections = re.split(r"^## ", (ROOT / "docs" / "views.md").read_text(), flags=re.M)
+    assert f"[{name}](#{name})" in sections[0]
+    (section,) = [section for section in sections if section.startswith(f"{name}\n")]
+    assert "**How to read it**" in section
+    assert "**What not to conclude**" in section
+    assert name == "report" or "```look\n" in section
+
+
+CONCEPTS = re.findall(r"- (concepts/[\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+
+
+@pytest.mark.parametrize("page", CONCEPTS)
+def test_a_concept_has_its_formula_its_panel_and_what_is_not_so(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert "```math\n" in text or "```source\n" in text
+    for part in ("```look\n", "\n## Try it\n", "\n## Not so\n"):
+        assert part in text, part
+
+
+def test_every_concept_is_in_the_navigation() -> None:
+    assert sorted(CONCEPTS) == sorted(f"concepts/{path.name}" for path in (ROOT / "docs" / "concepts").glob("*.md"))

@@ -10,13 +10,16 @@ from glassformer.config.presets import VERSION
 
 if TYPE_CHECKING:
     from glassformer.bricks.attention import Memory as Memory
+    from glassformer.bricks.own import register_brick as register_brick
     from glassformer.bricks.tap import Tap as Tap
     from glassformer.config.encoders import EncoderInfo as EncoderInfo
     from glassformer.config.errors import GlassformerError as GlassformerError
     from glassformer.config.limits import limits as limits
+    from glassformer.config.plugins import use as use
     from glassformer.encoders.base import Encoder as Encoder
     from glassformer.encoders.base import State as State
     from glassformer.encoders.registry import register_encoder as register_encoder
+    from glassformer.encoders.registry import register_model as register_model
     from glassformer.families.base import Family as Family
     from glassformer.families.base import register_family as register_family
     from glassformer.families.load import load as load
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from glassformer.reporting.report import report as report
     from glassformer.serving.server import play as play
     from glassformer.serving.server import serve as serve
+    from glassformer.teaching.brick_check.check import check_brick as check_brick
+    from glassformer.teaching.grade import grade as grade
+    from glassformer.teaching.lesson import lesson as lesson
     from glassformer.text.tokenizer import Tokenizer as Tokenizer
     from glassformer.trials.compare import compare as compare
     from glassformer.trials.cross_validation import cross_validate as cross_validate
@@ -63,21 +69,26 @@ _PUBLIC = {
     "Tokenizer": "glassformer.text.tokenizer",
     "capture": "glassformer.inspection.capture",
     "check": "glassformer.verbs.check",
+    "check_brick": "glassformer.teaching.brick_check.check",
     "compare": "glassformer.trials.compare",
     "cross_validate": "glassformer.trials.cross_validation",
     "doctor": "glassformer.verbs.check",
     "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
     "export": "glassformer.verbs.export",
+    "grade": "glassformer.teaching.grade",
     "import_model": "glassformer.verbs.import_model",
     "intervene": "glassformer.inspection.intervene",
+    "lesson": "glassformer.teaching.lesson",
     "limits": "glassformer.config.limits",
     "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan",
     "play": "glassformer.serving.server",
+    "register_brick": "glassformer.bricks.own",
     "register_encoder": "glassformer.encoders.registry",
     "register_family": "glassformer.families.base",
+    "register_model": "glassformer.encoders.registry",
     "register_view": "glassformer.inspection.views.registry",
     "replace": "glassformer.inspection.change",
     "report": "glassformer.reporting.report",
@@ -86,6 +97,7 @@ _PUBLIC = {
     "serve": "glassformer.serving.server",
     "train": "glassformer.verbs.train",
     "tune": "glassformer.trials.tune",
+    "use": "glassformer.config.plugins",
     "zero": "glassformer.inspection.change",
 }
 

@@ -44,6 +44,7 @@ def test_heads_in_one_pass(device: str, kv_heads: int, own_positions: bool) -> N
         same(our, their, 1e-12 if precise else 1e-4)
 
 
+@pytest.mark.slow
 def test_compilers_are_told_the_truth_about_it() -> None:
     angle = numbers(T, E // 2, dtype=torch.float32)
     packed = numbers(B, T, 3 * H * E, dtype=torch.float32).requires_grad_()

@@ -158,6 +158,7 @@ def test_a_language_model_that_reads_the_future(tmp_path: Path) -> None:
     assert "reads the future" in row.words
 
 
+@pytest.mark.slow
 def test_a_real_process_each(trained: Trained) -> None:
     row = found(gf.check(trained("bag"), only="stdin"))["stdin"]
     assert row.passed, row.words

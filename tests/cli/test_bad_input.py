@@ -98,7 +98,7 @@ WRONG = {
         2,
         ["words.csv, line 32", "column 'rating'", "'many'", "--task classification"],
     ),
-    "two texts": (["train", "texts.csv"], 2, ["'question' or 'comment'", "--text"]),
+    "two texts": (["train", "texts.csv", "--task", "language-model"], 2, ["'question' or 'comment'", "--text"]),
     "two labels": (["train", "labels.csv"], 2, ["'class' or 'topic'", "--label"]),
     "ids": (["train", "ids.csv"], 2, ["ids.csv", "'label'", "40 different values in 40 rows", "--label"]),
     "latin-1 table": (["train", "latin.csv"], 2, ["latin.csv", "0xE9", "line 3", "--data.encoding latin-1"]),

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.cli.terminal.rows import RowProgress
 from glassformer.families.labelling import LoadedPredictor
 from helpers.running import Command
 from helpers.tables import read_csv, write_table
@@ -273,26 +272,8 @@ def test_how_many_rows_a_second(command: Command, runs: Path, tmp_path: Path, mo
     for verb in (["predict", "--file"], ["evaluate"], ["embed", "--file"]):
         assert "/s" not in command(verb[0], runs / "two", *verb[1:], "in.csv")[2]  # too quick to be worth a line
     ticks = itertools.count()
-    monkeypatch.setattr("glassformer.cli.terminal.rows.time", SimpleNamespace(monotonic=lambda: 2.0 * next(ticks)))
+    monkeypatch.setattr("glassformer.config.progress.time", SimpleNamespace(monotonic=lambda: 2.0 * next(ticks)))
     for verb in (["predict", "--file"], ["evaluate"], ["embed", "--file"]):
         err = command(verb[0], runs / "two", *verb[1:], "in.csv")[2]
-        noun = "text" if verb[0] == "embed" else "row"
+        noun = "row" if verb[0] == "predict" else "text"
         assert re.search(rf"^30 {noun}s in \d+\.0 s: \d+ {noun}s/s$", err, re.MULTILINE), err
-
-
-def test_a_bar_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    with RowProgress() as progress:
-        progress(0, 10)
-        assert progress.bar is None
-    monkeypatch.setattr("glassformer.cli.terminal.rows.is_live", lambda: True)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    with RowProgress(printed=True) as progress:
-        progress(0, 10)
-        assert progress.bar is None  # results are printed there
-    with RowProgress() as progress:
-        progress(0, 10)
-        progress(4, 10)
-        assert progress.bar is not None
-        assert progress.bar.tasks[0].completed == 4
-        print("a result")
-    assert capsys.readouterr().out == "a result\n"

@@ -84,6 +84,7 @@ def test_what_is_said_of_a_text(command: Command, translators: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_conversation_line_by_line(translators: Path, expected: list[str]) -> None:
     """A real process: each answer is there before the next line is written."""
     process = begin("translate", str(translators / "gru"), stdin=-1)
@@ -104,6 +105,7 @@ def test_a_conversation_line_by_line(translators: Path, expected: list[str]) -> 
     assert answers == [f"{text}\n" for text in expected]
 
 
+@pytest.mark.slow
 def test_all_of_stdin_at_once(translators: Path, tmp_path: Path, expected: list[str]) -> None:
     (tmp_path / "in.txt").write_text("\n".join(TEXTS * 60))  # more than go through at once; no newline at the end
     with (tmp_path / "in.txt").open() as file:

@@ -40,6 +40,7 @@ def severe(found: Any) -> set[str]:
     return {finding.kind for finding in found.findings if finding.severity != NOTE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "settings"),
     [

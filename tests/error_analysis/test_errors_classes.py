@@ -83,7 +83,9 @@ def test_one_example_no_error_and_all_wrong(answers: list[tuple[str, str]]) -> N
     words = over_represented_words(texts, wrong, "text")
     (panel,) = words.panels
     assert isinstance(panel, Words)
-    assert ("None of" if not wrong.any() else "All") in panel.text
+    assert panel.text.startswith(
+        "None of" if not wrong.any() else "All" if len(wrong) > 1 else "The only text is wrong"
+    )
     assert errors_by_length(texts, wrong, "text").sentence == ""
     assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), train=[]).sentence == ""
     confusions(records, "text")

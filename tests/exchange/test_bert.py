@@ -135,6 +135,7 @@ def test_a_model_of_sentences_gives_their_vectors(mode: str, unit: bool, tmp_pat
     close(torch.tensor([one.vector.tolist() for one in again.embed(TEXTS)]), wanted)
 
 
+@pytest.mark.slow
 def test_vectors_go_to_onnx(tmp_path: Path) -> None:
     save_bert(tmp_path / "in", BertModel)
     run = gf.import_model(tmp_path / "in", tmp_path / "run")

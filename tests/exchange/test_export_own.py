@@ -126,7 +126,7 @@ def test_readers(name: str, tmp_path: Path) -> None:
             {"model__activation": "relu", "model__norm": "layer", "style": "llama"},
             "Llama has no model.*; no model.*; --to onnx",
         ),
-        ({"model__encoder": "lstm"}, "no model.encoder lstm"),
+        ({"model__encoder": "lstm"}, "Hugging Face has no lstm model; --to onnx exports any run"),
         ({"style": "gpt2", "model__kv_heads": 1}, "model.kv_heads 1"),
         ({"style": "gpt2", "model__norm_order": "post"}, "GPT-2 has no model.norm_order post: only pre"),
         ({"style": "llama", "model__heads": 5, "model__head_width": 4}, "no model.heads 5 with model.width 24"),

@@ -111,6 +111,7 @@ def run(folder: Path, inputs: dict[str, Tensor]) -> list[Tensor]:
     return [torch.from_numpy(found) for found in decoder.run(None, {**target, "memory": memory})]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("name", CASES)
 def test_onnxruntime_computes_what_the_model_computes(

@@ -44,6 +44,7 @@ def one_line(error: pytest.ExceptionInfo[GlassformerError]) -> str:
     return str(error.value)
 
 
+@pytest.mark.slow
 def test_a_graph_that_computes_something_else_is_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,7 @@ def test_an_export_is_compared_with_its_run(run: str, tmp_path: Path) -> None:
     assert checked(other).passed is False
 
 
+@pytest.mark.slow
 def test_a_run_knows_where_it_was_exported_to(tmp_path: Path) -> None:
     """It is found from the run, also after both have moved; and by its name, if only one has."""
     (tmp_path / "here").mkdir()

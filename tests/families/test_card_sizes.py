@@ -27,6 +27,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value"),
     [("width", 1_000_000), ("layers", 1_000_000), ("layers", 900), ("hidden", 10**9), ("vocab", 10**9)],

@@ -279,6 +279,7 @@ def test_fewer_epochs_than_were_made_leave_nothing_to_do(table: Path, tmp_path: 
         gf.train(out=tmp_path / "run", resume=True, epochs=1)
 
 
+@pytest.mark.slow
 def test_one_head_cannot_tell_what_lies_in_the_middle_and_two_can(tmp_path: Path) -> None:
     scores = {}
     for heads in (1, 2):

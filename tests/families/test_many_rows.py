@@ -13,6 +13,7 @@ import pytest
 from torch import Tensor
 
 import glassformer as gf
+from glassformer.config.progress import watched
 from glassformer.data.io import chunks
 from glassformer.data.io.chunks import RowFile, prefetch
 from glassformer.families.labelling import LoadedPredictor
@@ -75,9 +76,8 @@ def test_a_file_in_chunks_is_as_one_row_at_a_time(ending: str, run: LoadedPredic
     else:
         write_table(path, [(text,) for text in texts()], ("text",))
     out = tmp_path / "out.csv"
-    count = predict_file(
-        run, str(path), str(out), say=heard.append, progress=lambda rows, total: done.append(rows + 1000 * total)
-    )
+    with watched(lambda rows, total, unit: done.append(rows + 1000 * total)):
+        count = predict_file(run, str(path), str(out), say=heard.append)
     rows = read_csv(out.read_text())
     assert count == len(rows) == 40
     assert [row["text"] for row in rows] == texts()

@@ -67,6 +67,7 @@ def loaded(run: Path) -> LoadedMasked:
     return found
 
 
+@pytest.mark.slow
 def test_a_rule_is_learned_beyond_counting(run: Path, corpus: str) -> None:
     found = gf.evaluate(run)
     config, table = infer_config({}, {"data.path": corpus, **WORDS}, lambda line: None)

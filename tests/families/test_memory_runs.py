@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from torch import Tensor, nn
 
 import glassformer as gf
@@ -113,7 +114,7 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     vectors = np.stack([one.vector for one in reader.embed(frame)])
     assert np.array_equal(vectors, np.stack([one.vector for one in reader.embed(TEXTS)]))
     from_file = gf.evaluate(reader, folder / "a.csv")
-    for held in (frame, frame.rename(columns={"text": "body"}), iter(frame.to_dict("records"))):
+    for held in (frame, frame.rename(columns={"text": "body"}), iter(frame.to_dict("records")), opinions(60, 3)):
         assert gf.evaluate(reader, held).records == from_file.records
     assert gf.errors(reader, frame, versus=reader.run).title
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
@@ -161,7 +162,8 @@ def test_pairs(folder: Path) -> None:
     assert isinstance(run, LoadedTranslator)
     frame = pd.DataFrame(pairs, columns=["source", "target"])
     assert run.translate(frame[:5], beam=1) == run.translate([source for source, _ in pairs[:5]], beam=1)
-    assert gf.evaluate(run, frame, beam=1).records == gf.evaluate(run, str(data), beam=1).records
+    for held in (frame, pairs):
+        assert gf.evaluate(run, held, beam=1).records == gf.evaluate(run, str(data), beam=1).records
     assert len(run.embed(frame)) == 60
     with pytest.raises(DataError, match=r"row 1 .counted from 0., column 'target': there is no text"):
         gf.evaluate(run, frame.assign(target=["x", None, *["x"] * 58]))
@@ -186,10 +188,64 @@ def test_images_are_files(folder: Path) -> None:
     files = sorted(data.rglob("*.png"))
     assert run.predict(files) == run.predict(pd.DataFrame({"file": list(map(str, files))}))
     assert run.predict(files[0]).label == run.predict(str(files[0])).label
-    with pytest.raises(Misuse, match="predict wants image files, not None"):
+    with pytest.raises(Misuse, match="predict wants image files or arrays of pixels, not None"):
         run.predict([None])
-    with pytest.raises(Misuse, match="this run reads images: evaluate wants their folder, not a DataFrame"):
+    with pytest.raises(Misuse, match=r"evaluate wants their folder, or arrays \(images, labels\), not a DataFrame"):
         gf.evaluate(run, pd.DataFrame({"file": ["a.png"], "label": ["lying"]}))
+
+
+@pytest.mark.parametrize("text", [["title", "body"], "title,body", "title, body"])
+def test_texts_of_several_columns(folder: Path, text: Any) -> None:
+    rows = [{"title": text[:6], "body": text, "label": label} for text, label in opinions(60, 3)]
+    run = loaded(gf.train(rows, text=text, label="label", out=folder / "joined", model="bag", overwrite=True, **QUICK))
+    joined = [f"{row['title']}\n{row['body']}" for row in rows]
+    for held in (pd.DataFrame(rows), rows):
+        assert [one.probabilities for one in run.predict(held)] == [one.probabilities for one in run.predict(joined)]
+    assert gf.evaluate(run, rows).metrics["texts"] == 60
+
+
+def test_a_comma_in_the_name_of_a_column(folder: Path) -> None:
+    rows = [{"body, full": text, "label": label, "long": len(text)} for text, label in opinions(60, 3)]
+    for further in ({}, {"extra_columns": "long"}):
+        named = {"text": "body, full", "label": "label", **further}
+        run = loaded(
+            gf.train(rows, out=folder / "comma", model="transformer", overwrite=True, **named, **SMALL, **QUICK)
+        )
+        frame = pd.DataFrame(rows)
+        expected = run.predict(rows[3])
+        assert run.predict(frame.iloc[3]) == expected
+        assert [one.label for one in run.predict(frame)] == [one.label for one in run.predict(rows)]
+        assert len(gf.evaluate(run, rows).records) == 60
+
+
+def test_arrays_of_images_are_read_as_they_were_learned(folder: Path) -> None:
+    """From 0 to 16 however dark they are: as their files are."""
+    images, labels = np.random.default_rng(0).integers(0, 17, (40, 8, 8)), np.arange(40) % 2
+    run = loaded(gf.train((images, labels), out=folder / "arrays", model="mlp", **QUICK))
+    dark = images[:3] // 16
+    files = [folder / f"dark{place}.png" for place in range(3)]
+    for file, image in zip(files, dark, strict=True):
+        Image.fromarray(np.rint(image * 255 / 16).astype(np.uint8)).save(file)
+    expected = [one.probabilities for one in run.predict(files)]
+    for held in (dark, dark / 1.0, dark[..., None], dark[:, None], list(dark), torch.from_numpy(dark)):
+        assert [one.probabilities for one in run.predict(held)] == expected
+    assert run.predict(dark[0]).probabilities == run.predict(files[0]).probabilities
+    assert np.array_equal(run.embed(dark)[1].vector, run.embed(files)[1].vector)
+    np.savez(folder / "arrays.npz", images=images, labels=labels)
+    evaluated = gf.evaluate(run, folder / "arrays.npz")
+    for arrays in ((images, labels), {"x": images, "y": labels.tolist()}):
+        assert gf.evaluate(run, arrays).records == evaluated.records
+        assert gf.errors(run, arrays).title
+    for odd, line in (
+        (images[:, :7], "images are 7×8, and this run reads 8×8 pixels .height × width., grey"),
+        (np.zeros((2, 8, 8, 3)), "images are 8×8×3, and this run reads 8×8"),
+        (images * 15, "pixels from 0 to 240, and this run has learned from 0 to 16: scale them"),
+        ([images[0], images[0, :4]], "one is 8×8 and one 4×8: all must be alike"),
+    ):
+        with pytest.raises(DataError, match=line):
+            run.predict(odd)
+    with pytest.raises(DataError, match="the arrays: 40 images, but 1 labels"):
+        gf.evaluate(run, (images, [1]))
 
 
 # --- a model that travels ---
@@ -204,6 +260,7 @@ class Own(nn.Module):
         return self.out(tokens)
 
 
+@pytest.mark.slow
 def test_a_run_travels_by_its_folder(
     reader: LoadedPredictor, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

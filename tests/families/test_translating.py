@@ -59,6 +59,7 @@ class Kept:
 # --- to a run and back ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"encoder": "transformer"},
     {"encoder": "transformer", "model__style": "classic", "tokenizer__shared": False},
@@ -111,6 +112,7 @@ def test_separate_tokenizers_know_their_side_alone(pairs: Path, tmp_path: Path) 
     assert together.tokenizer.vocab_size == 12 + specials
 
 
+@pytest.mark.slow
 def test_pairs_are_learned(pairs: Path, tmp_path: Path) -> None:
     rows = ROWS[:12]
     write_table(tmp_path / "few.csv", rows, NAMES)
@@ -127,6 +129,7 @@ def test_pairs_are_learned(pairs: Path, tmp_path: Path) -> None:
 # --- every way in ---
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_is_the_same_data(tmp_path: Path) -> None:
     one, other = write_aligned(tmp_path, ROWS)
     named = [(target, "x", source) for source, target in ROWS]

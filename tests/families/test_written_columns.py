@@ -107,7 +107,8 @@ def test_labels_that_are_missing_or_new_are_skipped_and_counted(tmp_path: Path) 
     table = write_rows(tmp_path / "a.csv", [{"a": n % 7, "b": n * 3 % 11, "kind": "xyz"[n % 3]} for n in range(60)])
     odd = [{"a": 1, "b": 2, "kind": kind} for kind in ("x", "", "w", "y")]
     other = write_rows(tmp_path / "odd.csv", odd)
-    run = loaded(gf.train(table, out=tmp_path / "run", validation=str(other), **QUICK))
+    with pytest.warns(UserWarning, match="^skipped: 1 row "):
+        run = loaded(gf.train(table, out=tmp_path / "run", validation=str(other), **QUICK))
     assert "skipped: 1 row without a label, line 3 (--strict refuses them)" in run.run.card()["data"]["report"]
     said: list[str] = []
     assert gf.evaluate(run, str(other), say=said.append).metrics["examples"] == 2

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pytest
@@ -41,10 +41,19 @@ def started() -> Iterator[Browser]:
 
 @contextmanager
 def opened(browser: Browser, html: str, folder: Path, *, width: int = 1200, height: int = 900) -> Iterator[Page]:
-    """The page in a window; when it closes, it must have asked for nothing and complained of nothing."""
+    """A page of ours in a window."""
     path = folder / "page.html"
     path.write_text(html, encoding="utf-8")
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
+    with visited(browser, path.as_uri(), width=width, height=height) as page:
+        yield page
+
+
+@contextmanager
+def visited(
+    browser: Browser, address: str, *, width: int = 1200, height: int = 900, scheme: Literal["light", "dark"] = "light"
+) -> Iterator[Page]:
+    """A page from the disk; when it closes, it must have asked the network for nothing and complained of nothing."""
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     context.set_default_timeout(PATIENCE)
     context.set_offline(True)
     wrong: list[str] = []
@@ -53,7 +62,7 @@ def opened(browser: Browser, html: str, folder: Path, *, width: int = 1200, heig
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: wrong.append(request.url) if _outside(request.url) else None)
     page.route("**/*", lambda route: route.abort() if _outside(route.request.url) else route.continue_())
-    page.goto(path.as_uri())
+    page.goto(address)
     settle(page)
     yield page
     context.close()

@@ -40,7 +40,7 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
     assert view.title == "What decided: positive (87.5 %)"
     assert view.note == (
         "What is explained is the score. Most for it speak “good” (+2.25), “film” (+0.5), “<start>” (+0.1); against it "
-        "speaks “not” (-1.5). The two ways agree: all 3 tokens that count in both have the same sign, and the order of "
+        "speaks “not” (−1.5). The two ways agree: all 3 tokens that count in both have the same sign, and the order of "
         "strength is much the same (rank correlation 1.00)."
     )
     assert [panel.takeaway for panel in view.panels] == [
@@ -54,7 +54,7 @@ def test_two_rows_of_tokens_a_table_and_what_they_say() -> None:
 def test_when_the_two_ways_disagree_it_says_so() -> None:
     view = attribution_view(WORDS, GRADIENT, np.array([0.0, 1, 2, -1, 0], np.float32), answer="positive")
     assert "disagree in signs and in order: 2 of the 2 tokens that count in both have opposite signs" in view.note
-    assert "('not', 'good'), and the order of strength is another (rank correlation −0.11)" in view.note
+    assert "(“not”, “good”), and the order of strength is another (rank correlation −0.11)" in view.note
     assert "neither should be trusted alone" in view.note
     assert view.title == "What decided: positive"
     assert view.panels[2].takeaway == "First by the gradient is “good”, by leaving out “a”"
@@ -102,7 +102,7 @@ def test_nothing_that_speaks_is_not_named() -> None:
     zeros = np.zeros(5, np.float32)
     assert attribution_view(WORDS, zeros, zeros, answer="x").note == ""
     against = attribution_view(WORDS, -np.abs(GRADIENT) - 1, zeros, answer="x").note
-    assert against == "Most against it speak “good” (-3.25), “not” (-2.5), “film” (-1.5)."
+    assert against == "Most against it speak “good” (−3.25), “not” (−2.5), “film” (−1.5)."
 
 
 def test_only_the_strongest_stand_in_the_table() -> None:
@@ -149,7 +149,7 @@ def test_a_translation() -> None:
     assert isinstance(table, Table)
     assert table.rows[0] == ("Haus", 1, -2.0, -1.0)
     assert view.title == "What decided the translation: house (50.0 %)"
-    assert "for it speak “das” (+1), “<end>” (+0.5); against it speaks “Haus” (-2)" in view.note
+    assert "for it speak “das” (+1), “<end>” (+0.5); against it speaks “Haus” (−2)" in view.note
     alone = translation_attribution_view(["a", "b", "c"], ["x", "y"], gradients, left_out, answer="x y")
     assert len(alone.panels) == 4
 

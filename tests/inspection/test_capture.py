@@ -1,6 +1,7 @@
 """Capture: logits stay as they are, bit for bit; what is recorded is what was computed; nothing stays behind."""
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import pytest
 import torch
@@ -212,6 +213,20 @@ def test_gradients_flow_through_what_is_seen() -> None:
     with torch.inference_mode(), capture(model) as quiet:
         model(tokens(1, T, vocab=VOCAB))
     assert not quiet["encoder.blocks.0.attend.weights"].requires_grad
+
+
+@pytest.mark.parametrize("pair", [TRANSLATORS[0], {"encoder": "transformer", "decoder": "transformer"}], ids=str)
+def test_patterns_record_what_they_match(pair: Flags) -> None:
+    model, inputs = translator(**pair), (tokens(1, S, vocab=VOCAB), None, tokens(1, T, vocab=VOCAB))
+    with torch.inference_mode(), capture(model) as whole:
+        model(*inputs)
+    former = {name: name.replace("cross_attention", "recall") for name in whole}
+    patterns = [*whole, *former.values(), "*", "*.weights", "dec?der.*", "[de]*.output", "decoder.*recall.*", "none"]
+    for pattern in patterns:
+        with torch.inference_mode(), capture(model, [pattern]) as seen:
+            model(*inputs)
+        assert set(seen) == {name for name in whole if fnmatchcase(name, pattern) or fnmatchcase(former[name], pattern)}
+        assert all(torch.equal(seen[name], whole[name]) for name in seen)
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])

@@ -57,11 +57,13 @@ def in_pieces(encoder: Encoder, x: Tensor, memory: Memory | None = None, first: 
     return torch.cat([encoder.extend(piece, state) for piece in pieces], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", FEW, ids=label)
 def test_every_name_of_every_encoder(flags: Flags) -> None:
     check_every_name(build(flags, causal=True), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", MEMORIES, ids=label)
 def test_every_name_of_every_decoder(flags: Flags) -> None:
     encoder = build(flags, causal=True, memory_width=flags.get("width"))

@@ -317,6 +317,7 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("classifier", ["good"], {"view": "step", "answer": "positve"}, "did you mean positive"),
         ("regressor", ['{"height": 1, "city": "Oslo", "size": "L"}'], {"view": "step", "answer": "tall"}, "numbers"),
         ("patches", ["nothing.png"], {}, "nothing.png"),
+        ("patches", [], {"view": "patches"}, "there is no image to look at: glassformer look RUN IMAGE.png"),
         ("table", ["a text"], {}, "JSON"),
     ],
 )  # fmt: skip

@@ -289,3 +289,9 @@ def test_what_cannot_be_learned_is_refused_in_one_line() -> None:
         training_step(model, (IDS,), NEXT, tokens=NAMES, position=5)
     with pytest.raises(Misuse, match="at most 16 tokens, this has 17"):
         training_step(model, (tokens(1, 17, vocab=VOCAB),), tokens(1, 17, vocab=VOCAB), tokens=["a"] * 17)
+
+
+def test_the_row_of_a_bag_is_named_by_its_word() -> None:
+    build, inputs, answers, loss, _ = CASES["bag"]
+    view = training_step(build(), inputs, answers, loss=loss, words=["soup", "was"])
+    assert "bag.table.weight, the row of “soup”" in [panel.title for panel in view.panels]

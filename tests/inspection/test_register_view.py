@@ -152,6 +152,7 @@ def test_an_error_in_a_view_of_ones_own_is_one_line(part: str, writer: Loaded) -
         del registry._REGISTERED["toy"]
 
 
+@pytest.mark.slow
 def test_all_views_are_there_in_a_fresh_process() -> None:
     code = "from glassformer.inspection.views.registry import all_views; print(*all_views())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -72,7 +72,7 @@ def test_without_positions_a_transformer_cannot_tell_one_order_from_another(pool
     view = versus_view(a, b)
     assert "hold the same words, in another order" in view.note
     assert "it cannot tell them apart" in view.note
-    assert f"{found.largest:.3g}" in view.note
+    assert f"{found.largest:.3g}".replace("e-0", "e−") in view.note
 
 
 @pytest.mark.parametrize(("name", "flags"), [
@@ -166,7 +166,7 @@ def test_the_verdict_says_how_much() -> None:
         "it cannot tell them apart."
     )
     nearly = by_hand([1.0, 0.5 + 2**-20])
-    assert "but for rounding (largest difference of its scores: 9.54e-07)" in judged(one, nearly)
+    assert "but for rounding (largest difference of its scores: 9.54e−7)" in judged(one, nearly)
     other = by_hand([1.0, 0.0], said="no (0.625)", answers={"no": 0.625, "yes": 0.375})
     assert judged(one, other) == (
         "This model tells them apart (largest difference of its scores: 0.5): "
@@ -217,7 +217,7 @@ def test_the_view_of_two_texts() -> None:
     assert heads.title == "attention in the first text"
     assert heads.weights.shape == (2, 1, 3, 3)
     assert view.title == "order"
-    assert view.note.startswith("'dog bites man' beside 'man bites dog now'. This model")
+    assert view.note.startswith("“dog bites man” beside “man bites dog now”. This model")
 
 
 def test_texts_are_compared_by_their_words_and_only_where_there_is_nothing_else() -> None:
@@ -226,13 +226,13 @@ def test_texts_are_compared_by_their_words_and_only_where_there_is_nothing_else(
     def said(**more: Any) -> str:
         return versus_view(a, replace(a, text="other", **more)).note.partition(".")[0]
 
-    assert said() == "'dog bites man' and 'other' are the same to a model"
-    assert said(ids=[7, 5, 3]) == "'dog bites man' and 'other' hold the same words, in another order"
-    assert said(ids=[7, 5, 4]) == "'dog bites man' beside 'other'"  # though the names of the tokens are the same
+    assert said() == "“dog bites man” and “other” are the same to a model"
+    assert said(ids=[7, 5, 3]) == "“dog bites man” and “other” hold the same words, in another order"
+    assert said(ids=[7, 5, 4]) == "“dog bites man” beside “other”"  # though the names of the tokens are the same
     a = replace(a, tokens=["age", "dog", "bites", "man"])  # a column, too
-    assert said() == "'dog bites man' beside 'other'"
+    assert said() == "“dog bites man” beside “other”"
     a = replace(a, tokens=["age", "size"], ids=())
-    assert said() == "'dog bites man' beside 'other'"
+    assert said() == "“dog bites man” beside “other”"
     assert not [panel for panel in versus_view(a, a).panels if isinstance(panel, Tokens)]
 
 
@@ -258,7 +258,7 @@ def test_two_runs_beside_each_other() -> None:
     assert [line.name for line in lines.series] == ["with", "without"]
     assert lines.series[0].y[-1] > 1e-3 > 1e-5 > lines.series[1].y[-1]
     assert view.note.startswith(
-        "'x y' and 'y x' hold the same words, in another order. with: This model could tell them apart"
+        "“x y” and “y x” hold the same words, in another order. with: This model could tell them apart"
     )
     assert "without: This model gives both the same answer" in view.note
     assert isinstance(first, Tokens)

@@ -155,6 +155,7 @@ for name in BUILDERS:
 """
 
 
+@pytest.mark.slow
 def test_a_model_without_numbers_needs_no_compiler() -> None:
     """To import it takes as long as torch itself, and every verb that loads a run would wait for it."""
     subprocess.run([sys.executable, "-c", WITHOUT_NUMBERS], check=True)

@@ -92,6 +92,7 @@ def test_every_weight_is_learned(name: str, kind: str) -> None:
         assert (weight.grad != 0).any(), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [pair for pair in EVERY if pair[0] != "linear"])  # that cannot fit all
 def test_one_batch_is_overfitted(name: str, kind: str) -> None:
     torch.manual_seed(0)

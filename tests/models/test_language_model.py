@@ -103,6 +103,7 @@ def overfit(model: LanguageModel, steps: int, rate: float) -> float:
     return F.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "flags"),
     [

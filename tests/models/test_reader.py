@@ -141,6 +141,7 @@ def check_learning(model: nn.Module) -> None:
         assert (weight.grad != 0).any(), key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "flags"), [*VARIANTS, *BAGS], ids=str)
 def test_one_batch_is_overfitted(name: str, flags: Flags) -> None:
     model = reader_of(name, **{"dropout": 0.0, "word_dropout": 0.0, **flags})

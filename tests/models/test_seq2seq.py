@@ -108,6 +108,7 @@ def overfit(model: Seq2Seq, steps: int, rate: float) -> float:
     return F.cross_entropy(model(source, None, text[:, :-1]).flatten(0, 1), text[:, 1:].flatten()).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("encoder", "decoder", "flags"),
     [

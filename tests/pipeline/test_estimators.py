@@ -31,6 +31,7 @@ def fitted() -> gf.Classifier:
     return small().fit(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks([gf.Classifier("linear", epochs=20, lr=0.05), gf.Regressor("linear", epochs=20, lr=0.05)])
 def test_what_scikit_learn_expects(estimator: Any, check: Any) -> None:
@@ -55,6 +56,20 @@ def test_labels_keep_their_kind() -> None:
         assert small().fit(X, y).predict(X[:4]).tolist() == y[:4]
 
 
+def test_missing_values_are_refused_in_one_line() -> None:
+    names = [["no", "yes"][one] for one in Y]
+    for missing in (float("nan"), None, pd.NA):
+        holed = [*names[:-3], *[missing] * 3]
+        for y in (holed, pd.Series(holed), np.array(holed, dtype=object)):
+            with pytest.raises(ValueError, match=r"^y holds 3 missing labels: leave these rows away$"):
+                small().fit(X, y)
+        for texts in ([*X[:-1], missing], pd.Series([*X[:-1], missing])):
+            with pytest.raises(ValueError, match=r"^X holds 1 missing text: leave these rows away$"):
+                small().fit(texts, names)
+    with pytest.raises(ValueError, match=r"^y holds 1 missing label"):
+        gf.Regressor("bag").fit(X, [*Y[:-1], None])
+
+
 def test_a_pickle_holds_the_model(fitted: gf.Classifier, tmp_path: Path) -> None:
     chances = fitted.predict_proba(X)
     again = pickle.loads(pickle.dumps(fitted))
@@ -65,6 +80,7 @@ def test_a_pickle_holds_the_model(fitted: gf.Classifier, tmp_path: Path) -> None
         clone(fitted).predict(X)
 
 
+@pytest.mark.slow
 def test_in_a_pipeline_and_a_search() -> None:
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     whole = Pipeline([("lower", lower), ("model", small())])

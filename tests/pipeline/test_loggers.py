@@ -1,6 +1,7 @@
 """Trainings that are logged to TensorBoard, Weights & Biases, MLflow and trackio, read back from what these have."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
 from glassformer.config.loggers import LOGGERS, VARIABLE, logger_names, missing_package
 from glassformer.pipeline import log_stores
@@ -16,6 +18,7 @@ from glassformer.pipeline.loggers import Loggers
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
+from glassformer.trials.compare import compare
 from glassformer.trials.cross_validation import cross_validate
 from glassformer.verbs.train import train
 from helpers.log_reading import READERS, Stored, state_of
@@ -253,6 +256,19 @@ def test_a_disk_that_is_full_ends_no_training(
     assert memory["run"].ended == []
 
 
+def test_a_logger_that_fails_is_a_warning_in_a_program_and_a_line_with_q(
+    tmp_path: Path, memory: dict[str, Memory], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GLASSFORMER_STRICT")
+    monkeypatch.setattr(Memory, "room", 0)
+    with pytest.warns(UserWarning, match="^logging to tensorboard stops here, the training goes on: OSError"):
+        train_here(tmp_path / "run", SETTINGS, log_to="tensorboard")
+    words = ["train", DATA, "--size", "nano", "--steps", "1", "--out", str(tmp_path / "quiet"), "--log-to"]
+    main([*words, "tensorboard", "-q"])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("logging to tensorboard stops here")
+
+
 def test_where_it_is_logged_is_no_setting(tmp_path: Path, memory: dict[str, Memory]) -> None:
     plain = train_here(tmp_path / "plain", SETTINGS)
     logged = train_here(tmp_path / "logged", SETTINGS, log_to=["tensorboard"])
@@ -310,3 +326,11 @@ def test_the_command_line_says_which_names_there_are(verb: str) -> None:
     code, _, err = command(verb, DATA, "--log-to", "mlfow")
     assert code == 2
     assert one_line(err).startswith("glassformer: unknown logger 'mlfow'; did you mean mlflow? (one of: tensorboard,")
+
+
+@pytest.mark.slow
+def test_the_trainings_of_a_comparison(tmp_path: Path) -> None:
+    texts = write_table(tmp_path / "texts.csv", opinions(60))
+    compare(str(texts), models="bag", seeds=1, steps=2, references=False, out=tmp_path / "all", log_to="tensorboard")
+    assert list((tmp_path / "all").rglob("tensorboard/events*"))
+    assert VARIABLE not in os.environ

@@ -67,6 +67,7 @@ def test_a_run_reads_its_data_again(tmp_path: Path) -> None:
     held = gf.train(pd.DataFrame(ROWS), out=tmp_path / "held", **how)
     assert held.validation == gf.train(csv, out=tmp_path / "filed", **how).validation
     assert gf.evaluate(held.run).metrics == held.validation
+    assert Run.open(held.run).card()["data"]["name"] == "data in memory"
     more = gf.train(pd.DataFrame(ROWS), resume=True, **{**how, "epochs": 4}, out=tmp_path / "held")
     assert more.steps > held.steps
     with pytest.raises(GlassformerError, match="not what this run began with"):
@@ -76,10 +77,50 @@ def test_a_run_reads_its_data_again(tmp_path: Path) -> None:
 def test_data_that_is_not_kept_is_asked_for(tmp_path: Path) -> None:
     how: dict[str, Any] = {"model": "bag", "epochs": 1, "draft": True}
     trained = gf.train(PAIRS, out=tmp_path / "run", keep_data=False, **how)
-    assert not list(tmp_path.rglob("data.jsonl"))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     with pytest.raises(DataError, match="data in memory that is not kept"):
         gf.evaluate(trained.run)
-    assert gf.evaluate(trained.run, [{"text": text, "label": label} for text, label in PAIRS]).metrics["texts"] == 40
+    rows = [{"text": text, "label": label} for text, label in PAIRS]
+    expected = gf.evaluate(trained.run, rows)
+    assert expected.metrics["texts"] == 40
+    for data in (
+        PAIRS,
+        (TEXTS, [label for _, label in PAIRS]),
+        {name: [row[name] for row in rows] for name in rows[0]},
+    ):
+        assert gf.evaluate(trained.run, data).records == expected.records
+        assert gf.errors(trained.run, data).title
+
+
+def test_a_file_goes_only_where_no_run_reads_it(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"model": "bag", "epochs": 1, "draft": True}
+    kept = gf.train(PAIRS, out=tmp_path / "kept", **how)
+    gf.train(PAIRS, out=tmp_path / "other", keep_data=False, **how)
+    with pytest.raises(Misuse, match="unknown setting"):
+        gf.train(PAIRS, out=tmp_path / "failed", data={"splitby": "text"})
+    assert gf.evaluate(kept.run).metrics == kept.validation
+
+    def interrupt(event: object) -> None:
+        if list(tmp_path.glob("stopped/glassformer.json")):
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        gf.train(PAIRS[:30], out=tmp_path / "stopped", listen=interrupt, **how)
+    assert len(list((tmp_path / "data").iterdir())) == 2
+
+
+def test_arguments_that_cannot_be(tmp_path: Path) -> None:
+    rows = [{**row, "group": place % 20} for place, row in enumerate(ROWS)]
+    how: dict[str, Any] = {"model": "bag", "epochs": 1, "draft": True, "label": "mood", "text": "review"}
+    trained = gf.train(rows, data={"split_by": "group"}, out=tmp_path / "run", **how)
+    assert Run.open(trained.run).config().data.split_by == "group"
+    for given, more, said in (
+        ((ROWS,), {"out": 5}, "out wants text or a path, not 5"),
+        ((ROWS,), {"data": ROWS}, "train got its data twice"),
+        ((ROWS, 3), {}, "all else by name"),
+    ):
+        with pytest.raises(Misuse, match=said):
+            gf.train(*given, **more)
 
 
 def test_images_in_arrays(tmp_path: Path) -> None:
@@ -90,10 +131,12 @@ def test_images_in_arrays(tmp_path: Path) -> None:
         assert Run.open(trained.run).config().data.kind == "image"
 
 
+@pytest.mark.slow
 def test_a_comparison_of_what_is_in_memory(tmp_path: Path) -> None:
     """Its trainings are processes of their own."""
     how: dict[str, Any] = {"models": "bag,linear", "seeds": 1, "epochs": 1, "references": False}
     compared = gf.compare(PAIRS, out=tmp_path / "compared", **how)
+    assert compared.title.lower() == "classification on data in memory"
     assert {"bag", "linear"} <= {row.name for row in compared.rows}
     again = gf.compare(PAIRS, out=tmp_path / "compared", **how)  # nothing is trained again
     assert [row.name for row in again.rows] == [row.name for row in compared.rows]
@@ -103,9 +146,18 @@ def test_a_comparison_of_what_is_in_memory(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (3, "not an int"),
-        ([1, 2], "among the list there is an int"),
+        ([1, 2], r"the list has an int at position 0 \(counted from 0\)"),
         (b"text", "not a bytes"),
-        ([("a", "b"), "c"], "among the list there is a tuple"),
+        ([("a", "b"), "c"], r"a str at position 1 \(counted from 0\), among pairs"),
+        ([("a", "b"), ("a", "b", "c")], r"a tuple of 3 at position 1"),
+        ([("a", "b"), (None, "c")], r"a tuple with None for a text at position 1"),
+        (["a", float("nan")], "a missing value at position 1 .*, among texts"),
+        (["a", b"b"], "a bytes at position 1 .*, among texts"),
+        ((TEXTS, TEXTS[1:]), "the tuple holds 40 texts, but 39 labels"),
+        ([TEXTS, TEXTS], r"holds two lists: give list\(zip\(texts, labels\)\)"),
+        ([(text, "good") for text in TEXTS], "the list: all 40 rows have the label 'good'"),
+        (pd.DataFrame({"text": TEXTS, "label": "good"}), "^the DataFrame: all 40 rows have the label 'good'"),
+        ((np.ones((4, 8, 8)), [0, 1]), "^the arrays: 4 images in 'images', but 2 labels"),
         ({"text": "a"}, "not one row alone"),
         ({"text": ["a", "b"], "label": ["c"]}, "of different lengths"),
         ([], "there is nothing to learn from"),
@@ -115,4 +167,4 @@ def test_what_is_no_data_is_refused_in_one_line(tmp_path: Path, data: Any, said:
     with pytest.raises((Misuse, DataError), match=said) as refused:
         gf.train(data, out=tmp_path / "run")
     assert "\n" not in str(refused.value)
-    assert not (tmp_path / "run").exists()
+    assert not list(tmp_path.iterdir())

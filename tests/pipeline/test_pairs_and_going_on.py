@@ -27,6 +27,7 @@ def pairs(tmp_path: Path) -> Path:
 # --- going on ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"encoder": "transformer", "tokenizer__shared": False},
     {"encoder": "lstm", "model__input_feeding": True, "training__average": 4},
@@ -56,6 +57,7 @@ def test_two_files_may_have_moved(tmp_path: Path) -> None:
         gf.evaluate(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_two_processes_are_one(pairs: Path, tmp_path: Path) -> None:
     """Batches of pairs of different lengths, halved: each process pads its own."""
     settings = translating("gru", training__steps=12, training__validate_every=6, training__optimizer="momentum",

@@ -1,6 +1,9 @@
 """What a training is given and what it came to: the keys of its dictionary are what scripts read, and stay."""
 
+import warnings
 from pathlib import Path
+
+import pytest
 
 import glassformer as gf
 from glassformer.pipeline.request import Trained
@@ -29,3 +32,19 @@ def test_the_summary_is_called_words_in_a_dictionary() -> None:
         ("best", {}),
     ]  # fmt: skip
     assert trained.words == trained.summary
+
+
+def test_rows_that_are_skipped_are_told_in_a_program(tmp_path: Path) -> None:
+    rows = [(f"a {word} soup {number}", label) for number in range(8) for word, label in (("good", "p"), ("bad", "n"))]
+    settings = {"model": "bag", "steps": 1, "draft": True, "out": tmp_path / "run", "overwrite": True}
+    with pytest.warns(UserWarning, match=r"^skipped: 2 rows without a label, lines 17, 18 ") as caught:
+        trained = gf.train([*rows, ("no word of it", ""), ("and none here", "")], **settings)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert trained.remarks[0].startswith("columns: text column")
+    said = next(remark for remark in trained.remarks if remark.startswith("skipped"))
+    assert said in repr(trained)
+    assert said in trained._repr_html_()
+    assert "remarks" not in trained.to_dict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gf.train(rows, **settings)

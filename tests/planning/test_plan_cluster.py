@@ -41,6 +41,7 @@ def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int)
     assert states == pytest.approx(16 * parameters, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_70_billion_parameters_on_64_gpus() -> None:
     found = plan(tokens=10**12, optimizer="adamw", gpus=64, memory=80, **LLAMA3_70B)
     assert found.parameters == sum(found.parts.values()) == 70_553_706_496
@@ -152,6 +153,7 @@ def test_what_goes_into_a_layer(data: str, bytes_each: int, tokens: int | None) 
     assert found == bytes_each * planned.batch * long * planned.config.model.width
 
 
+@pytest.mark.slow
 def test_data_on_paper() -> None:
     found = plan("reverse-pairs:rows=200", gpus=4, memory=1, size="nano")
     assert found.config.task == "translation"

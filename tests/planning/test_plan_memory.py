@@ -79,6 +79,7 @@ def test_a_bag_of_words() -> None:
     assert found.peak - found.weights == pytest.approx(real, rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["transformer", "lstm", "cnn"])
 def test_a_translator(encoder: str) -> None:
     agrees(planned_of(PAIRS, model=encoder, model__width=24, batch_tokens=2000))
@@ -143,6 +144,7 @@ def test_real_steps_on_some_examples_stand_for_all(monkeypatch: pytest.MonkeyPat
     assert few.peak == pytest.approx(whole.peak, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

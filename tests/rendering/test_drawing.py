@@ -73,6 +73,7 @@ def test_a_persons_own_settings_change_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["我们去年", "كتاب جديد", "ספר חדש", "हिन्दी", "😀", "$x^2$ \\alpha %", "ไทย 한국어"])
 def test_every_script(words: str, tmp_path: Path) -> None:
     tokens = [*words.split(), "<end>"]

@@ -13,7 +13,16 @@ SAYS: dict[str, str] = {"does": "leads", "do": "lead", "even": "All {count} are 
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0.12345, "0.123"), (-2.5, "−2.5"), (1234.5, "1,234"), (0.0, "0"), (1e-7, "1e−07")]
+    ("value", "text"),
+    [
+        (0.12345, "0.123"),
+        (-2.5, "−2.5"),
+        (1234.5, "1,234"),
+        (0.0, "0"),
+        (1e-7, "1e−7"),
+        (2.98e-08, "2.98e−8"),
+        (3e-10, "3e−10"),
+    ],
 )
 def test_three_digits(value: float, text: str) -> None:
     assert three(value) == text

@@ -181,7 +181,7 @@ def test_the_most_confidently_wrong_come_first() -> None:
 def test_nothing_is_wrong() -> None:
     panel = confident_errors(WRONG[:1], "text")
     assert isinstance(panel, Words)
-    assert panel.text == "None of the 1 texts was taken for something else."
+    assert panel.text == "None of the 1 text was taken for something else."
     assert confident_error_images(WRONG[:1], lambda place: np.zeros((2, 2, 1), np.uint8)) == []
 
 

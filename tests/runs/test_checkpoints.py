@@ -251,6 +251,7 @@ def hidden(folder: Path) -> int:
     return sum(path.name.startswith(".") for path in folder.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 2])
 def test_killed_at_any_moment_there_is_a_whole_checkpoint(tmp_path: Path, keep: int) -> None:
     """Again and again; each time the last checkpoint, or the one that was being written, is whole, and it goes on."""

@@ -18,6 +18,7 @@ from helpers.running import command, identical, losses_of, same_run, steps_saved
 SETTINGS = tiny(training__steps=8, training__checkpoint_every=1, training__validate_every=8, model__dropout=0.1)
 
 
+@pytest.mark.slow
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
     """The system refuses every byte beyond the limit: enough for the log, too little for the weights."""
     out = tmp_path / "run"
@@ -91,6 +92,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", disk], check=True)  # what was read last may be in use for a moment
 
 
+@pytest.mark.slow
 def test_a_full_disk(small_disk: Path, tmp_path: Path) -> None:
     """Checkpoints are kept until nothing fits any more; with more room, the run goes on as if nothing had been."""
     settings = {**SETTINGS, "training.steps": 40, "training.checkpoints": 100, "training.validate_every": 1}

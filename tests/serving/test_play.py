@@ -2,6 +2,7 @@
 
 import base64
 import gc
+import re
 import threading
 import weakref
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.inspection.attention import without
@@ -295,3 +297,10 @@ def test_changes_leave_a_text_that_is_being_written_alone(url: str, run: str) ->
         count += 1
     thread.join()
     assert texts == [wanted] * 4
+
+
+@pytest.mark.parametrize("name", ["opinions", "pronouns"])
+def test_a_model_knows_the_words_of_its_presets(name: str) -> None:
+    known = {word for row in open_dataset(name).rows() for word in re.findall(r"\w+|[^\w\s]", str(row[0]))}
+    for _, text in PRESETS[name]:
+        assert set(re.findall(r"\w+|[^\w\s]", text)) <= known

@@ -85,6 +85,7 @@ CHANCES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [(3, 3), (5, 2)])
 @pytest.mark.parametrize("chance", CHANCES)
 def test_differences(chance: str, seeds: tuple[int, int]) -> None:

@@ -70,7 +70,9 @@ def test_a_right_answer_has_no_error() -> None:
     assert metrics["r2"] == pytest.approx(1)
 
 
-def test_without_variance_there_is_no_share_of_it() -> None:
-    metrics = task_of(["7", "7"]).evaluate(Scores(torch.zeros(2, 1)), "validation").metrics
-    assert metrics["r2"] == 0
-    assert metrics["mae"] == pytest.approx(abs(SCALE.mean - 7), rel=1e-5)
+@pytest.mark.parametrize("values", [["7"], ["7", "7"]])
+def test_without_variance_there_is_no_share_of_it(values: list[str]) -> None:
+    evaluation = task_of(values).evaluate(Scores(torch.zeros(len(values), 1)), "validation")
+    assert evaluation.metrics.keys() == {"rmse", "mae", "loss", "texts"}
+    assert evaluation.summary.endswith(", R² –")
+    assert evaluation.metrics["mae"] == pytest.approx(abs(SCALE.mean - 7), rel=1e-5)

@@ -255,6 +255,7 @@ class Nowhere:
     def forget(self, step: int) -> None: ...
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"encoder": "transformer", "heads": 2, "head_width": 16, "hidden": 64},
     {"encoder": "lstm", "attention": "additive"},

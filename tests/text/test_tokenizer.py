@@ -501,6 +501,7 @@ def test_a_word_tokenizer_made_elsewhere_keeps_its_own_words() -> None:
     assert tokenizer.encode("don't! stop") == [1, 0]
 
 
+@pytest.mark.slow
 def test_replacements_that_make_a_text_without_end() -> None:
     grow = normalizers.Sequence([normalizers.Replace("a", "a" * 10) for _ in range(10)])
     rust = tokenizers.Tokenizer(models.WordLevel({"b": 0, "<unk>": 1}, unk_token="<unk>"))

@@ -75,6 +75,7 @@ def test_minutes_are_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (started.steps, started.minutes) == (None, 0.02)
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_absurd(tmp_path: Path) -> None:
     out = tmp_path / "run"
     settings = tiny(training__optimizer="sgd", training__steps=4, training__checkpoint_every=1, training__warmup=0)

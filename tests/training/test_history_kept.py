@@ -80,6 +80,7 @@ def test_they_are_what_a_validation_sees(tmp_path: Path, average: int | None) ->
     assert any(not torch.equal(first[name], value) for name, value in weights_at(Run(tmp_path / "run"), 1).items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [(1,), (4, 13), (30,)])
 def test_going_on_leaves_the_same_moments(tmp_path: Path, stops: tuple[int, ...]) -> None:
     settings = {**tiny(training__steps=60, model__dropout=0.2, training__validate_every=30), **KEEPING}

@@ -115,6 +115,7 @@ def test_updates_are_those_of_torch_bit_for_bit(optimizer: str) -> None:
     assert all(torch.equal(state[key], value) and state[key].dtype == value.dtype for key, value in memory.items())
 
 
+@pytest.mark.slow
 def test_an_update_does_without_the_compiler() -> None:
     """Importing it takes longer than a small training."""
     code = """

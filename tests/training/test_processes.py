@@ -83,6 +83,7 @@ def test_two_processes_are_one_and_stop_together(tmp_path: Path) -> None:
     assert [line["step"] for line in log_of(out) if line["event"] == "step"] == list(range(1, 101))
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_where_a_batch_has_a_single_text(tmp_path: Path) -> None:
     """17 texts in batches of 8: of the third batch, the first process has nothing, and takes part all the same."""
     train_on = write_table(tmp_path / "train.csv", opinions(17))

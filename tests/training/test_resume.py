@@ -33,6 +33,7 @@ def stopped_and_resumed(out: Path, settings: dict[str, Any], *steps: int) -> Pat
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["muon", "adamw", "momentum", "sgd"])
 @pytest.mark.parametrize("encoder", ["transformer", "lstm"])
 def test_every_optimiser(tmp_path: Path, encoder: str, optimizer: str) -> None:

@@ -50,6 +50,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trained_model_is_judged_as_evaluate_judges_it(kind: str, tmp_path: Path) -> None:
     data, model, more = KINDS[kind]
@@ -174,6 +175,7 @@ def test_one_that_is_asked_to_stop_leaves_no_outcome(tmp_path: Path) -> None:
     assert Run(tmp_path / "run").card()["status"] == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_model_too_large_for_the_machine_is_one_line(tmp_path: Path) -> None:
     """A process of its own that may not have more than so much."""
     limit = 12 * 2**30

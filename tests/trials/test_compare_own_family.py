@@ -106,6 +106,7 @@ def verse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     FAMILIES._own.pop(OWN)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("verse")
 def test_a_comparison(tmp_path: Path) -> None:
     found = compare(

@@ -100,6 +100,7 @@ def test_a_budget_that_is_none() -> None:
         compare("iris", models="linear", cpu_seconds="ten")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_comparison_in_cpu_seconds(tmp_path: Path) -> None:
     """The whole way: cells, the words for the budget, and what is there is not trained again nor taken for another."""
     said: list[str] = []

@@ -107,3 +107,9 @@ def test_folds_of_other_sizes_count_alike() -> None:
     assert [row.score for row in found.rows] == pytest.approx([0.85, 0.75])
     assert found.behind[1] is not None
     assert found.behind[1].value == pytest.approx(0.1)
+
+
+def test_a_metric_that_is_not_defined_in_one_fold_has_no_mean() -> None:
+    first, second = outcomes_of("lstm", 0.9, seeds=2)
+    (row,) = of([replace(first, metrics={**first.metrics, "r2": 0.5}), second]).rows
+    assert row.metrics.keys() == first.metrics.keys()

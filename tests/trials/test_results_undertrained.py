@@ -29,7 +29,7 @@ def said(comparison: Comparison) -> str:
 
 @pytest.mark.parametrize("accuracy", [0.72, 0.95])
 def test_a_transformer_that_was_not_trained_to_its_end(accuracy: float) -> None:
-    """Whether it is behind or ahead: it may be called neither worse nor best."""
+    """It may be called neither worse nor best; that it is ahead even so is said."""
     found = of(floor(), outcomes_of("bag:tfidf", 0.90), outcomes_of("cnn", 0.85), late("transformer", accuracy))
     assert WORTH + "Not to be told yet: transformer was not trained to its end. Train longer: more --minutes." in (
         found.words
@@ -37,6 +37,8 @@ def test_a_transformer_that_was_not_trained_to_its_end(accuracy: float) -> None:
     assert (
         found.words[-1] == f"Not trained to its end, so not judged: transformer ({WHY}). Train longer: more --minutes."
     )
+    ahead = "But transformer, which was not trained to its end, is already better than bag:tfidf, by 0.05"
+    assert (ahead in said(found)) == (accuracy > 0.90)
     assert found.words[0].startswith("Best of the models that were trained to their end: bag:tfidf")
     row, behind = next((row, behind) for row, behind in zip(found.rows, found.behind, strict=True) if row.undertrained)
     assert behind is None

@@ -180,6 +180,7 @@ class Attention(Brick, nn.Module):
         self.is_cross_attention = memory_width is not None
         self.scores = scores
         self.head_width = width if scores == "bilinear" else head_width or width // heads
+        self.value_width = self.head_width
         self.kv_heads = {"query-key": kv_heads or heads, "bilinear": 1}.get(scores, heads)
         self.causal = causal
         self.scale = 1 / math.sqrt(self.head_width) if scale else 1.0
@@ -321,7 +322,7 @@ class Attention(Brick, nn.Module):
             keep("scores", scores)
             keep("weights", lambda: attention_weights(queries, keys, allowed, scale=self.scale))
 
-        for name in ("queries", "keys", "values", "mixed"):
+        for name in filter(wants, ("queries", "keys", "values", "mixed")):
             yield getattr(self, name).register_forward_hook(record(name))
         if wants("scores") or wants("weights"):
             yield self.queries.register_forward_hook(remember("queries"))

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
+from glassformer.bricks.own import modules_of_ours
 from glassformer.config.errors import Misuse
 
 FEW_ROWS = 16
@@ -136,11 +137,12 @@ def join_linears(maps: Sequence[Int8Linear]) -> Int8Linear:
 
 
 def to_int8(model: nn.Module) -> int:
-    """All linear maps of a model in 8 bits, in place; word vectors, of which a few are looked up, stay as they are.
+    """All linear maps of a model in 8 bits, in place; word vectors, of which a few are looked up, and a person's own
+    bricks stay as they are.
     Gives how many weights that were.
     """
     count = 0
-    for module in list(model.modules()):
+    for module in list(modules_of_ours(model)):
         for name, part in module.named_children():
             if type(part) is nn.Linear:
                 kind = Int8Scores if name == "head" else Int8Linear

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.bricks import cpu_kernels
+from glassformer.bricks.own import own_norm
 from glassformer.bricks.tap import Brick, record_output
 
 
@@ -77,15 +78,18 @@ EPS = {"layer": 1e-5, "rms": 1e-6}
 
 
 def make_norm(kind: str, width: int, *, bias: bool = True, eps: float | None = None) -> nn.Module:
-    """A norm by name: layer, rms, batch, none."""
+    """A norm by name: layer, rms, batch, none, or one's own."""
     if kind == "layer":
         return LayerNorm(width, eps=eps or EPS["layer"], bias=bias)
     if kind == "rms":
         return RMSNorm(width, eps=eps or EPS["rms"])
     if kind == "batch":
         return BatchNorm(width)
-    assert kind == "none", kind
-    return NoNorm()
+    if kind == "none":
+        return NoNorm()
+    own = own_norm(kind, width, bias=bias, eps=eps)
+    assert own is not None, kind
+    return own
 
 
 class Residual(Brick, nn.Module):

@@ -8,7 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import masked_softmax
+from glassformer.bricks.own import OwnPool
 from glassformer.bricks.tap import Brick, Tap
+from glassformer.config.plugins import own_part
 
 Mask = Bool[Tensor, "B T"] | None
 
@@ -104,10 +106,12 @@ FUNCTIONS: dict[str, Callable[[Tensor, Mask], Tensor]] = {
 
 
 def make_pool(kind: str, *, width: int, both_ways: bool = False) -> nn.Module:
-    """A pool by name: last, first, ends, mean, max, sum, flatten, attention.
+    """A pool by name: last, first, ends, mean, max, sum, flatten, attention, or one's own.
 
     `both_ways`: the vectors come from a network that reads forwards with their first half, backwards with the other.
     """
     if kind == "attention":
         return AttentionPool(width=width)
+    if (part := own_part("pooling", kind)) is not None:
+        return OwnPool(part, width=width)
     return Pool(FUNCTIONS["ends" if kind == "last" and both_ways else kind])

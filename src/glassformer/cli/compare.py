@@ -3,7 +3,6 @@
 from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_result
-from glassformer.config.loggers import pass_on
 
 PARSER = Parser(
     "compare",
@@ -47,7 +46,6 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     settings = training_settings(options, "compare")
-    pass_on(options.log_to)
 
     from glassformer.cli.terminal.progress import Board
     from glassformer.cli.terminal.view import show_view
@@ -71,6 +69,7 @@ def run(argv: list[str]) -> None:
                 floors=not options.no_floors,
                 references=not options.no_references,
                 out=options.out,
+                log_to=options.log_to,
                 overwrite=options.overwrite,
                 config=options.config,
                 listen=board,

@@ -35,6 +35,46 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+PARSERS = {
+    "list": Parser(
+        "data list",
+        "",
+        "The data sets that come along.",
+        "glassformer data",
+        [JSON],
+    ),
+    "describe": Parser(
+        "data describe",
+        "DATA",
+        "How large data is, and how it would be divided.",
+        "glassformer data describe docstrings",
+        OPTIONS,
+        settings=["data"],
+    ),
+    "check": Parser(
+        "data check",
+        "DATA",
+        "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
+        "glassformer data check opinions --model.context 64",
+        OPTIONS,
+        settings=["data", "tokenizer", "model"],
+    ),
+    "show": Parser(
+        "data show",
+        "DATA",
+        "A batch as the model will see it; for a language model, one sentence as training pairs.",
+        "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
+        [
+            *OPTIONS,
+            Option("--batch", type=int, default=0, metavar="K", help="which one (default 0)"),
+            Option("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)"),
+        ],
+        settings=ALL_SECTIONS,
+    ),
+}
+"""One for each action."""
+
+
 def run(argv: list[str]) -> None:
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = ["list", *argv]
@@ -42,7 +82,7 @@ def run(argv: list[str]) -> None:
 
 
 def list_sets(argv: list[str]) -> None:
-    options = Parser("data list", "", "The data sets that come along.", "glassformer data", [JSON]).read(argv)
+    options = PARSERS["list"].read(argv)
 
     from glassformer.data.datasets.embedded import DATASETS
 
@@ -72,14 +112,7 @@ def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | Non
 
 
 def describe(argv: list[str]) -> None:
-    options = Parser(
-        "data describe",
-        "DATA",
-        "How large data is, and how it would be divided.",
-        "glassformer data describe docstrings",
-        OPTIONS,
-        settings=["data"],
-    ).read(argv)
+    options = PARSERS["describe"].read(argv)
     config, rows = _infer(options)
 
     from glassformer.verbs.data import describe as describe_data
@@ -95,21 +128,18 @@ def describe(argv: list[str]) -> None:
 
 
 def check(argv: list[str]) -> None:
-    options = Parser(
-        "data check",
-        "DATA",
-        "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
-        "glassformer data check opinions --model.context 64",
-        OPTIONS,
-        settings=["data", "tokenizer", "model"],
-    ).read(argv)
-    config, rows = _infer(options)
+    options = PARSERS["check"].read(argv)
 
-    from glassformer.data.check.pairs import PairCheck
-    from glassformer.data.check.texts import TextCheck
-    from glassformer.verbs.data import check as check_data
+    from glassformer.cli.terminal.rows import RowProgress
 
-    checked = check_data(config, rows, say)
+    with RowProgress():
+        config, rows = _infer(options)
+
+        from glassformer.data.check.pairs import PairCheck
+        from glassformer.data.check.texts import TextCheck
+        from glassformer.verbs.data import check as check_data
+
+        checked = check_data(config, rows, say)
     shows: dict[type, Callable[[Any], None]] = {TextCheck: _show_texts, PairCheck: _show_pairs}
 
     def show_all() -> None:
@@ -123,12 +153,14 @@ def check(argv: list[str]) -> None:
 
 
 def _show_examples(checked: "TableCheck") -> None:
+    repeated = counted(checked.repeated_texts, "repeats", "repeat")
     if checked.words is None:
-        show_text(f"{checked.rows:,} examples, {checked.repeated_texts:,} repeat an earlier one, "
+        show_text(f"{counted(checked.rows, 'example')}, {repeated} an earlier one, "
                   f"{checked.contradicting_texts:,} with different labels")  # fmt: skip
     else:
-        show_text(f"{checked.rows:,} rows, {checked.empty_texts:,} without text, {checked.repeated_texts:,} repeat "
-                  f"an earlier text, {checked.contradicting_texts:,} texts with different labels")  # fmt: skip
+        texts = counted(checked.contradicting_texts, "text")
+        show_text(f"{counted(checked.rows, 'row')}, {checked.empty_texts:,} without text, {repeated} an earlier text, "
+                  f"{texts} with different labels")  # fmt: skip
     if checked.classes:
         largest = checked.classes[:MOST_ROWS]
         show_table(["class", "rows", "share"], [[row.name, f"{row.count:,}", f"{row.share:.1%}"] for row in largest])
@@ -148,7 +180,7 @@ def _show_texts(checked: "TextCheck") -> None:
 
 
 def _show_pairs(checked: "PairCheck") -> None:
-    show_text(f"{checked.rows:,} pairs, {checked.empty_sources:,} without source, {checked.empty_targets:,} "
+    show_text(f"{counted(checked.rows, 'pair')}, {checked.empty_sources:,} without source, {checked.empty_targets:,} "
               f"without target; {checked.repeated_pairs:,} repeat an earlier pair, {checked.ambiguous_sources:,} "
               f"sources with different targets, {checked.copies:,} copies of their source, "
               f"{checked.odd_lengths:,} of odd length")  # fmt: skip
@@ -170,18 +202,7 @@ def _show_lengths(title: str, spreads: "dict[str, Spread | None]") -> None:
 
 
 def show(argv: list[str]) -> None:
-    options = Parser(
-        "data show",
-        "DATA",
-        "A batch as the model will see it; for a language model, one sentence as training pairs.",
-        "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
-        [
-            *OPTIONS,
-            Option("--batch", type=int, default=0, metavar="K", help="which one (default 0)"),
-            Option("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)"),
-        ],
-        settings=ALL_SECTIONS,
-    ).read(argv)
+    options = PARSERS["show"].read(argv)
     if options.rows < 1:
         raise Misuse(f"--rows is {options.rows}, but must be at least 1")
     if options.batch < 0:

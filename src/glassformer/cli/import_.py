@@ -26,10 +26,12 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
 
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.verbs.import_model import import_model
 
     command = f"glassformer import {shlex.join(argv)}"
-    imported = import_model(options.source, options.out, overwrite=options.overwrite, command=command, say=say)
+    with RowProgress():
+        imported = import_model(options.source, options.out, overwrite=options.overwrite, command=command, say=say)
     if options.json:
         card = imported.card()
         print_json({"run": str(imported.path), **{key: card[key] for key in ("task", "parameters", "imported")}})

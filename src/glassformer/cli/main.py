@@ -1,6 +1,7 @@
 """`glassformer VERB …`: finds the verb, and turns what goes wrong into one line and an exit code."""
 
 import importlib
+import itertools
 import os
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from glassformer.cli.terminal.screen import screens
 from glassformer.cli.terminal.show import mute
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
-from glassformer.config.plugins import load_plugins
+from glassformer.config.plugins import load_plugins, use
 from glassformer.config.presets import VERSION
 from glassformer.text.escaping import on_one_line
 
@@ -32,12 +33,15 @@ VERBS: dict[str, str] = {
     "tune": "search for the best settings on development data",
     "plan": "before training: parameters, memory, speed, time to finish",
     "doctor": "what is wrong with a training, in plain words",
-    "check": "is a run right: cached = uncached, batched = single, saved = loaded …",
+    "check": "is a run right: cached = uncached, batched = single, saved = loaded …; or a brick of your own",
     "scaling": "how time, memory, gradients and what is learned change as texts get longer",
     "import": "a model made elsewhere (Hugging Face folder, GGUF file, hub name) as a run",
     "export": "a run for other programs: a Hugging Face folder, or ONNX",
     "data": "list, describe, check and show data sets",
+    "lesson": "the course: notebooks with exercises that check themselves",
+    "grade": "what students hand in, held against the exercises, each in a process of its own",
     "demo": "the main job on embedded data, in a few minutes",
+    "completion": "a script for bash, zsh or fish that completes the command line",
 }
 RUN_VERBS = {
     "check",
@@ -139,10 +143,23 @@ def _load_plugins(argv: list[str]) -> None:
     """A plugin that cannot be imported stops every verb, but nobody who asks for help."""
     try:
         load_plugins()
+        use(*_bricks(argv))
     except Misuse as error:
         if argv and argv[0] not in INSTANT and not {"-h", "--help"}.intersection(argv):
             raise
         _say_error(str(error))
+
+
+def _bricks(argv: list[str]) -> list[str]:
+    """What --brick names."""
+    words = argv[: argv.index("--")] if "--" in argv else argv
+    after = [word for before, word in itertools.pairwise(words) if before == "--brick"]
+    return [*after, *(word.removeprefix("--brick=") for word in words if word.startswith("--brick="))]
+
+
+def module_of(verb: str) -> str:
+    module = "import_" if verb == "import" else verb  # which is a word of Python's own
+    return f"glassformer.{'cli.run_verbs' if verb in RUN_VERBS else 'cli'}.{module}"
 
 
 def _run(argv: list[str]) -> int:
@@ -154,9 +171,7 @@ def _run(argv: list[str]) -> int:
         raise Misuse(f"{verb} goes after the verb: glassformer {after} … {verb}")
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
-    module = "import_" if verb == "import" else verb  # which is a word of Python's own
-    room = "cli.run_verbs" if verb in RUN_VERBS else "cli"
-    run: Callable[[list[str]], None] = importlib.import_module(f"glassformer.{room}.{module}").run
+    run: Callable[[list[str]], None] = importlib.import_module(module_of(verb)).run
     try:
         run(argv[1:])
     except SystemExit as stop:  # argparse after --help, a verb that has said what failed

@@ -18,6 +18,7 @@ from glassformer.config.field_names import known_elsewhere
 from glassformer.config.file import check_config, read_config
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
+from glassformer.config.plugins import own_names
 from glassformer.config.presets import INFERENCE_PRECISIONS, OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
 from glassformer.config.resolve import (
     ALIASES,
@@ -28,7 +29,7 @@ from glassformer.config.resolve import (
     full_key,
     names_in,
 )
-from glassformer.config.setting import Rule, kind_of, parse, value_text
+from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
 
 TRUE = "true"
@@ -68,6 +69,9 @@ LIMIT = Option("--limit", action="append", metavar="NAME=N",
 """An option of every verb."""
 QUIET = Option("-q", "--quiet", action="store_true", help="say nothing on the way: the result, and errors")
 """An option of every verb."""
+BRICK = Option("--brick", action="append", metavar="FILE.py",
+               help="a file of your own that registers bricks, models, encoders, families or views")  # fmt: skip
+"""An option of every verb; `main` has imported the file before the verb begins."""
 JSON = flag("--json", "print the result as one JSON object")
 CONFIG = Option("--config", check=check_config, metavar="FILE", help="settings from a YAML file; flags win over it")
 TASK = Option(
@@ -108,7 +112,17 @@ class Parser(argparse.ArgumentParser):
         )
         verify = [NO_VERIFY] if RUN in options else []
         containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
-            (self, [Option("-h", "--help", action="help", help="show this and stop"), *options, *verify, LIMIT, QUIET]),
+            (
+                self,
+                [
+                    Option("-h", "--help", action="help", help="show this and stop"),
+                    *options,
+                    *verify,
+                    BRICK,
+                    LIMIT,
+                    QUIET,
+                ],
+            ),
             *((self.add_argument_group(title), titled) for title, titled in groups.items()),
         ]
         for section in settings:
@@ -257,7 +271,7 @@ def _is_truth(word: str | None) -> bool:
 
 def _help(key: str, field: dataclasses.Field[Any]) -> str:
     rule: Rule = field.metadata["rule"]
-    choices = tuple(ENCODERS) if key == "model.encoder" else rule.choices
+    choices = tuple(dict.fromkeys((*ENCODERS, *own_names(key)))) if key == "model.encoder" else choices_of(key, rule)
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"

@@ -27,18 +27,8 @@ example:
 """
 
 
-def run(argv: list[str]) -> None:
-    run_action(argv or ["--help"], {"train": train, "show": show, "compare": compare}, HELP)
-
-
-def _texts(data: str, settings: DataSettings) -> Iterator[str]:
-    from glassformer.data.io.source import open_source
-
-    return (chunk.text for chunk in open_source(data, settings).chunks())
-
-
-def train(argv: list[str]) -> None:
-    options = Parser(
+PARSERS = {
+    "train": Parser(
         "tokenizer train",
         "DATA",
         "Learn the tokens of a text.",
@@ -51,7 +41,49 @@ def train(argv: list[str]) -> None:
             JSON,
         ],
         settings=("tokenizer", "data"),
-    ).read(argv)
+    ),
+    "show": Parser(
+        "tokenizer show",
+        "WHERE [TEXT …]",
+        "How texts are cut into tokens, with what stands before and after each.",
+        'glassformer tokenizer show last "unbelievable transformers" --merges',
+        [
+            Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
+            Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
+            flag("--merges", "BPE's merges one by one; without a text, those learned"),
+            JSON,
+        ],
+        settings=("tokenizer", "data"),
+    ),
+    "compare": Parser(
+        "tokenizer compare",
+        "DATA",
+        "Kinds and sizes of tokenizers side by side: trained on nine tenths of a text, measured on the rest.",
+        "glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000",
+        [
+            DATA,
+            Option("--kinds", default=KINDS, metavar="LIST", help="kind or kind:size, with commas between (default "
+                   f"{KINDS})"),
+            JSON,
+        ],
+        settings=("data",),
+    ),
+}  # fmt: skip
+"""One for each action."""
+
+
+def run(argv: list[str]) -> None:
+    run_action(argv or ["--help"], {"train": train, "show": show, "compare": compare}, HELP)
+
+
+def _texts(data: str, settings: DataSettings) -> Iterator[str]:
+    from glassformer.data.io.source import open_source
+
+    return (chunk.text for chunk in open_source(data, settings).chunks())
+
+
+def train(argv: list[str]) -> None:
+    options = PARSERS["train"].read(argv)
     config = resolve({}, settings_of(options))
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
@@ -74,19 +106,7 @@ def train(argv: list[str]) -> None:
 
 
 def show(argv: list[str]) -> None:
-    options = Parser(
-        "tokenizer show",
-        "WHERE [TEXT …]",
-        "How texts are cut into tokens, with what stands before and after each.",
-        'glassformer tokenizer show last "unbelievable transformers" --merges',
-        [
-            Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
-            Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
-            flag("--merges", "BPE's merges one by one; without a text, those learned"),
-            JSON,
-        ],
-        settings=("tokenizer", "data"),
-    ).read(argv)
+    options = PARSERS["show"].read(argv)
     if not options.texts and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
@@ -148,19 +168,7 @@ def _find(where: str, settings: dict[str, object]) -> "tuple[Tokenizer, bool]":
 
 
 def compare(argv: list[str]) -> None:
-    options = Parser(
-        "tokenizer compare",
-        "DATA",
-        "Kinds and sizes of tokenizers side by side: trained on nine tenths of a text, measured on the rest.",
-        "glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000",
-        [
-            DATA,
-            Option("--kinds", default=KINDS, metavar="LIST", help="kind or kind:size, with commas between (default "
-                   f"{KINDS})"),
-            JSON,
-        ],
-        settings=("data",),
-    ).read(argv)  # fmt: skip
+    options = PARSERS["compare"].read(argv)
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 

@@ -90,7 +90,6 @@ def collected_later() -> Iterator[None]:
 def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
     with collected_later():
         from glassformer.cli.terminal.progress import Watcher
-        from glassformer.models.build import sized
         from glassformer.verbs.train import train
 
     with Watcher() as watcher:
@@ -102,18 +101,7 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
         say(f"stopped after step {trained.steps:,} and saved; go on with: "
             f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         raise SystemExit(1)
-    if trained.before_refit is None:
-        how_good = (
-            f"validation {trained.summary}" if trained.validation else "nothing of the data was held out for validation"
-        )
-    else:
-        how_good = f"before the refit, on rows held out: {trained.before_refit['words']}"
-    size = sized(trained.parameters, trained.learned)
-    summary = (
-        f"{trained.run}: {trained.model}, {size}, {counted(trained.steps, 'update')} in {trained.seconds:.0f} s; "
-        f"{how_good}"
-    )
-    show_result(trained, as_json=options.json, show=lambda: show_text(summary))
+    show_result(trained, as_json=options.json, show=lambda: show_text(trained.line))
     say_next(trained.run)
 
 

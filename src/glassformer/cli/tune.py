@@ -6,7 +6,6 @@ from glassformer.cli.options import ALL_SECTIONS, JSON, LOG_TO, TASK, Option, Pa
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.file import check_config
-from glassformer.config.loggers import pass_on
 
 SEARCH = [
     Option("--model", dest="models", metavar="NAMES", help="a model, or several to choose from: bag,cnn (default "
@@ -52,7 +51,6 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     settings = training_settings(options, "tune")
-    pass_on(options.log_to)
     models = options.models or settings.pop("model.encoder", None)
     if options.show_space:
         _show_space(options.data, models, options.config, settings)
@@ -76,6 +74,7 @@ def run(argv: list[str]) -> None:
                 seeds=options.seeds,
                 folds=options.folds,
                 out=options.out,
+                log_to=options.log_to,
                 config=options.config,
                 prune=not options.no_pruning,
                 final=not options.no_final,

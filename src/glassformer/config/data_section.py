@@ -57,7 +57,9 @@ class DataSettings:
         IGNORE, "apart: texts that share more than half of their pieces stay together too", choices=(IGNORE, APART)
     )
     encoding: str = setting("utf-8", "encoding of the text files")
-    text: str | None = setting(None, "column that holds the text; unset: found by its name and looks")
+    text: str | None = setting(
+        None, "column that holds the text, or several to join, title,body; unset: found by its name and looks"
+    )
     label: str | None = setting(
         None,
         "column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c",
@@ -77,6 +79,9 @@ class DataSettings:
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     extra_columns: str | None = setting(
         None, "number and category columns to read beside the text, as price,country; of a table without text: these"
+    )
+    rare_values: int = setting(
+        5, "in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)", least=1
     )
     image: str | None = setting(None, "column that names an image file, to read beside the others")
     image_size: str | None = setting(None, "bring images to this size: 32, or 32x48 (height by width)")

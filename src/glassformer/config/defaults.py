@@ -5,6 +5,7 @@ from typing import Any
 
 from glassformer.config.encoders import DECODERS, HEAD_KEYS, PAIR_KEYS, RECURRENT, WORD_KEYS, encoder_info, size_of
 from glassformer.config.errors import SettingError
+from glassformer.config.plugins import own_part
 from glassformer.config.presets import (
     CLASSIFICATION,
     IMAGE,
@@ -136,7 +137,11 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     size = of_model(size_of(said.get("model.size") or "tiny", encoder))
     style = of_model(style_of(said["model.style"])) if said.get("model.style") else {}
     named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
-    return {**of_model(info.defaults), **size, **general, **named, **style}
+    found = {**of_model(info.defaults), **size, **general, **named, **style}
+    attention = own_part("attention", said.get("model.scores", ""))
+    if attention is not None and not attention.takes("rotation") and found.get("model.positions", "rotary") == "rotary":
+        found["model.positions"] = "learned"
+    return found
 
 
 def of_model(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
+from glassformer.config.plugins import own_names, own_part
 from glassformer.config.presets import IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
 
 RECURRENT = ("lstm", "gru", "rnn")
@@ -245,11 +246,18 @@ def model_name(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def encoder_info(name: str) -> EncoderInfo:
-    if name == OWN:
+    if is_own_model(name):
         return OWN_INFO
     if name not in ENCODERS:
-        raise SettingError(unknown("model", name, [*ENCODERS, *MODEL_ALIASES]))
+        raise SettingError(
+            unknown("model", name, dict.fromkeys([*ENCODERS, *MODEL_ALIASES, *own_names("model.encoder")]))
+        )
     return ENCODERS[name]
+
+
+def is_own_model(name: str) -> bool:
+    """Whether it is a whole model of a person's own: given from Python, or registered."""
+    return name == OWN or own_part("model", name) is not None
 
 
 def size_of(name: str, encoder: str) -> dict[str, int]:

@@ -90,23 +90,14 @@ def silent(anything: object) -> None:
     """A listener that does not want to know."""
 
 
-Progress = Callable[[int, int], None]
-"""Who is told how many rows are done, and of how many."""
-
-
-def unheard(done: int, total: int) -> None:
-    """Progress that nobody watches."""
-
-
-def progress_after(before: int, progress: Progress, total: int) -> Progress:
-    """The progress of some rows, of `total`, before which others were done."""
-    return lambda done, _: progress(before + done, total)
+WITHIN = ("glassformer", "contextlib")
+"""What stands between a call and its warning: this package, and what decorates its functions."""
 
 
 def warn(line: str) -> None:
     """A listener in a program, where nobody reads the lines of a terminal: a warning, at the call into this package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "glassformer":
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in WITHIN:
         level, frame = level + 1, frame.f_back
     warnings.warn(line, stacklevel=level)
 

@@ -1,7 +1,8 @@
 """Where a training can be logged beside its own run: names, and what each needs. Known without torch."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from glassformer.config.errors import Misuse, refuse_unknown
@@ -35,7 +36,15 @@ def missing_package(name: str) -> str | None:
     return None
 
 
-def pass_on(given: str | None) -> None:
-    """The processes that this one starts log there too."""
-    if (names := logger_names(given)) is not None:
+@contextmanager
+def logging_to(given: str | Iterable[str] | None) -> Iterator[None]:
+    """Trainings inside, and in the processes that are started there, log to these."""
+    before, names = os.environ.get(VARIABLE), logger_names(given)
+    if names is not None:
         os.environ[VARIABLE] = ",".join(names)
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE, None)
+        if before is not None:
+            os.environ[VARIABLE] = before

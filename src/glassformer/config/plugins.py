@@ -1,42 +1,299 @@
-"""Files of a person's own that register encoders, families or views: every process that is started imports them too.
+"""Files of a person's own, and what they register: bricks, models, encoders, families, views; known without torch.
 
-`GLASSFORMER_PLUGINS=mine.py glassformer train …` makes the command line know them; from Python, what is registered is
-noted here, so that the processes of `compare`, `tune` and `check` know it as well.
+`gf.use("mine.py")`, and `--brick mine.py` of every verb, import a file. The environment names it to the processes of
+`compare`, `tune`, `check` and torchrun, which import it too. Nothing else ever imports one: a run names its file alone.
 """
 
-import importlib
+import hashlib
 import importlib.util
+import inspect
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import (
+    GlassformerError,
+    Misuse,
+    SettingError,
+    error_line,
+    read_failure,
+    unknown,
+    with_article,
+)
 
 VARIABLE = "GLASSFORMER_PLUGINS"
 
+BRICKS = {"attention": "model.scores", "norm": "model.norm", "positions": "model.positions", "pooling": "model.pool"}
+"""The kinds of bricks, and the setting that chooses one."""
+CHOSEN_BY = {**BRICKS, "encoder": "model.encoder", "model": "model.encoder"}
+"""The same, and whole models."""
+FAMILY = "task"
+"""The kind of a family of tasks."""
 
-def note_plugin(module: str) -> None:
-    """Processes that this one starts will import the module; a script that is run itself is not run again."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or module == "__main__" or module.startswith("glassformer."):
+
+@dataclass(frozen=True)
+class OwnPart:
+    """Something that a person registered."""
+
+    kind: str
+    name: str
+    make: Any
+    """The class or function that was registered."""
+    file: Path | None
+    """Where it stands; None: in a notebook, or in the program that is run."""
+    digest: str | None
+    """SHA-256 of that file."""
+
+    def __str__(self) -> str:
+        return _in_words(self.kind, self.name, None if self.file is None else self.file.name)
+
+    def takes(self, word: str) -> bool:
+        """Whether its `forward` has a parameter of this name."""
+        forward = getattr(self.make, "forward", None)
+        return forward is not None and word in inspect.signature(forward).parameters
+
+    def card(self) -> dict[str, Any]:
+        """What a run keeps of it, which is never its code."""
+        file = None if self.file is None else self.file.name
+        return {"kind": self.kind, "name": self.name, "file": file, "sha256": self.digest}
+
+    def failure(self, error: BaseException) -> SettingError:
+        """What went wrong in its code, in one line."""
+        return SettingError(f"{self} fails: {_place(error, self.file)}{error_line(error)}")
+
+
+_parts: dict[tuple[str, str], OwnPart] = {}
+_digests: dict[Path, str] = {}
+"""Of the files that were imported here, as they were then."""
+_noted = 0
+"""How often something was registered."""
+_warned: set[tuple[Path | None, str | None]] = set()
+"""The files of which it was said that they have changed, and since which digest."""
+
+
+def _in_words(kind: str, name: str, file: str | None) -> str:
+    return f'{kind} "{name}"' + (f" of {file}" if file else "")
+
+
+def _place(error: BaseException, file: Path | None) -> str:
+    """`line 12: `, the last of the file's own lines that an error came through."""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == str(file) else line
+        trace = trace.tb_next
+    return "" if line is None else f"line {line}: "
+
+
+# --- what is registered ---
+
+
+def note_part(kind: str, name: str, make: Any, module: str | None = None) -> None:
+    """What was registered, and that processes which this one starts are to import its file; of ours, nothing.
+
+    A script that is run itself is not run again.
+    """
+    global _noted
+    module = module or make.__module__
+    if module.startswith("glassformer."):
         return
-    entries = [entry for entry in os.environ.get(VARIABLE, "").split(os.pathsep) if entry]
-    if (path := str(Path(file).resolve())) not in entries:
-        os.environ[VARIABLE] = os.pathsep.join([*entries, path])
+    file = getattr(sys.modules.get(module), "__file__", None)
+    path = None if file is None or module == "__main__" else Path(file).resolve()
+    known = _parts.get((kind, name))
+    if known is not None and None not in (known.file, path) and known.file != path:
+        raise Misuse(f"there is {known} already: choose another name")
+    digest = None if path is None else _digests.get(path) or _digest(path.read_bytes())
+    _parts[kind, name] = OwnPart(kind, name, make, path, digest)
+    _noted += 1
+    if path is not None:
+        _tell_processes(path)
+
+
+def own_part(kind: str, name: str) -> OwnPart | None:
+    return _parts.get((kind, name))
+
+
+def kind_of_part(make: Any) -> str | None:
+    """What a class or function was registered as."""
+    return next((part.kind for part in _parts.values() if part.make is make), None)
+
+
+def parts_in(module: ModuleType) -> list[Any]:
+    """The classes and functions that a file registers."""
+    return [part.make for part in _parts.values() if part.make.__module__ == module.__name__]
+
+
+def own_names(setting: str) -> list[str]:
+    """What was registered that a setting, by its dotted key, may choose."""
+    return [name for kind, name in _parts if CHOSEN_BY.get(kind) == setting]
+
+
+def own_files() -> dict[str, str]:
+    """The files that a model may have parts of, with the beginnings of their digests."""
+    parts = [part for part in _parts.values() if part.kind in CHOSEN_BY or part.kind == FAMILY]
+    return {part.file.name: part.digest[:12] for part in parts if part.file is not None and part.digest is not None}
+
+
+def parts_of(config: Any) -> list[OwnPart]:
+    """What a configuration uses of a person's own."""
+    return [part for part in _parts.values() if _uses(config, part)]
+
+
+def _uses(config: Any, part: OwnPart) -> bool:
+    if part.kind == FAMILY:
+        return bool(config.task == part.name)
+    key = CHOSEN_BY.get(part.kind)
+    return key is not None and config.get(key) == part.name and config.idle(key) is None
+
+
+# --- what a run was trained with ---
+
+
+def cards_of(card: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None, str | None]]:
+    """Kind, name, file and digest of what a run's card names; what nobody can have written there is passed over."""
+    for entry in card.get("bricks") or ():
+        told = [entry.get(key) for key in ("kind", "name", "file", "sha256")] if isinstance(entry, dict) else []
+        if told and all(isinstance(one, str) for one in told[:2]):
+            yield tuple(one if isinstance(one, str) else None for one in told)  # type: ignore[misc]
+
+
+def missing_part(run: object, card: Mapping[str, Any]) -> str | None:
+    """A line about the first part of a run that nobody registered here."""
+    for kind, name, file, _ in cards_of(card):
+        if own_part(kind, name) is None:
+            trained = f"{run} was trained with {_in_words(kind, name, file)}"
+            if file is None:
+                return f"{trained}, which is not known here: register it first, or keep it in a file for gf.use(…)"
+            return f'{trained}: say --brick {file} (from Python: gf.use("{file}"))'
+    return None
+
+
+def changed_parts(run: object, card: Mapping[str, Any]) -> Iterator[str]:
+    """Once for each file: a line, where it is another than the run was trained with."""
+    for kind, name, file, digest in cards_of(card):
+        part = own_part(kind, name)
+        if part is None or part.digest == digest or (part.file, digest) in _warned:
+            continue
+        _warned.add((part.file, digest))
+        here = None if part.file is None else part.file.name
+        if here == file:
+            yield f"{file} has changed since {run} was trained"
+        else:
+            trained = _in_words(kind, name, file or "a notebook")
+            yield f"{run} was trained with {trained}; here it is of {here or 'this program'}"
+
+
+# --- files ---
+
+
+def use(*files: str | os.PathLike[str]) -> None:
+    """Import files of one's own that register bricks, models, encoders, families or views.
+
+    A file that has changed is imported again. `FILE.py:Name` must hold that name, and need not register anything.
+    """
+    for word in files:
+        if not isinstance(word, str | os.PathLike):
+            raise Misuse(f"gf.use takes names of files, not {with_article(word)}")
+        file, name = split_name(os.fspath(word))
+        path, before = Path(file).expanduser().resolve(), _noted
+        known = path in _digests
+        module = import_file(file)
+        if name is not None:
+            named_in(module, file, name)
+        elif not known and _noted == before and all(part.file != path for part in _parts.values()):
+            raise Misuse(
+                f"{file} registers nothing: put @gf.register_brick(KIND, NAME) before a class; to check one, name it: "
+                f"{file}:Attention"
+            )
+
+
+def split_name(word: str) -> tuple[str, str | None]:
+    """`FILE.py:Name` → the file, and the name in it, if there is one."""
+    file, _, name = word.rpartition(":")
+    return (file, name) if file.endswith(".py") and name.isidentifier() else (word, None)
+
+
+def named_in(module: ModuleType, file: str, name: str) -> Any:
+    """What a file calls so."""
+    if not hasattr(module, name):
+        own = [one for one, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        raise Misuse(f"{file}: {unknown('name', name, own)}")
+    return getattr(module, name)
 
 
 def load_plugins() -> None:
     """Import the files that the environment names."""
-    for entry in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        path = Path(entry).resolve()
-        if any(getattr(module, "__file__", None) == str(path) for module in list(sys.modules.values())):
-            continue
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if not path.is_file() or spec is None or spec.loader is None:
-            raise Misuse(f"{VARIABLE} names {entry}, which is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            raise Misuse(f"{entry} ({VARIABLE}) cannot be imported: {type(error).__name__}: {error}") from error
+    for entry in _entries():
+        import_file(entry)
+
+
+def import_file(file: str) -> ModuleType:
+    """A Python file as a module, imported once; again, where it has changed."""
+    path = Path(file).expanduser().resolve()
+    if path.suffix != ".py" or path.is_dir():
+        raise Misuse(f"{file} is no Python file: name one that ends in .py")
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise Misuse(read_failure(file, error)) from None
+    digest = _digest(source)
+    module = next((one for one in list(sys.modules.values()) if getattr(one, "__file__", None) == str(path)), None)
+    if module is None or _digests.get(path, digest) != digest:
+        module = _execute(file, path, source, digest)
+    _digests[path] = digest
+    _tell_processes(path)
+    return module
+
+
+def _execute(file: str, path: Path, source: bytes, digest: str) -> ModuleType:
+    name = _module_name(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
+    sys.modules[name], known = module, _digests.get(path)
+    _digests[path] = digest
+    try:
+        exec(compile(source, str(path), "exec"), vars(module))
+    except BaseException as error:
+        sys.modules.pop(name) if before is None else sys.modules.update({name: before})
+        _digests.pop(path) if known is None else _digests.update({path: known})
+        if not isinstance(error, Exception | SystemExit):
+            raise
+        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else _place(error, path)
+        what = str(error) if isinstance(error, GlassformerError) else error_line(error)
+        if isinstance(error, SyntaxError):
+            what = f"{type(error).__name__}: {error.msg}"
+        raise Misuse(f"{file} cannot be imported: {line}{what}") from error
+    return module
+
+
+def _module_name(path: Path) -> str:
+    """The file's own, unless something else is imported by that."""
+    stem = path.stem
+    if stem in sys.modules:
+        return stem if getattr(sys.modules[stem], "__file__", None) == str(path) else _other_name(path)
+    try:
+        spec = importlib.util.find_spec(stem)
+    except (ImportError, ValueError):
+        return _other_name(path)
+    return stem if spec is None or spec.origin == str(path) else _other_name(path)
+
+
+def _other_name(path: Path) -> str:
+    return f"{path.stem}_{_digest(os.fsencode(path))[:8]}"
+
+
+def _digest(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()
+
+
+def _entries() -> list[str]:
+    return [entry for entry in os.environ.get(VARIABLE, "").split(os.pathsep) if entry]
+
+
+def _tell_processes(path: Path) -> None:
+    if str(path) not in (entries := _entries()):
+        os.environ[VARIABLE] = os.pathsep.join([*entries, str(path)])

@@ -9,9 +9,10 @@ from typing import Any
 from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
-from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, OWN, SHARED_KEYS, encoder_info, model_name
+from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, SHARED_KEYS, encoder_info, is_own_model, model_name
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.field_names import known_elsewhere
+from glassformer.config.plugins import own_part
 from glassformer.config.presets import (
     FEWEST_EPOCHS,
     IMAGE,
@@ -81,6 +82,8 @@ RENAMED_SETTINGS: dict[str, str] = {
 """What settings were called before, and their names now: flags, files and runs with the old names work as they did."""
 FIRST_NAMES = {new: old for old, new in RENAMED_SETTINGS.items()}
 
+OF_OUR_ATTENTION = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
+"""What attention of a person's own does not know."""
 KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
 
 
@@ -113,6 +116,9 @@ class Config:
             return f"{key} is not used by {encoder}; it belongs to {users}{instead}"
         if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
+        own = own_part("attention", self.model.scores)
+        if own is not None and key in OF_OUR_ATTENTION and self.get("task") != TRANSLATION:
+            return f"{key} does nothing with {own}"  # a translator looks at its source with ours
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
         if key in ("training.last_blocks", "training.layer_decay") and not self.is_finetuned:
@@ -171,8 +177,9 @@ def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {renamed(key): value for key, value in settings.items()}
 
 
-FORMER_RULES: dict[str, Any] = {"data.same_text": EXACT, "data.decimal": PLAIN}
-"""How data was read before there was a choice: only equal texts are the same, and numbers as programs write them."""
+FORMER_RULES: dict[str, Any] = {"data.same_text": EXACT, "data.decimal": PLAIN, "data.rare_values": 1}
+"""How data was read before there was a choice: only equal texts are the same, numbers are as programs write them, and
+every category is one of its own."""
 DATA_RULES: dict[str, Any] = {key: FIELDS[key].default for key in FORMER_RULES}
 """The rules of what begins now. What many runs share is stored with them, so that it goes on by the same."""
 
@@ -184,6 +191,10 @@ def with_former_rules(settings: Mapping[str, Any]) -> dict[str, Any]:
         former = {key.removeprefix("data."): value for key, value in FORMER_RULES.items()}
         return {**settings, "data": {**former, **section}}
     return {**FORMER_RULES, **settings}
+
+
+OF_COLUMNS = ("data.text", "data.label", "data.extra_columns")
+"""Settings that name columns, with commas or as a list."""
 
 
 def full_key(name: str) -> str:
@@ -224,6 +235,8 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
         other = names.setdefault(key, name)
         if other != name and not RENAMED_SETTINGS.keys().isdisjoint((other, name)):
             raise SettingError(f"{other} and {name} are the old and the new name of one setting: give one of them")
+        if key in OF_COLUMNS and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+            value = ",".join(value)
         flat[key] = parse(key, FIELDS[key], value)
     if "model.encoder" in flat:
         encoder, variant = model_name(flat["model.encoder"])
@@ -276,6 +289,11 @@ def resolve(
     _check_reads(config)
     if settings_of == TRANSLATION and config.model.norm == "batch":
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
+    own = own_part("attention", config.model.scores)
+    if own is not None and config.data.documents_apart and not own.takes("seen"):
+        raise SettingError(
+            f"{own} cannot keep documents apart (data.documents_apart): its forward has no parameter `seen`"
+        )
     for key in said if strict else ():
         why = config.idle(key)
         if why is not None and (key in flags or key.startswith("model.")):
@@ -295,9 +313,10 @@ def with_epochs(config: Config, rows: int) -> Config:
 def _check_reads(config: Config) -> None:
     """Whether the encoder can read what it is given."""
     kind, name, task = config.data.kind, config.model.encoder, config.get("task")
-    if task in LABELLING and name != OWN and kind not in encoder_info(name).reads:
+    if task in LABELLING and not is_own_model(name) and kind not in encoder_info(name).reads:
         able = ", ".join(other for other, info in ENCODERS.items() if kind in info.reads)
-        raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model)")
+        hint = "; or name a column that is a text with --text" if kind == TABLE else ""
+        raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model){hint}")
     if task not in LABELLING and TEXT not in encoder_info(name).reads:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
@@ -313,7 +332,7 @@ CANNOT_WRITE = {
 def that_writes(config: Config) -> Config:
     """The configuration as it is; refused, if its encoder cannot be part of what writes texts."""
     name, task = config.model.encoder, config.get("task")
-    if task in CANNOT_WRITE and name != OWN and not encoder_info(name).causal:
+    if task in CANNOT_WRITE and not is_own_model(name) and not encoder_info(name).causal:
         raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")
     if task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")

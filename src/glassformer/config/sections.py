@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from glassformer.config.data_section import DataSettings as DataSettings
 from glassformer.config.encoders import DECODERS
 from glassformer.config.errors import SettingError, refuse_unknown
+from glassformer.config.plugins import own_part
 from glassformer.config.presets import SIZES, STYLES
 from glassformer.config.setting import TINY, check, setting
 
@@ -216,6 +217,12 @@ class ModelSettings:
             raise SettingError(
                 f"without model.output_projection, model.heads {self.heads} × model.head_width {self.head_width} "
                 f"must be model.width {self.width}"
+            )
+        own = own_part("attention", self.scores)
+        if own is not None and self.positions == "rotary" and not own.takes("rotation"):
+            raise SettingError(
+                f"{own} takes no rotary positions: choose others (model.positions), or give its forward a parameter "
+                "`rotation`"
             )
         if self.positions == "rotary" and self.head_width % 2:
             raise SettingError(f"rotary positions need an even model.head_width, not {self.head_width}")

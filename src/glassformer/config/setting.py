@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glassformer.config.errors import SettingError, unknown, with_article
+from glassformer.config.plugins import own_names
 
 PLAIN = (str, int, float, datetime.date)
 """What a YAML file has for a word."""
@@ -90,6 +91,11 @@ def whole(value: Any) -> int:
         return int(number)
 
 
+def choices_of(name: str, rule: Rule) -> tuple[str, ...]:
+    """What a setting, by its dotted key, may be: ours, and what a person registered."""
+    return (*rule.choices, *own_names(name)) if rule.choices else ()
+
+
 def check(section: str, values: Any) -> None:
     """Hold every field of a section's dataclass against its rule."""
     for field in dataclasses.fields(values):
@@ -103,8 +109,8 @@ def check_value(name: str, field: dataclasses.Field[Any], value: Any) -> None:
         if not kind_of(field)[1]:
             raise SettingError(f"{name} needs a value")
         return
-    if rule.choices and value not in rule.choices:
-        raise SettingError(unknown(name, str(value), rule.choices))
+    if rule.choices and value not in (choices := choices_of(name, rule)):
+        raise SettingError(unknown(name, str(value), choices))
     if rule.least is not None and value < rule.least:
         least = f"at least {rule.least:g}" if rule.least != TINY else "above 0"
         raise SettingError(f"{name} is {value}, but must be {least}")

@@ -4,11 +4,12 @@ import hashlib
 import itertools
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from glassformer.config.progress import progress_of
 from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.wording import counted, shortened
 
@@ -125,7 +126,16 @@ def near_duplicates(keys: Numbers, sketch: Callable[[int], Numbers]) -> NDArray[
     """Pairs of texts that are nearly the same, the earlier first; of those with one key, only the first is in any.
     `sketch`: that of a text, by its place."""
     first = np.sort(np.unique(keys, return_index=True)[1])
-    pairs: NDArray[np.int64] = first[near_pairs(sketch(place) for place in first.tolist())]
+    progress = progress_of("text")
+
+    def sketches() -> Iterator[Numbers]:
+        for done, place in enumerate(first.tolist()):
+            if done % 256 == 0:
+                progress(done, len(first))
+            yield sketch(place)
+        progress(len(first), len(first))
+
+    pairs: NDArray[np.int64] = first[near_pairs(sketches())]
     return pairs
 
 

@@ -9,6 +9,10 @@ NAMES = 12
 """Names of columns that are shown, at most."""
 
 
+LOST = ("skipped: ", "left out: ")
+"""How it is said that rows are not taken."""
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """`many`: what several are called, where it is not `one` with an s."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"

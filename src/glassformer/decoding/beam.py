@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from glassformer.bricks.own import is_own
 from glassformer.encoders.base import State
 from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
@@ -132,7 +133,7 @@ class _Beams:
         parents, chosen = self._choose(tokens)
         self.state, self._last = self.state.expand_beams(search.beam).reorder(self._rows(parents)), chosen.flatten()
         fixed = self._fixed and self.state.fix(room)
-        recorder = Recorder(self._advance, self._last.device)
+        recorder = Recorder(self._advance, self._last.device, records=not is_own(self.model))
         for step in range(1, len(search.tokens)):
             if not fixed or step % CHECKED_EVERY == 0:
                 open_sources = int(search.open.sum())

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from glassformer.bricks.own import is_own
 from glassformer.config.errors import Say, silent
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.sampling import GREEDY, SamplingPlan, SamplingRows, choose
@@ -140,7 +141,7 @@ class RunningBatch:
         self.state: State = model.init_state(rows, self.room)
         self._fixed = self.device.type == "cuda" if fixed is None else fixed
         self._fixable = self.state.fix(self.room)
-        self._recorder = Recorder(self._advance, self.device, say)
+        self._recorder = Recorder(self._advance, self.device, say, records=not is_own(model))
         if self._fixed and not self._fixable:
             say("this encoder's state cannot be held in place: its steps are not replayed, which takes longer")
 

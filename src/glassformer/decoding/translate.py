@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.config.errors import Progress, unheard
+from glassformer.config.progress import progress_of
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq, device_of
@@ -44,11 +44,10 @@ def translate(
     opening: Sequence[int],
     end: int,
     never: Sequence[int] = (),
-    progress: Progress = unheard,
 ) -> list[list[Hypothesis]]:
     """For each source, given as its tokens, the best translations. `opening`: what every target begins with."""
     out: list[list[Hypothesis]] = [[] for _ in sources]
-    done = 0
+    done, progress = 0, progress_of("text")
     progress(done, len(sources))
     most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
     if device_of(model).type == "cuda":

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from glassformer.data.wording import counted
 from glassformer.diagnosis.advice import Advice, TrainingFacts, joined
 from glassformer.diagnosis.layers import attention_heads, dead_units, saturated_units
 from glassformer.diagnosis.loss import generalisation_gap
@@ -140,7 +141,7 @@ def _small_share(right: int, of: int, noun: str, advice: str, step: int) -> Find
         "small-validation",
         step,
         NOTE,
-        words=f"Validation has {of:,} {noun}s: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
+        words=f"Validation has {counted(of, noun)}: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
         f"{interval.low:.2f} to {interval.high:.2f}); smaller differences between models or updates mean nothing.",
         advice=advice,
         numbers={"right": right, "of": of, "low": interval.low, "high": interval.high},
@@ -159,7 +160,7 @@ def _small_loss(losses: Sequence[float], tokens: Sequence[int], noun: str, advic
         "small-validation",
         step,
         NOTE,
-        words=f"Validation has {len(losses):,} {noun}s: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
+        words=f"Validation has {counted(len(losses), noun)}: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
         f"({half / interval.value:.0%}); smaller differences between models or updates mean nothing.",
         advice=advice,
         numbers={"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)},

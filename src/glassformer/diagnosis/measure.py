@@ -132,7 +132,8 @@ def head_entropies(model: nn.Module, task: Task) -> dict[str, float]:
     out: dict[str, float] = {}
     for path, layer in layers.items():
         if f"{path}.weights" in seen:
-            spreads = _spread(seen[f"{path}.weights"], seen[f"{path}.scores"])
+            weights = seen[f"{path}.weights"]  # a person's own attention tells no scores: what it does not see weighs 0
+            spreads = _spread(weights, seen[scores] if (scores := f"{path}.scores") in seen else weights.log())
             out |= {f"{layer}.{head}": spread for head, spread in enumerate(spreads) if spread is not None}
     return out
 

@@ -13,6 +13,7 @@ from glassformer.bricks.norm import Residual
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.tap import Brick
 from glassformer.encoders.base import State, sources_of
+from glassformer.encoders.own_attention import OwnAttention
 
 
 class Block(Brick, nn.Module):
@@ -21,7 +22,7 @@ class Block(Brick, nn.Module):
     def __init__(
         self,
         *,
-        attend: Attention,
+        attend: Attention | OwnAttention,
         around_attend: Residual,
         feed: FeedForward | None = None,
         around_feed: Residual | None = None,

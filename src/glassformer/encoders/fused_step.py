@@ -76,6 +76,8 @@ class FusedBlock(NamedTuple):
     @staticmethod
     def of(block: Block) -> "FusedBlock | None":
         attend, feed, output = block.attend, block.feed, block.attend.output
+        if not isinstance(attend, Attention):
+            return None
         norm, feed_norm = _usual_norm(block.around_attend), _usual_norm(block.around_feed)
         if norm is None or feed_norm is None or feed is None or feed.output is None or output is None:
             return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from torch import nn
 
@@ -10,16 +11,18 @@ from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import EPS, NoNorm, Residual, make_norm
+from glassformer.bricks.own import OwnPositions
 from glassformer.bricks.pooling import make_pool
 from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPositions, Rotary, SineCosine
 from glassformer.bricks.recurrent import Recurrent
-from glassformer.config.encoders import ENCODERS, EncoderInfo, encoder_info
-from glassformer.config.errors import SettingError
-from glassformer.config.plugins import note_plugin
+from glassformer.config.encoders import ENCODERS, MODEL_ALIASES, OWN, EncoderInfo, encoder_info, is_own_model
+from glassformer.config.errors import Misuse, SettingError, with_article
+from glassformer.config.plugins import OwnPart, note_part, own_part
 from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.blocks import Block
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.own_attention import OwnAttention
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
 
@@ -37,6 +40,8 @@ class Place:
 
 Build = Callable[[ModelSettings, Place], Encoder]
 
+MakeModel = TypeVar("MakeModel", bound=Callable[..., nn.Module])
+
 BUILDERS: dict[str, Build] = {}
 
 
@@ -46,14 +51,34 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
     def register(build: Build) -> Build:
         if info is not None:
             known = BUILDERS.get(name)
-            if name in ENCODERS and (known is None or known.__module__ != build.__module__):
+            if is_own_model(name) or (name in ENCODERS and (known is None or known.__module__ != build.__module__)):
                 raise ValueError(f"there is an encoder {name} already: choose another name")
             ENCODERS[name] = info
         elif name not in ENCODERS:
             raise ValueError(f"register_encoder('{name}') needs an EncoderInfo: what can it do, which settings has it?")
         BUILDERS[name] = build
-        note_plugin(build.__module__)
+        note_part("encoder", name, build)
         return build
+
+    return register
+
+
+def register_model(name: str) -> Callable[[MakeModel], MakeModel]:
+    """Make a whole model of one's own known by name: `--model mine`, and `gf.load(run)` without `model=`.
+
+    A class, or a function that makes an `nn.Module`: (B×T tokens, B×T mask) → B×outputs. It is given what it names of
+    vocab, outputs and context; where no texts are read, of shape and outputs.
+    """
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise Misuse(f"a model's name is letters, digits, - and _, not {name!r}")
+    if name in (*ENCODERS, *MODEL_ALIASES, OWN):
+        raise Misuse(f"there is a model {name} already: choose another name")
+
+    def register(make: MakeModel) -> MakeModel:
+        if not callable(make):
+            raise Misuse(f"register_model('{name}') stands before a class or function, not before {with_article(make)}")
+        note_part("model", name, make)
+        return make
 
     return register
 
@@ -179,7 +204,8 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
 
 @register_encoder("transformer")
 def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
-    if settings.scores != "query-key" and place.memory_width not in (None, settings.width):
+    own = own_part("attention", settings.scores) is not None
+    if settings.scores != "query-key" and not own and place.memory_width not in (None, settings.width):
         raise SettingError(
             f"model.scores {settings.scores} compares vectors of one width, not {settings.width} "
             f"with the {place.memory_width} of the second text"
@@ -209,6 +235,8 @@ def _positions(settings: ModelSettings) -> nn.Module:
         return OneHotPositions(width=settings.width, context=settings.context)
     if settings.positions in ("sine", "sine-halves"):
         return SineCosine(halves=settings.positions == "sine-halves")
+    if (part := own_part("positions", settings.positions)) is not None:
+        return OwnPositions(part, width=settings.width, context=settings.context, dropout=settings.dropout)
     return NoPositions()
 
 
@@ -227,6 +255,8 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             dropout=settings.dropout,
         )
 
+    own = own_part("attention", settings.scores)
+
     def attention(*, causal: bool, memory_width: int | None = None) -> Attention:
         return Attention(
             width=width,
@@ -234,7 +264,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             head_width=settings.head_width,
             kv_heads=settings.kv_heads,
             memory_width=memory_width,
-            scores=settings.scores,
+            scores=settings.scores if own is None else "query-key",
             causal=causal,
             scale=settings.scale,
             output=settings.output_projection,
@@ -251,11 +281,26 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         layers=settings.feed_layers,
         bias=settings.feed_bias,
     )
+    causal = place.causal and settings.causal_mask
     return Block(
-        attend=attention(causal=place.causal and settings.causal_mask),
+        attend=attention(causal=causal) if own is None else _own_attention(own, settings, causal=causal),
         around_attend=around(),
         feed=feed if settings.feed_forward else None,
         around_feed=around() if settings.feed_forward else None,
         cross_attention=None if memory_width is None else attention(causal=False, memory_width=memory_width),
         around_cross_attention=None if memory_width is None else around(),
+    )
+
+
+def _own_attention(part: OwnPart, settings: ModelSettings, *, causal: bool) -> OwnAttention:
+    return OwnAttention(
+        part,
+        width=settings.width,
+        heads=settings.heads,
+        causal=causal,
+        head_width=settings.head_width,
+        context=settings.context,
+        bias=settings.attention_bias,
+        eps=settings.norm_eps,
+        dropout=settings.dropout,
     )

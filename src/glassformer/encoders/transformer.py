@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import KeyValues, Memory
+from glassformer.bricks.own import modules_of_ours
 from glassformer.bricks.positions import Positions, Rotary, Rotation
 from glassformer.encoders.base import Encoder, State, init_map, init_vectors
 from glassformer.encoders.blocks import Block, TransformerState
@@ -75,9 +76,10 @@ class TransformerEncoder(Encoder):
         like = next(self.parameters(), torch.empty(0))  # with every part switched off there are none
         past = [
             KeyValues(
-                *(like.new_zeros(batch, block.attend.kv_heads, max_tokens, block.attend.head_width) for _ in range(2))
+                like.new_zeros(batch, attend.kv_heads, max_tokens, attend.head_width),
+                like.new_zeros(batch, attend.kv_heads, max_tokens, attend.value_width),
             )
-            for block in blocks
+            for attend in (block.attend for block in blocks)
         ]
         cross = [
             KeyValues(*block.cross_attention.project_keys_values(memory.states))
@@ -129,7 +131,7 @@ class TransformerEncoder(Encoder):
         return [block for block in self.blocks if isinstance(block, Block)]
 
     def init_weights(self, how: str) -> None:
-        for module in self.modules():
+        for module in modules_of_ours(self):
             if isinstance(module, nn.Linear):
                 init_map(module, how)
             elif isinstance(module, nn.Embedding):

@@ -98,6 +98,7 @@ def _share(hits: int, of: int) -> list[Cell]:
 def confident_errors(records: Records, noun: str) -> Panel:
     """What a classifier got wrong and was surest of."""
     columns = [noun, "true", "predicted", "probability", "probability of the true one"]
+    wrong = int(wrong_rows(records).sum())
     return table_or_words(
         "Most confidently wrong",
         columns,
@@ -105,9 +106,9 @@ def confident_errors(records: Records, noun: str) -> Panel:
             [cut(record[noun]), record["label"], record["predicted"], record["probability"], math.exp(-record["loss"])]
             for record in worst(records, _misplaced_confidence)
         ],
-        nothing=f"None of the {len(records):,} {noun}s was taken for something else.",
+        nothing=f"None of the {counted(len(records), noun)} was taken for something else.",
         bars=columns[3:],
-        takeaway=f"{wrong_rows(records).sum():,} of {len(records):,} {noun}s are wrong",
+        takeaway=f"{wrong:,} of {counted(len(records), noun)} {'is' if wrong == 1 else 'are'} wrong",
     )
 
 
@@ -146,8 +147,8 @@ def least_expected_labels(records: Records, noun: str) -> Panel:
             [cut(record[noun]), "; ".join(record[LABELS]), "; ".join(record["predicted"]), record["loss"]]
             for record in worst(records, lambda record: record["loss"] if is_wrong(record) else None)
         ],
-        nothing=f"All labels of all {len(records):,} {noun}s are right.",
-        note=f"Of {wrong_rows(records).sum():,} of {len(records):,} {noun}s not all labels are right.",
+        nothing=f"All labels of the {counted(len(records), noun)} are right.",
+        note=f"Of {wrong_rows(records).sum():,} of {counted(len(records), noun)} not all labels are right.",
     )
 
 

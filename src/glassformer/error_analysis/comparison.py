@@ -182,7 +182,7 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
         ],
         bars=("share",),
         note=f"p = {test.p:.3g} (McNemar, exact): how often a fair coin would set the two apart so unevenly on the "
-        f"{test.only_first + test.only_second:,} {noun}s on which they differ.",
+        f"{counted(test.only_first + test.only_second, noun)} on which they differ.",
     )
     if not test.only_first + test.only_second:
         same = f"Both runs are right and wrong on the very same {noun}s: {percent(float(first.mean()))} right."

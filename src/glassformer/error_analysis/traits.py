@@ -188,7 +188,8 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     title = "Words over-represented among errors"
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not errors or not rest:
-        which = f"None of the {rest:,} {noun}s is wrong" if not errors else f"All {errors:,} {noun}s are wrong"
+        all_of = f"All {errors:,} {noun}s are wrong" if errors > 1 else f"The only {noun} is wrong"
+        which = all_of if errors else f"None of the {counted(rest, noun)} is wrong"
         return ErrorFinding([Words(title=title, text=f"{which}: there is nothing to set the words of errors against.")])
     here, there = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):

@@ -22,9 +22,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.encoders import OWN
+from glassformer.config.encoders import OWN, is_own_model
 from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
-from glassformer.config.plugins import note_plugin
+from glassformer.config.plugins import FAMILY, note_part
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
@@ -35,6 +35,7 @@ from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptio
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import device_of
+from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import Run
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task
@@ -145,6 +146,7 @@ class Loaded(Processor):
             raise Misuse(f"{self.run.path} reads no texts")
         return self.tokenizer
 
+    @progress_bar()
     @check_arguments
     def embed(self, texts: Example | Iterable[Any], *, tokens: bool = False) -> Any:
         """The vector of an example, or of each of several (a list, an array, a DataFrame); and of a text's tokens, if
@@ -359,7 +361,7 @@ class Family(ABC):
     def model_name(self, config: Config) -> str:
         """What its model is called: by its encoder; of a family of one's own that builds its own, by the task."""
         ours = self.build_model.__module__.startswith("glassformer.")
-        return config.model.encoder if ours or config.model.encoder == OWN else config.task
+        return config.model.encoder if ours or is_own_model(config.model.encoder) else config.task
 
     def describe(self, config: Config) -> str:
         """What a run's model is, for its card."""
@@ -430,4 +432,4 @@ def register_family(family: Family, *, like: str) -> None:
         raise Misuse(f"the task {family.task} is one of ours: give your family a name of its own")
     add_task(family.task, like)
     FAMILIES.add(family)
-    note_plugin(type(family).__module__)
+    note_part(FAMILY, family.task, family, type(family).__module__)

@@ -10,6 +10,7 @@ from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.options import Sampling, check_writing
 from glassformer.decoding.running import Request
 from glassformer.models.modules import LanguageModel
+from glassformer.notebook.html import facts, shares
 from glassformer.text.chat import Message, chat_ids, specials_of
 from glassformer.text.stream import Stops, Stream
 from glassformer.text.tokenizer import Tokenizer
@@ -25,6 +26,9 @@ class Likely:
     """What the model gave to this token."""
     expected: list[tuple[str, float]]
     """The likeliest tokens and their probabilities."""
+
+    def _repr_html_(self) -> str:
+        return facts({"token": self.token, "probability": self.probability}) + shares(self.expected)
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,17 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import (
-    Misuse,
-    Progress,
     Say,
     SettingError,
-    progress_after,
     silent,
-    unheard,
     warn,
     with_article,
 )
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
+from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.columns.labels import label_columns
@@ -45,7 +42,7 @@ from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.load import say_tokens, tokenizer_of_texts
-from glassformer.families.memory import labelled_table, learned_decimals, reader_of
+from glassformer.families.memory import labelled_pictures, labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
     InputNotes,
     Prediction,
@@ -70,6 +67,7 @@ from glassformer.families.requests import (
 )
 from glassformer.models.build import build_predictor
 from glassformer.models.modules import BagPredictor
+from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, read_answers
 from glassformer.tasks.base import Task
@@ -90,13 +88,14 @@ class LoadedPredictor(Loaded):
     def predict(self, texts: str | Mapping[str, Any], *, say: Say | None = None) -> Prediction: ...
     @overload
     def predict(self, texts: Iterable[Any], *, say: Say | None = None) -> list[Prediction]: ...
+    @progress_bar()
     def predict(self, texts: Example | Iterable[Any], *, say: Say | None = None) -> Prediction | list[Prediction]:
         """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
         the run learned from.
 
-        A run of images takes their files instead, one of tables or of texts with other columns rows: the values by the
-        names of their columns, or a DataFrame that has these. What is odd about a value, as a date that is none, is
-        told to `say`, or else is a warning.
+        A run of images takes their files or arrays of pixels instead, one of tables or of texts with other columns
+        rows: the values by the names of their columns, or a DataFrame that has these. What is odd about a value, as a
+        date that is none, is told to `say`, or else is a warning.
         """
         reader = reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say or silent)
@@ -109,20 +108,22 @@ class LoadedPredictor(Loaded):
         if len(part) <= ROWS_AT_ONCE:  # a thread would only cost
             found = predict_inputs(self.model, self.answers, notes.read(self.features, part))
         else:
-            found = [one for some in self.predict_parts(pieces_of(part), notes) for one in some]
+            found = [one for some in self.predict_parts(pieces_of(part), notes, len(part), "example") for one in some]
         notes.tell(self.config, say, remark)
         return found
 
     def predict_parts(
-        self, parts: Iterable[Labelled], notes: InputNotes, progress: Progress = unheard, total: int = 0
+        self, parts: Iterable[Labelled], notes: InputNotes, total: int, unit: str
     ) -> Iterator[list[Prediction]]:
         """What the model says of the examples of each part. While it computes one, another thread makes the next ready.
 
-        `progress` is told of the examples that are done, of so many in `total`.
+        `total`, `unit`: how many there are in all, and of what.
         """
         done = 0
         for inputs in prefetch(notes.read(self.features, part) for part in parts):
-            yield predict_inputs(self.model, self.answers, inputs, progress_after(done, progress, total))
+            with counting_on(done, total, unit):
+                found = predict_inputs(self.model, self.answers, inputs)
+            yield found
             done += len(inputs)
 
 
@@ -222,9 +223,7 @@ class LabellingFamily(ExampleFamily):
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
         in_memory = not isinstance(options.data, str)
         if loaded.config.data.kind == IMAGE:
-            if in_memory:
-                raise Misuse(f"this run reads images: evaluate wants their folder, not {with_article(options.data)}")
-            pictures = read_pictures(str(options.data), loaded.features.size)
+            pictures = labelled_pictures(loaded, options.data)
             return whole_pictures(pictures, "given", classes or (), strict=settings.strict)
         if in_memory:
             table, settings = labelled_table(loaded, options.data, settings)
@@ -252,7 +251,7 @@ class LabellingFamily(ExampleFamily):
         for remark in (*part.remarks, *examples.remarks):
             say(remark)
         task = self.task_on(loaded.config, {part.name: examples}, loaded.answers)
-        how = Batching.fast(examples, loaded.model, options.progress)
+        how = Batching.fast(examples, loaded.model)
         return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name, how=how))
 
     def held_out_examples(

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from glassformer.bricks.own import make_part
 from glassformer.config.arguments import check_arguments
-from glassformer.config.encoders import OWN
+from glassformer.config.encoders import OWN, is_own_model
 from glassformer.config.errors import (
     DataError,
     GlassformerError,
@@ -22,10 +22,12 @@ from glassformer.config.errors import (
     is_overflow,
     refuse_unknown,
     silent,
+    warn,
 )
-from glassformer.config.plugins import load_plugins
+from glassformer.config.plugins import OwnPart, load_plugins, own_part, parts_of
 from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT, VERSION
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.data.io.place import short_name
 from glassformer.families.base import FAMILIES, DataParts, Loaded, OwnModel, Prepared, Processor, tokenizers_of
 from glassformer.families.recognition import PATHS
 from glassformer.finetuning.sources import source_tokenizers
@@ -103,12 +105,20 @@ def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, 
 
 def build_model(config: Config, processor: Processor, own: OwnModel | None = None) -> nn.Module:
     """The model with its first weights. `own`: a person's own."""
-    family = FAMILIES[config.task]
-    if config.model.encoder != OWN:
+    family, name = FAMILIES[config.task], config.model.encoder
+    if (registered := own_part("model", name)) is not None:
+        return family.own_model(config, processor, _maker(registered, config))
+    if name != OWN:
         return family.build_model(config, processor)
     if own is None:
         raise RunError("this model is a person's own nn.Module, which a run does not hold: give it again, model=…")
     return family.own_model(config, processor, own)
+
+
+def _maker(part: OwnPart, config: Config) -> OwnModel:
+    """A registered model, as one that was given from Python is made."""
+    reads = "vocab" if config.data.kind == TEXT else "shape"
+    return lambda first, outputs: make_part(part, {reads: first, "outputs": outputs, "context": config.model.context})
 
 
 def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: Say) -> dict[str, Any] | None:
@@ -126,8 +136,8 @@ def learn_from_data(model: nn.Module, prepared: Prepared, config: Config, say: S
     return take_from_runs(model, config, prepared.answers, say) if config.is_finetuned else None
 
 
-def try_out(model: nn.Module, prepared: Prepared) -> None:
-    """A person's own model on one example, before a run is begun or replaced."""
+def try_out(model: nn.Module, prepared: Prepared, name: str = "model=…") -> None:
+    """A model with a person's own code on one example, before a run is begun or replaced."""
     if not any(weight.requires_grad for weight in model.parameters()):
         raise SettingError(f"{type(model).__name__} has no weights to learn")
     training = model.training
@@ -138,7 +148,7 @@ def try_out(model: nn.Module, prepared: Prepared) -> None:
     except GlassformerError:
         raise
     except Exception as error:
-        raise SettingError(f"model=… fails on the first example: {error_line(error)}") from error
+        raise SettingError(f"{name} fails on the first example: {error_line(error)}") from error
     model.train(training)
 
 
@@ -172,7 +182,9 @@ def load(
     _check_precision(precision, place, config)
     family = FAMILIES[config.task]
     processor = family.read_processor(run, config)
-    if config.model.encoder == OWN:
+    for line in run.changed_parts():
+        (warn if say is silent else say)(line)
+    if parts_of(config) or config.model.encoder == OWN:  # a person's own code may need numbers to be built
         built = build_model(config, processor, model)
     else:
         _refuse_other_sizes(run, config, processor)
@@ -194,7 +206,7 @@ def _check_precision(precision: str, device: torch.device, config: Config) -> No
         raise Misuse("this CPU has no bf16 of its own, so that fp32 is faster here (--precision fp32, or int8)")
     if precision == "bf16" and config.data.kind != TEXT:
         raise Misuse("bf16 is for models that read text; this one also reads numbers or images (--precision fp32)")
-    if precision != "fp32" and config.model.encoder == OWN:
+    if precision != "fp32" and is_own_model(config.model.encoder):
         raise Misuse(f"precision {precision} is for models that are built here; this one is a person's own nn.Module")
 
 
@@ -271,7 +283,7 @@ def run_card(
         "steps_per_epoch": prepared.task.steps_per_epoch,
         **({} if source is None else {"from": source}),
         "data": {
-            "name": Path(config.data.path or config.data.source_file or "").name,
+            "name": short_name(config.data.path or config.data.source_file or ""),
             "fingerprint": prepared.corpus.fingerprint,
             "report": prepared.corpus.report(),
             "tokens": prepared.tokens,
@@ -281,6 +293,7 @@ def run_card(
         "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
         "command": command,
         "environment": environment(),
+        **({"bricks": [part.card() for part in parts]} if (parts := parts_of(config)) else {}),
         "config": config.to_dict(),
     }
 

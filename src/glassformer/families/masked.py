@@ -21,6 +21,7 @@ from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput, check_text, say_unknown
 from glassformer.models.build import build_masked_model
 from glassformer.models.modules import MaskedLanguageModel, device_of
+from glassformer.notebook.html import facts, shares
 from glassformer.tasks.masked_language_model import MaskedModelling
 from glassformer.text.display import cut
 from glassformer.text.pipelines import MASK
@@ -53,6 +54,10 @@ class Filled:
     def to_dict(self) -> dict[str, Any]:
         places = [[asdict(guess) for guess in place] for place in self.places]
         return {"text": self.text, "filled": self.whole, "places": places}
+
+    def _repr_html_(self) -> str:
+        places = [shares([(guess.token, guess.probability) for guess in place]) for place in self.places]
+        return facts({"text": self.text, "filled": self.whole}) + "".join(places)
 
 
 def names_of(tokenizer: Tokenizer) -> list[str]:

@@ -5,14 +5,17 @@ from dataclasses import replace
 from typing import Any
 
 from glassformer.config.data_section import POINT
-from glassformer.config.presets import IMAGE
+from glassformer.config.errors import Misuse, with_article
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.labels import label_columns
 from glassformer.data.features.build import MixedFeatures
+from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.inputs import Features
 from glassformer.data.io.aligned import SOURCE, TARGET
 from glassformer.data.io.memory import MemoryReader
-from glassformer.data.io.table import Table
+from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
+from glassformer.data.io.pictures import read_pictures
+from glassformer.data.io.table import Pictures, Table
 from glassformer.families.predict import read_columns, read_decimals, table_in
 
 
@@ -29,7 +32,14 @@ def reader_of(loaded: Any, verb: str, settings: DataSettings | None = None) -> M
     columns = tuple(name for name in (*read_columns(loaded.features), image) if name is not None)
     text = None if columns and (mixed is None or mixed.text is None) else data.text
     decimals = learned_decimals(loaded, data.label)
-    return MemoryReader(verb, text, columns, (single, *several), spellings, decimals, files=data.kind == IMAGE)
+    return MemoryReader(verb, text, columns, (single, *several), spellings, decimals, arrays_of(loaded.features))
+
+
+def arrays_of(features: Features | None) -> ArrayReader | None:
+    """How a run of images reads arrays of pixels."""
+    if not isinstance(features, ImageFeatures):
+        return None
+    return ArrayReader(features.size, len(features.mean), features.top)
 
 
 def learned_decimals(loaded: Any, label: str | None) -> dict[str, str]:
@@ -55,3 +65,15 @@ def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Tabl
     return frame.table(texts, [*reader.columns, *labels], reader.spellings, reader.decimals), replace(
         settings, text=text
     )
+
+
+def labelled_pictures(loaded: Any, data: Any) -> Pictures:
+    """Images to evaluate a run on, with their labels: a folder, a file, or arrays."""
+    if isinstance(data, str):
+        return read_pictures(data, loaded.features.size)
+    reader, arrays = arrays_of(loaded.features), labelled_images(data)
+    if reader is None or arrays is None:
+        raise Misuse(
+            f"this run reads images: evaluate wants their folder, or arrays (images, labels), not {with_article(data)}"
+        )
+    return reader.pictures(*arrays)

@@ -9,26 +9,40 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from glassformer.config.errors import DataError, Misuse, with_article
+from glassformer.config.arguments import check_type
+from glassformer.config.errors import DataError, GlassformerError, Misuse, with_article
 from glassformer.data.columns.heuristics import are_few
 from glassformer.data.io.aligned import SOURCE, TARGET
-from glassformer.data.io.memory import Frame, cell_text, frame_of, frame_of_rows
-from glassformer.data.io.picture_arrays import IMAGES, LABELS
+from glassformer.data.io.memory import (
+    LABEL,
+    TEXT,
+    Frame,
+    cell_text,
+    frame_of,
+    frame_of_columns,
+    frame_of_pairs,
+    frame_of_rows,
+    held_name,
+    is_missing,
+    is_pair,
+    pairs_in,
+)
+from glassformer.data.io.picture_arrays import HELD, labelled_images
 from glassformer.data.io.place import HELD_DIGITS
 from glassformer.families.base import FAMILIES
 from glassformer.runs.files import aside
 from glassformer.runs.folders import writing
-from glassformer.runs.run import RUNS
+from glassformer.runs.run import CARD, RUNS
 
 FOLDER = "data"
 """Where such files lie, beside the runs."""
-TEXT, LABEL = "text", "label"
 WANTED = "texts, pairs (text, label) or (source, target), rows, a table, or arrays of images and labels"
 
 
@@ -39,9 +53,17 @@ def takes_memory(verb: Verb) -> Verb:
     """A verb whose first argument is data to learn from: it sees a path, whatever a program gives."""
 
     @functools.wraps(verb)
-    def taking(data: Any = None, **more: Any) -> Any:
+    def taking(*given: Any, **more: Any) -> Any:
+        if len(given) > 1:
+            raise Misuse(f"{verb.__name__} wants its data first, and all else by name ({verb.__name__}(data, steps=…))")
+        data = given[0] if given else more.pop("data", None)
+        if isinstance(section := more.pop("data", None), Mapping):
+            more |= {f"data.{name}": value for name, value in section.items()}
+        elif section is not None:
+            raise Misuse(f"{verb.__name__} got its data twice: give it once")
         if data is None or isinstance(data, str | Path):
             return verb(data, **more)
+        check_type("out", more.get("out"), str | Path | None)
         keep, task = more.get("keep_data", True), more.get("task")
         with data_file(data, more.get("out"), keep=keep, task=task) as path:
             return verb(path, **more)
@@ -54,82 +76,106 @@ def data_file(
     data: Any, out: str | os.PathLike[str] | None, *, keep: bool = True, task: str | None = None
 ) -> Iterator[Path]:
     """The path of data, or of the file that data in memory is written to. `out`: the folder that is to come beside it;
-    without `keep`, it is gone after this.
+    without `keep`, it is gone after this, as it is where no run came of it. An error names the data, not the file.
     """
     if isinstance(data, os.PathLike):
         yield Path(os.fspath(data))
         return
-    kind, written = _contents(data, task)
+    name, kind, written = _contents(data, task)
     digest = hashlib.sha256(written).hexdigest()[:HELD_DIGITS]
     path = (Path(RUNS) if out is None else Path(out).absolute().parent) / FOLDER / digest / f"data.{kind}"
+    is_new, beside = not path.exists(), path.parent.parent.parent
+    was_there = beside.exists()
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if is_new:
             with aside(path) as temporary:
                 temporary.write_bytes(written)
     try:
         yield path
+    except BaseException as error:
+        keep = keep and _is_used(path, out)
+        if isinstance(error, GlassformerError):
+            error.args = tuple(_named(one, path, name) for one in error.args)
+        raise
     finally:
-        if not keep:
+        if is_new and not keep:
             path.unlink(missing_ok=True)
-            path.parent.rmdir()
+            with suppress(OSError):  # others may lie there
+                path.parent.rmdir()
+                path.parent.parent.rmdir()
+                if not was_there:
+                    beside.rmdir()
 
 
-def _contents(data: Any, task: str | None) -> tuple[str, bytes]:
-    """The kind of file, and what is in it."""
-    if (images := _images(data)) is not None:
+def _is_used(path: Path, out: str | os.PathLike[str] | None) -> bool:
+    """Whether a run beside it, or in `out`, has learned from it."""
+    beside = path.parent.parent.parent
+    cards = chain(beside.glob(f"*/{CARD}"), (beside if out is None else Path(out)).rglob(CARD))
+    return any(path.parent.name in card.read_text(errors="replace") for card in cards)
+
+
+def _named(line: Any, path: Path, name: str) -> Any:
+    """What is said of a file, said of what it was written from."""
+    return line.replace(str(path.absolute()), name).replace(str(path), name) if isinstance(line, str) else line
+
+
+def _contents(data: Any, task: str | None) -> tuple[str, str, bytes]:
+    """What the data is called, the kind of file, and what is in it."""
+    if (arrays := labelled_images(data)) is not None:
         packed = io.BytesIO()
-        np.savez_compressed(packed, images=images[0], labels=images[1])
-        return "npz", packed.getvalue()
+        np.savez_compressed(packed, images=np.asarray(arrays[0]), labels=np.asarray(arrays[1]))
+        return HELD, "npz", packed.getvalue()
     frame = _frame(data, task)
     columns = {name: [cell_text(value, {}) for value in frame.values(name)] for name in frame.names}
-    if len({len(values) for values in columns.values()}) > 1:
-        sizes = ", ".join(f"'{name}' {len(values):,}" for name, values in columns.items())
-        raise DataError(f"{frame.name}: its columns are of different lengths ({sizes})")
     rows = zip(*columns.values(), strict=True)
     lines = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
     if not lines:
         raise DataError(f"{frame.name} is empty: there is nothing to learn from")
-    return "jsonl", "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-
-
-def _images(data: Any) -> tuple[Any, Any] | None:
-    """Arrays of pixels and of labels: as a pair of them, or by their names."""
-    if isinstance(data, Mapping):
-        names = {str(name).lower(): name for name in data}
-        found = [next((names[one] for one in known if one in names), None) for known in (IMAGES, LABELS)]
-        pair = None if None in found else tuple(data[name] for name in found)
-    else:
-        pair = data if isinstance(data, tuple) and len(data) == 2 else None
-    if pair is None or getattr(pair[0], "ndim", 0) < 3:
-        return None
-    return np.asarray(pair[0]), np.asarray(pair[1])
+    return frame.name, "jsonl", "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
 def _frame(data: Any, task: str | None) -> Frame:
-    kind = f"the {type(data).__name__}"
+    kind = held_name(data)
     if (frame := frame_of(data)) is not None:
         return frame
-    if isinstance(data, Mapping):  # of columns
-        if any(isinstance(values, str) or not hasattr(values, "__len__") for values in data.values()):
+    if isinstance(data, Mapping):
+        if (frame := frame_of_columns(data)) is None:
             raise Misuse(f"train wants {WANTED}, not one row alone")
-        return Frame(data, {str(name): name for name in data}, kind)
+        return frame
     if isinstance(data, bytes) or not hasattr(data, "__iter__"):
         raise Misuse(f"train wants a file, the name of a data set, or {WANTED}; not {with_article(data)}")
-    rows = data.tolist() if hasattr(data, "tolist") else list(data)
+    rows = pairs_in(data) or (data.tolist() if hasattr(data, "tolist") else list(data))
     if all(isinstance(row, str) for row in rows):
         return Frame({TEXT: rows}, {TEXT: TEXT}, kind)
     if all(isinstance(row, Mapping) for row in rows):
         return frame_of_rows(rows, kind)
-    if all(isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str) for row in rows):
-        first, second = (list(column) for column in zip(*rows, strict=True))
-        translates = _are_texts(second) if task is None or task not in FAMILIES else FAMILIES[task].has_decoder
-        names = (SOURCE, TARGET) if translates else (TEXT, LABEL)
-        return Frame(dict(zip(names, (first, second), strict=True)), {name: name for name in names}, kind)
-    odd = next(row for row in rows if type(row) is not type(rows[0]) or not isinstance(row, str | Mapping))
-    raise Misuse(f"train wants {WANTED}; among {kind} there is {with_article(odd)}")
+    if not all(map(is_pair, rows)):
+        raise Misuse(f"train wants {WANTED}; {kind} {_odd_row(rows)}")
+    second = [row[1] for row in rows]
+    translates = _are_texts(second) if task is None or task not in FAMILIES else FAMILIES[task].has_decoder
+    return frame_of_pairs(rows, (SOURCE, TARGET) if translates else (TEXT, LABEL), kind)
+
+
+def _odd_row(rows: Sequence[Any]) -> str:
+    """What is wrong with the first row that is of no kind, or of another than the first."""
+    if len(rows) == 2 and all(isinstance(row, list) and len(row) != 2 for row in rows):
+        return "holds two lists: give list(zip(texts, labels))"
+    kinds = {"texts": lambda row: isinstance(row, str), "rows": lambda row: isinstance(row, Mapping), "pairs": is_pair}
+    among = next((name for name, fits in kinds.items() if fits(rows[0])), None)
+    place = 0 if among is None else next(place for place, row in enumerate(rows) if not kinds[among](row))
+    what, row = with_article(rows[place]), rows[place]
+    if isinstance(row, tuple | list):
+        what += f" of {len(row)}" if len(row) != 2 else f" with {_in_words(row[0])} for a text"
+    else:
+        what = _in_words(row)
+    return f"has {what} at position {place:,} (counted from 0){'' if among is None else f', among {among}'}"
+
+
+def _in_words(value: Any) -> str:
+    return "a missing value" if value is not None and is_missing(value) else with_article(value)
 
 
 def _are_texts(values: Sequence[Any]) -> bool:
     """Whether they are texts to write, and not labels: too many to be classes."""
-    return all(isinstance(value, str) for value in values) and not are_few(values)
+    return all(isinstance(value, str) for value in values) and len(set(values)) > 1 and not are_few(values)

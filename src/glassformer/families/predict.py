@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, Progress, Say, SettingError, silent, unheard
+from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
 from glassformer.config.presets import IMAGE, TEXT, label_kind_of
+from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns
@@ -27,14 +28,17 @@ from glassformer.data.features.texts import Examples, encode_examples
 from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Table, require_columns, text_parts
 from glassformer.data.split.labelled import Labelled, rows_as_part
-from glassformer.data.wording import listed
 from glassformer.families.requests import Embedded, Example, check_text
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel, device_of
+from glassformer.notebook.html import facts, shares
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import Batching, compute_rows, score
 from glassformer.text.tokenizer import Tokenizer
+
+LIKELIEST = 12
+"""Labels that a notebook shows of a prediction."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +73,18 @@ class Prediction:
             "probabilities": self.probabilities,
         }
 
+    def _repr_html_(self) -> str:
+        """What is said, and how likely the likeliest are."""
+        if self.probabilities is None:
+            return facts({self.noun: self.text, "value": self.value})
+        said = self.label if self.labels is None else ", ".join(self.labels) or "(none)"
+        likeliest = sorted(self.probabilities.items(), key=lambda pair: -pair[1])[:LIKELIEST]
+        return facts({self.noun: self.text, "says": said}) + shares(likeliest)
 
-def predict_inputs(
-    model: nn.Module, answers: Answers, inputs: Inputs, progress: Progress = unheard
-) -> list[Prediction]:
+
+def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[Prediction]:
     """What a model says of each example."""
-    scores = score(model, inputs, answers.outputs, Batching.fast(inputs, model, progress))
+    scores = score(model, inputs, answers.outputs, Batching.fast(inputs, model))
     noun = inputs.noun
     if isinstance(answers, Scale):
         values = answers.values(scores).tolist()
@@ -135,8 +145,8 @@ def pieces_of(part: Labelled) -> Iterator[Labelled]:
         yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
 
-def part_of(features: Features, config: Config, examples: Sequence[Example] | Table, say: Say) -> Labelled:
-    """Examples as a person gives them, as a part without labels."""
+def part_of(features: Features, config: Config, examples: Sequence[Any] | Table, say: Say) -> Labelled:
+    """Examples as a person gives them (texts, files, pixels, rows), as a part without labels."""
     if isinstance(examples, Table):
         return rows_of(features, config, examples, list(range(len(examples))))
     if config.data.kind == TEXT:
@@ -144,7 +154,7 @@ def part_of(features: Features, config: Config, examples: Sequence[Example] | Ta
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
     if config.data.kind == IMAGE:
         assert isinstance(features, ImageFeatures)
-        return _images(features, [str(example) for example in examples], say)
+        return _images(features, examples, say)
     rows = [_row(example, config, features) for example in examples]
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
@@ -163,11 +173,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
     text = config.data.text if mixed is not None and mixed.text is not None else None
     image = config.data.image if mixed is not None and mixed.image is not None else None
     columns = read_columns(features)
-    for name in (text, *columns, image):
-        if name is not None and name not in table.columns:
-            raise DataError(
-                f"{table.name}: no column '{name}', which this run reads (columns: {listed(table.columns)})"
-            )
+    require_columns(table.name, (*text_parts(text, table.columns), *columns, image), table.columns)
     return Columns(text, None, label_kind_of(config.task), "", config.data.kind, columns, image)
 
 
@@ -197,12 +203,14 @@ def table_in(features: Features | None) -> TableFeatures | None:
     return table if isinstance(table, TableFeatures) else None
 
 
-def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled:
+def _images(features: ImageFeatures, images: Sequence[Any], say: Say) -> Labelled:
+    """`images`: files, or pixels."""
+    files = [f"image {place}" if isinstance(one, np.ndarray) else str(one) for place, one in enumerate(images)]
     pixels, resized = [], 0
-    for file in files:
-        if not Path(file).is_file():
+    for file, image in zip(files, images, strict=True):
+        if not isinstance(image, np.ndarray) and not Path(file).is_file():
             raise DataError(f"no image at '{file}': this run reads image files")
-        picture = read_picture(Path(file))
+        picture = image if isinstance(image, np.ndarray) else read_picture(Path(file))
         resized += picture.shape[:2] != features.size
         pixels.append(fit_picture(picture, features.size, len(features.mean)))
     if resized:
@@ -210,7 +218,7 @@ def _images(features: ImageFeatures, files: Sequence[str], say: Say) -> Labelled
         say(f"{resized:,} of {len(files):,} images brought to the {height}×{width} pixels that this run reads")
     stacked = np.stack(pixels) if pixels else np.empty((0, *features.size, len(features.mean)), np.uint8)
     lines = list(range(1, len(files) + 1))
-    return Labelled("given", list(files), [""] * len(files), lines, "given", pixels=stacked)
+    return Labelled("given", files, [""] * len(files), lines, "given", pixels=stacked)
 
 
 def _row(example: Example, config: Config, features: Features) -> dict[str, str]:
@@ -222,7 +230,7 @@ def _row(example: Example, config: Config, features: Features) -> dict[str, str]
         except ValueError:
             value = None
     if not isinstance(value, Mapping):
-        names = [config.data.text, *read_columns(features), config.data.image]
+        names = [*text_parts(config.data.text, ()), *read_columns(features), config.data.image]
         shown = json.dumps({name: "…" for name in names if name}, ensure_ascii=False)
         raise Misuse(f"this run reads rows, as JSON: {shown}; '{str(example)[:40]}' is none (--file reads a table)")
     decimals = read_decimals(features)
@@ -289,7 +297,11 @@ def embed(
 
     encoded = map(encode, (texts[first : first + ROWS_AT_ONCE] for first in range(0, len(texts), ROWS_AT_ONCE)))
     ready = prefetch(encoded) if len(texts) > ROWS_AT_ONCE else encoded
-    return [one for examples in ready for one in _embedded(model, tokenizer, examples, tokens=tokens)]
+    found: list[Embedded] = []
+    for examples in ready:
+        with counting_on(len(found), len(texts), "text"):
+            found += _embedded(model, tokenizer, examples, tokens=tokens)
+    return found
 
 
 def _embedded(
@@ -299,6 +311,8 @@ def _embedded(
     device, texts = device_of(model), examples.texts
     marks = torch.tensor(sorted(tokenizer.roles.marks), device=device)
     by_row: dict[int, Embedded] = {}
+    progress = progress_of("text")
+    progress(0, len(texts))
     for rows, (ids, mask) in examples.batches(Batching.fast(examples, model).tokens):
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & ~torch.isin(ids, marks)
@@ -309,6 +323,7 @@ def _embedded(
                 continue
             names = [tokenizer.token(id) for id in ids[place, inside[place]].tolist()]
             by_row[row] = Embedded(texts[row], vector, names, states[place, inside[place]].float().cpu().numpy())
+        progress(len(by_row), len(texts))
     return [by_row[row] for row in range(len(texts))]
 
 

@@ -126,13 +126,15 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
 
 
 def _columns(table: Table, request: ConfigRequest) -> Columns:
-    """What each column is for; a model that reads no texts takes a table for its other columns, if it has any."""
+    """What each column is for. A model that reads no texts takes a table for its other columns, if it has any, and one
+    that reads no tables any text there is.
+    """
     said, kind = request.settings, label_kind_of(request.task)
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
     if TABLE in reads and TEXT not in reads and "data.kind" not in said:
         with contextlib.suppress(DataError):
             return choose_columns(table, replace(request.data, kind=TABLE), kind)
-    return choose_columns(table, request.data, kind)
+    return choose_columns(table, request.data, kind, any_text="model.encoder" in said and TABLE not in reads)
 
 
 def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:

@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.errors import Misuse, Progress, Say, unheard, with_article
+from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
+from glassformer.data.io.memory import held_name
 from glassformer.data.io.place import find
 from glassformer.finetuning.settings import Finetuning
 from glassformer.text.tokenizer import Tokenizer
@@ -92,8 +93,6 @@ class EvaluateOptions:
     lowercase: bool = False
     reading: Mapping[str, Any] = field(default_factory=dict)
     """Data settings that differ from the run's."""
-    progress: Progress = unheard
-    """Told how many examples or pairs are done."""
 
     @property
     def other_data(self) -> bool:
@@ -121,7 +120,7 @@ class EvaluateOptions:
         """How the data is read: as the run's was, but for what is said."""
         if not self.other_data:
             return config.data
-        path = self.data if self.data is None or isinstance(self.data, str) else f"the {type(self.data).__name__}"
+        path = self.data if self.data is None or isinstance(self.data, str) else held_name(self.data)
         place = {"path": path, "source_file": None, "target_file": None}
         settings = replace(config.data, **{**place, **with_new_names(self.reading)})
         if is_tmx(path or "") and not is_tmx(config.data.path or ""):  # no columns: languages

@@ -35,6 +35,8 @@ from glassformer.families.requests import (
 )
 from glassformer.models.build import build_seq2seq
 from glassformer.models.modules import Seq2Seq, device_of
+from glassformer.notebook.display import progress_bar
+from glassformer.notebook.html import facts, table
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.translation import Translating
@@ -73,6 +75,10 @@ class Translation:
         out = {"source": self.source, "translation": self.text, "score": self.best[0].score}
         others = [translation.to_dict() for translation in self.best[1:]]
         return {**out, "others": others} if others else out
+
+    def _repr_html_(self) -> str:
+        rows = [[scored.text, scored.score] for scored in self.best]
+        return facts({"source": self.source}) + table(("translation", "score"), rows)
 
 
 def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int], bool]:
@@ -138,6 +144,7 @@ class LoadedTranslator(Loaded):
     def translate(
         self, texts: Iterable[Any], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
     ) -> list[Translation]: ...
+    @progress_bar()
     @check_arguments
     def translate(
         self,
@@ -261,9 +268,7 @@ class TranslationFamily(Family):
         examples = self.examples_of(config, part, loaded.tokenizer, loaded.target_tokenizer)
         _say_too_long({part.name: examples}, config.model.context, say)
         task = self.task_on(config, {part.name: examples}, loaded.target_tokenizer)
-        evaluation = task.evaluate(
-            loaded.model, part.name, how=how, lowercase=options.lowercase, progress=options.progress
-        )
+        evaluation = task.evaluate(loaded.model, part.name, how=how, lowercase=options.lowercase)
         return EvaluatedPart(loaded, part, examples, evaluation)
 
     def encode_example(

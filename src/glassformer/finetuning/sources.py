@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.encoders import OWN
+from glassformer.config.encoders import is_own_model
 from glassformer.config.errors import Misuse, NotARun, RunError, SettingError
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
@@ -34,7 +34,7 @@ class FinetuneSource:
             raise NotARun(f"{flag}: {error}") from None
         source = FinetuneSource(run, flag)
         encoder, kind = source.config.model.encoder, source.config.data.kind
-        if encoder == OWN:
+        if is_own_model(encoder):
             raise SettingError(f"{source} is a person's own nn.Module, which a run does not hold: train it in Python")
         if labels_examples(source.task) and kind != TEXT:
             raise SettingError(f"{source} reads {KINDS_IN_WORDS[kind]}: only what reads texts alone can be begun from")

@@ -16,6 +16,7 @@ from torch import nn
 
 from glassformer.bricks.attention import AttentionHeads
 from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.change import zero
 from glassformer.inspection.intervene import intervene
@@ -35,6 +36,8 @@ def stacks_of(model: nn.Module) -> dict[str, list[tuple[str, AttentionHeads]]]:
     stacks: dict[str, list[tuple[str, AttentionHeads]]] = {}
     for path, module in model.named_modules():
         if hasattr(type(module), "head_output") and isinstance(module, AttentionHeads):  # a protocol is slow to ask
+            if not getattr(module, "gives_weights", True):  # a person's own that does not tell where it looks
+                continue
             stack = "self"
             if module.is_cross_attention:
                 stack = "cross"
@@ -98,12 +101,25 @@ def clearest(
     return int(best[0]), int(best[1])
 
 
+def heads_turn(model: nn.Module) -> bool:
+    """Whether it has heads, all of which can be turned off: a person's own cannot."""
+    modules = [module for layers in stacks_of(model).values() for _, module in layers]
+    return bool(modules) and all(module.head_output for module in modules)
+
+
+def changeable(path: str, module: AttentionHeads) -> str:
+    """The name of what, as zeros, makes a head find nothing."""
+    if not module.head_output:
+        raise Misuse(f"{path} is a person's own attention: its heads can be looked at, and not be turned")
+    return f"{path}.{module.head_output}"
+
+
 @contextmanager
 def without(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While this is open, these heads find nothing: what they would give is 0."""
     stacks, off = stacks_of(model), defaultdict[str, list[int]](list)
     for stack, layer, head in heads:
         path, module = stacks[stack][layer]
-        off[f"{path}.{module.head_output}"].append(head)
+        off[changeable(path, module)].append(head)
     with intervene(model, {name: zero(heads=chosen) for name, chosen in off.items()}):
         yield

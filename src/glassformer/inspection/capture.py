@@ -20,6 +20,7 @@ Taps and module hooks record tensors as they are, gradients and all. Scores, wei
 them when they are asked for, by the written-out formula.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from fnmatch import fnmatchcase
@@ -51,6 +52,7 @@ class Seen(Mapping[str, Tensor]):
 
     def __init__(self, only: Sequence[str] | None = None) -> None:
         self._only = only
+        self._beginnings = [re.split(r"[*?[]", pattern, maxsplit=1)[0] for pattern in only or ()]
         self._made: dict[str, list[Make]] = {}
         self._known: dict[str, Tensor] = {}
 
@@ -58,6 +60,13 @@ class Seen(Mapping[str, Tensor]):
         """Whether it is recorded, by its name now or by one that it had."""
         names = {name, former_name(name)}
         return self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only for name in names)
+
+    def wants_inside(self, path: str) -> bool:
+        """Whether a name that begins so may be recorded."""
+        both = (path, former_name(path))
+        return self._only is None or any(
+            path.startswith(beginning) or beginning.startswith(path) for beginning in self._beginnings for path in both
+        )
 
     def keep(self, name: str, make: Make, *, more: bool = False) -> None:
         """`more`: another piece of what is there, further along the tokens."""
@@ -133,9 +142,9 @@ def _hooks(model: nn.Module, seen: Seen) -> Iterator[RemovableHandle]:
         if isinstance(module, Encoder):
             yield module.register_forward_pre_hook(begin(path))
             yield module.register_forward_hook(end, always_call=True)
-        if id(module) in spots:
+        if id(module) in spots and seen.wants_inside(spots[id(module)].path):
             yield watch(*spots[id(module)])
-        if hasattr(type(module), "record_inside"):
+        if hasattr(type(module), "record_inside") and seen.wants_inside(path):
             yield from module.record_inside(
                 lambda name, make, at=path: seen.keep(joined(at, name), make),
                 lambda name, at=path: seen.wants(joined(at, name)),
@@ -154,9 +163,10 @@ class Spot(NamedTuple):
 def recorded_modules(model: nn.Module) -> Iterator[Spot]:
     """All but the whole model, which gives the logits, and what a module records inside itself."""
     opaque: dict[str, bool] = {}  # where plain modules are not recorded
-    for path, module in model.named_modules():
+    modules: dict[str, Any] = dict(model.named_modules())
+    for path, module in modules.items():
         above, _, part = path.rpartition(".")
-        parent: Any = model.get_submodule(above) if path else None
+        parent = modules[above] if path else None
         record: Record | None = type(module).record if isinstance(module, Brick) else None
         hidden = opaque.get(above, False)
         opaque[path] = getattr(type(module), "opaque", hidden)

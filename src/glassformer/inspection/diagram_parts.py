@@ -14,10 +14,12 @@ from glassformer.bricks.feed_forward import ACTIVATIONS, Bias, FeedForward, Mult
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import BatchNorm, LayerNorm, NoNorm, Residual, RMSNorm
+from glassformer.bricks.own import OwnNorm, OwnPool, OwnPositions
 from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool, UnitLength
 from glassformer.bricks.positions import AddedPositions, NoPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Tap
+from glassformer.encoders.own_attention import OwnAttention
 from glassformer.inspection.diagram_plan import Plan
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import Transform
@@ -213,6 +215,32 @@ def _(module: Attention, plan: Plan, path: str) -> None:
     inner = module.heads * module.head_width
     plan.add(path, title, "attention", module=module, recorded=f"{path}.output", hidden=inner, detail=heads,
              width=None if module.output is not None else inner, sketch=all_to_all(module.causal))  # fmt: skip
+
+
+@describe.register
+def _(module: OwnAttention, plan: Plan, path: str) -> None:
+    plan.add(path, "Your attention", "attention", module=module, recorded=f"{path}.output", detail=str(module.part),
+             sketch=all_to_all(module.causal))  # fmt: skip
+
+
+@describe.register
+def _(module: OwnNorm, plan: Plan, path: str) -> None:
+    above = path.rpartition(".")[0]
+    around = isinstance(plan.model.get_submodule(above), Residual)
+    recorded = f"{above}.normed" if around else f"{path}.output"
+    plan.add(path, "Your norm", "norm", module=module, recorded=recorded, detail=str(module.part))
+
+
+@describe.register
+def _(module: OwnPositions, plan: Plan, path: str) -> None:
+    detail = str(module.part)
+    plan.add(path, "Your positions", "positions", module=module, recorded=f"{path}.output", detail=detail)
+
+
+@describe.register
+def _(module: OwnPool, plan: Plan, path: str) -> None:
+    plan.add(path, "Your pooling", "pool", module=module, axes=(("d", plan.width),), recorded=f"{path}.output",
+             detail=str(module.part), sketch=gathered([*range(DOTS)]))  # fmt: skip
 
 
 @describe.register

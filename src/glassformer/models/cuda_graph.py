@@ -55,9 +55,12 @@ class Recorder:
     One graph for each `key`, which names all that the step asks of the host.
     """
 
-    def __init__(self, step: Callable[[], None], device: torch.device, say: Say = _warn) -> None:
+    def __init__(
+        self, step: Callable[[], None], device: torch.device, say: Say = _warn, *, records: bool = True
+    ) -> None:
+        """`records`: whether the step may be recorded at all, which a person's own code may not."""
         self._step, self._device = step, device
-        self._records = device.type == "cuda"
+        self._records = records and device.type == "cuda"
         self._say = say
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
         """None: run once as it is, which readies what cannot be done in a recording; the next time it is recorded."""

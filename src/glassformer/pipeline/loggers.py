@@ -39,8 +39,8 @@ def _read_states(run: Run) -> dict[str, dict[str, Any]]:
 class Loggers:
     """All that a training is logged to. One that fails is left out from then on, and the training goes on."""
 
-    def __init__(self, run: Run, names: Iterable[str] = (), say: Say = silent) -> None:
-        self.run, self.names, self.say = run, tuple(names), say
+    def __init__(self, run: Run, names: Iterable[str] = (), say: Say = silent, fail: Say = silent) -> None:
+        self.run, self.names, self.say, self.fail = run, tuple(names), say, fail
         self.open: dict[str, LogStore] = {}
         self.states: dict[str, dict[str, Any]] = {}
         self.rows = Rows()
@@ -101,7 +101,7 @@ class Loggers:
             self.open.pop(name, None)
             if is_strict():
                 raise
-            self.say(f"logging to {name} stops here, the training goes on: {error_line(error)}")
+            self.fail(f"logging to {name} stops here, the training goes on: {error_line(error)}")
 
     def _keep_states(self) -> None:
         write_json(self.run.path / STATES, self.states)

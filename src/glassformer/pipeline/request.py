@@ -8,9 +8,13 @@ from typing import Any, Self
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import Misuse, silent
+from glassformer.config.units import duration
+from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.load import learned_of
 from glassformer.families.recognition import file_settings, flag_settings
+from glassformer.models.build import sized
+from glassformer.notebook.html import facts, line, table
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.budget import Clock, Stopwatch
@@ -41,12 +45,21 @@ class Trained:
     test: dict[str, float] | None = None
     before_refit: dict[str, Any] | None = None
     """How good the training before a refit, which has seen all rows, was on rows held out."""
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+    """What was said of the data: its columns, what was held out, and what was skipped. Not part of `to_dict`; a run
+    that had finished before has none."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
     """The same parts with a record for each example; they are not part of `to_dict`. A run that had finished before has
     none."""
 
     @classmethod
-    def from_card(cls, run: Run, card: Mapping[str, Any], evaluations: dict[str, Evaluation] | None = None) -> Self:
+    def from_card(
+        cls,
+        run: Run,
+        card: Mapping[str, Any],
+        evaluations: dict[str, Evaluation] | None = None,
+        remarks: tuple[str, ...] = (),
+    ) -> Self:
         """What a run's card says of its training."""
         return cls(
             run=str(run.path),
@@ -62,6 +75,7 @@ class Trained:
             best=card.get("best", {}),
             test=card.get("test"),
             before_refit=card.get("before_refit"),
+            remarks=remarks,
             evaluations=evaluations or {},
         )
 
@@ -73,22 +87,31 @@ class Trained:
     def __fspath__(self) -> str:
         return self.run
 
+    @property
+    def line(self) -> str:
+        """What was done, in one line."""
+        if self.before_refit is not None:
+            how_good = f"before the refit, on rows held out: {self.before_refit['words']}"
+        elif self.validation:
+            how_good = f"validation {self.summary}"
+        else:
+            how_good = "nothing of the data was held out for validation"
+        size, updates = sized(self.parameters, self.learned), counted(self.steps, "update")
+        return f"{self.run}: {self.model}, {size}, {updates} in {self.seconds:.0f} s; {how_good}"
+
     def to_dict(self) -> dict[str, Any]:
-        names = [
-            "words" if field.name == "summary" else field.name for field in fields(self) if field.name != "evaluations"
-        ]
+        named = (field.name for field in fields(self) if field.name not in ("evaluations", "remarks"))
+        names = ["words" if name == "summary" else name for name in named]
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
     def _repr_html_(self) -> str:
-        rows = {
-            name: str(getattr(self, name)) for name in ("run", "model", "parameters", "learned", "steps", "seconds")
-        }
-        rows |= {name: f"{value:.6g}" for name, value in self.validation.items()}
-        return (
-            "<table>"
-            + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-            + "</table>"
-        )
+        told = {"run": self.run, "task": self.task, "model": self.model, "size": sized(self.parameters, self.learned),
+                "training": f"{counted(self.steps, 'update')} in {duration(self.seconds)}, {self.reason}"}  # fmt: skip
+        parts = {"validation": self.validation, "test": self.test or {}}
+        scores = {name: part for name, part in parts.items() if part}
+        names = dict.fromkeys(name for part in scores.values() for name in part)
+        rows = [[name, *(part.get(name) for part in scores.values())] for name in names]
+        return facts(told) + (table(("", *scores), rows) if rows else "") + "".join(map(line, self.remarks))
 
 
 REASONS = {"stopped early": "patience"}

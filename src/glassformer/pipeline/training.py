@@ -12,6 +12,7 @@ from torch import nn
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.loggers import logger_names
+from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
@@ -43,7 +44,7 @@ from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
-from glassformer.training.events import Ended, Noted
+from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
 from glassformer.training.processes import Processes
@@ -67,6 +68,8 @@ class Training:
         self.processes = Processes.from_environment()
         self.listen = request.listen if self.processes.first else silent
         self.rows: Any = None
+        self.columns: list[str] = []
+        """What was said of the data before it was divided."""
         self.snapshot: Snapshot | None = None
         self.resumes = False
         self.same = True
@@ -96,6 +99,10 @@ class Training:
     def say(self, text: str) -> None:
         self.listen(Noted(text))
 
+    def _say_columns(self, text: str) -> None:
+        self.columns.append(text)
+        self.say(text)
+
     @property
     def family(self) -> Family:
         return FAMILIES[self.config.task]
@@ -120,8 +127,10 @@ class Training:
             self._take(folder)
         if self.resumes:
             self.config = resumed_config(self.run, {**file, **flags}, may_change=not request.names_data)
+            for line in self.run.changed_parts():
+                self.say(line)
         else:
-            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self.say)
+            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self._say_columns)
         if request.expects_refit:
             refuse_refit(self.config)
         if self.config.model.encoder == OWN and request.own_model is None:
@@ -185,13 +194,13 @@ class Training:
 
     def build(self) -> None:
         """The model with its first weights, those of a run that it starts from among them."""
-        own = self.request.own_model
-        if own is None:
+        own, parts = self.request.own_model, parts_of(self.config)
+        if own is None and not parts:
             room = available_memory(self.device)
             refuse_too_large(self.config, lambda config: build_model(config, self.prepared), room)
         self.model = build_model(self.config, self.prepared, own)
-        if own is not None:
-            try_out(self.model, self.prepared)
+        if own is not None or parts:
+            try_out(self.model, self.prepared, " and ".join(map(str, parts)) or "model=…")
         if self.resumes:
             self.finetuned_from = self.run.card().get("from")
         if self.snapshot is None:
@@ -211,7 +220,7 @@ class Training:
         card = self._card(total)
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
         listen = self.listen  # not this object: what it holds open goes when the last who knows it goes
-        self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)))
+        self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)), lambda text: listen(Failed(text)))
         recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
@@ -316,7 +325,7 @@ class Training:
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        return Trained.from_card(self.run, card, self.evaluations)
+        return Trained.from_card(self.run, card, self.evaluations, (*self.columns, *self.prepared.corpus.remarks))
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts

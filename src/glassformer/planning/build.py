@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
+from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
 from glassformer.models.build import learned_count, parameter_count, sized
@@ -50,7 +50,7 @@ def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
     where = config.data.path or config.data.source_file
     return Plan(
         config=config,
-        about=f"{config.model.encoder} on {Path(where).name if where else 'tokens on paper'} ({config.task})",
+        about=f"{config.model.encoder} on {short_name(where) if where else 'tokens on paper'} ({config.task})",
         parameters=parameter_count(model),
         learned=learned_count(model),
         parts=parameters_by_part(model),

@@ -20,6 +20,7 @@ from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
+from glassformer.bricks.own import OwnBrick
 from glassformer.bricks.pooling import AttentionPool
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.bricks.recurrent import Recurrent
@@ -340,6 +341,8 @@ def _part(parent: nn.Module, name: str, child: nn.Module, part: str) -> str:
     if isinstance(parent, Attention) and name in OF_ATTENTION:
         called = OF_SCORES.get(parent.scores, OF_ATTENTION[name]) if name == "query" else OF_ATTENTION[name]
         return f"{part}: {called}"
+    if isinstance(child, OwnBrick):
+        return {"attention": "attention", "norm": "norms", "positions": "positions"}.get(child.part.kind, "pool")
     if isinstance(child, Attention):
         return "attention to the source" if child.is_cross_attention else "attention"
     if name == "head":

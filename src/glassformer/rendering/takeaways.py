@@ -1,6 +1,7 @@
 """Takeaways: the one thing that a panel shows, in words made of its numbers. Where nothing leads, they say so."""
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ LITTLE = 0.01
 def three(value: float) -> str:
     """A number in three digits, without an exponent where it is large."""
     shown = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
-    return shown.replace("-", "−")
+    return re.sub(r"e-0*", "e−", shown).replace("-", "−")
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
+from glassformer.notebook.html import frame
 from glassformer.rendering.panels import Panel
 from glassformer.runs.files import write_json, write_text
 
@@ -106,12 +107,9 @@ class Renderable(ABC):
             raise Misuse(f"cannot write {path}: the name must end in {', '.join(ENDINGS)}")
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that a notebook's styles and the page's leave each other alone."""
+        """The page in a frame of its own."""
         view = self.view()
-        return (
-            f'<iframe srcdoc="{html.escape(view.page())}" title="{html.escape(view.title)}" '
-            'style="width:100%;height:640px;border:0" sandbox="allow-scripts allow-downloads"></iframe>'
-        )
+        return frame(view.page(), view.title)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from torch import nn
 
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError, Say, silent
+from glassformer.config.plugins import parts_of
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
@@ -364,4 +365,6 @@ def command_of(config: Config) -> str:
         return f"gf.train({path!r}, model=…, **{settings!r})"
     flags = {"task": config.task, "model": config.model.encoder, **kind}
     words = [f"--{key} {shlex.quote(value_text(value))}" for key, value in {**flags, **changed}.items()]
+    files = dict.fromkeys(part.file.name for part in parts_of(config) if part.file is not None)
+    words += [f"--brick {shlex.quote(file)}" for file in files]
     return " ".join(["glassformer train", *([] if path is None else [shlex.quote(path)]), *words])

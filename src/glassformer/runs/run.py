@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, with_article
 from glassformer.config.parts import sweep
+from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_former_rules
 from glassformer.data.datasets.dataset import HUB
@@ -55,6 +56,7 @@ OPTIONAL: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("parameters", "learned", "steps", "total_steps"), int),
     **dict.fromkeys(("environment", "words", "best", "from", "validation", "test", "before_refit", "imported"), dict),
     **dict.fromkeys(("seconds", "steps_per_epoch"), (int, float)),
+    "bricks": list,
 }
 """What a card may have, or have empty, with its types."""
 REPORT_FIELDS = ("parameters", "status", "glassformer", "environment")
@@ -176,19 +178,26 @@ class Run:
         self.write_card({**self.card(), **changes})
 
     def config(self) -> Config:
-        settings = self.card()["config"]
+        card = self.card()
+        settings = card["config"]
         training = settings.get("training")
         if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
             training["checkpoints"] = training.pop("keep_checkpoints")
+        if (missing := missing_part(self.path, card)) is not None:
+            raise RunError(missing)
         if isinstance(task := settings.get("task"), str) and not is_known_task(task):
             raise RunError(
                 f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
-                "(GLASSFORMER_PLUGINS=mine.py, or gf.register_family)"
+                "(--brick mine.py, or gf.register_family)"
             )
         try:
             return resolve(with_former_rules(settings), {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
+
+    def changed_parts(self) -> Iterator[str]:
+        """A line, once, for each file of a person's own that is not what it was when this run was trained."""
+        return changed_parts(self.path, self.card())
 
     # --- its parts ---
 

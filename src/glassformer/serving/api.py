@@ -246,7 +246,7 @@ def image_column(loaded: Loaded) -> str | bool | None:
     """Where a run reads images: in a column of its rows, True: its examples are images; None: nowhere."""
     if isinstance(loaded.features, MixedFeatures) and loaded.features.image is not None:
         return loaded.config.data.image
-    return True if reader_of(loaded, "predict").files else None
+    return True if reader_of(loaded, "predict").arrays is not None else None
 
 
 @contextlib.contextmanager

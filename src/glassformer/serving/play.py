@@ -25,7 +25,7 @@ from glassformer.families.evaluate import encode_example
 from glassformer.families.memory import reader_of
 from glassformer.families.predict import table_in
 from glassformer.families.requests import Example, ModelInput
-from glassformer.inspection.attention import SELF_ATTENTION, sizes_of, stacks_of
+from glassformer.inspection.attention import SELF_ATTENTION, changeable, sizes_of, stacks_of
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
 from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
@@ -198,7 +198,7 @@ def interventions(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> It
         if one.layer >= len(layers) or one.head >= layers[one.layer][1].heads:
             raise Misuse(f"there is no head {one.layer}.{one.head} of {one.stack} attention")
         path, attention = layers[one.layer]
-        by_name.setdefault(f"{path}.{attention.head_output}", {})[one.head] = one.scale
+        by_name.setdefault(changeable(path, attention), {})[one.head] = one.scale
     with ExitStack() as undo:
         if body.patch is not None:
             undo.enter_context(intervene(loaded.model, _patched(loaded, body, given)))

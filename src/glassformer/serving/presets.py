@@ -33,12 +33,22 @@ PRESETS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "reverse": (("backwards", "abcd>"), ("half said", "abcdef>fed")),
     "add": (("a sum", "27+45="), ("a carry", "58+67="), ("no carry", "12+34=")),
     "recall": (("asked again", "k7c1f3a9?k"), ("the last pair", "k7c1f3a9?a")),
-    "pronouns": (("whose deed?", "Anna sang . Peter cooked . she"), ("the other", "Anna sang . Peter cooked . he")),
+    "pronouns": (
+        ("whom she means", "ruth met bruno behind the house . she"),
+        ("whom he means", "ruth met bruno behind the house . he"),
+        ("named last", "in spring carl and olga were on the train . it was a warm day . she"),
+    ),
+    "senses": (
+        ("a bank of a river", "we spoke of the reeds and the ferry . the bank"),
+        ("a bank with money", "we spoke of the loan and the cashier . the bank"),
+        ("an animal", "yesterday she saw the cave , then the moth . the bat"),
+        ("a thing to hit with", "yesterday she saw the umpire , then the ball . the bat"),
+    ),
     "balance": (("balanced", "abba"), ("one-sided", "aaba"), ("longer", "abababab")),
     "opinions": (
         ("only order tells", "the soup was good, not bad at all"),
         ("the same words, turned", "the soup was bad, not good at all"),
-        ("a negation far away", "nobody who ate the pizza said it was delicious"),
+        ("a negation far away", "nobody could call the pizza delicious"),
         ("plain praise", "we loved the friendly waiters"),
     ),
     "dates": (

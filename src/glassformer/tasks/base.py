@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.data.order import drawn_rows
+from glassformer.notebook.html import facts, table
 from glassformer.text.tokenizer import Tokenizer
 
+MOST_ROWS = 40
+"""Classes that a notebook shows."""
 SHOWN = 60
 """Characters of an example in a line."""
 
@@ -87,6 +90,14 @@ class Evaluation:
     def words(self) -> str:
         """The summary, by its old name."""
         return self.summary
+
+    def _repr_html_(self) -> str:
+        """The metrics, and where there are classes or labels, the scores of each."""
+        by_name: dict[str, dict[str, Any]] = self.details.get("per_class") or self.details.get("per_label") or {}
+        columns = list(next(iter(by_name.values()), ()))
+        rows = [[name, *(scores.get(column) for column in columns)] for name, scores in by_name.items()]
+        of_each = table(("", *columns), rows[:MOST_ROWS]) if rows else ""
+        return facts(self.metrics, self.summary) + of_each
 
 
 class Task(ABC):

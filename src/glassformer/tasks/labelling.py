@@ -13,9 +13,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.config.errors import DataError, Progress, SettingError, unheard, with_article
+from glassformer.config.errors import DataError, SettingError, with_article
+from glassformer.config.progress import progress_of
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
+from glassformer.data.wording import counted
 from glassformer.models.modules import Predictor, device_of
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
@@ -64,12 +66,11 @@ class Batching:
 
     tokens: int = TOKENS_AT_ONCE
     """Tokens of a batch at most, padding among them."""
-    progress: Progress = unheard
 
     @classmethod
-    def fast(cls, examples: Inputs, model: nn.Module, progress: Progress = unheard) -> "Batching":
+    def fast(cls, examples: Inputs, model: nn.Module) -> "Batching":
         on_cpu = device_of(model).type == "cpu"
-        return cls(CPU_TOKENS_AT_ONCE if on_cpu and examples.has_words else TOKENS_AT_ONCE, progress)
+        return cls(CPU_TOKENS_AT_ONCE if on_cpu and examples.has_words else TOKENS_AT_ONCE)
 
 
 AS_IN_TRAINING = Batching()
@@ -140,7 +141,7 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
     if not isinstance(scores, Tensor) or scores.shape != (size, outputs):
         gave = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else with_article(scores)
         raise SettingError(
-            f"the model gave {gave} for {size} {noun}s: it must give {outputs} for each, ({size}, {outputs})"
+            f"the model gave {gave} for {counted(size, noun)}: it must give {outputs} for each, ({size}, {outputs})"
         )
     return scores.float()
 
@@ -163,14 +164,14 @@ def compute_rows(
     examples: Inputs, compute: Callable[..., Tensor], device: torch.device, how: Batching = AS_IN_TRAINING
 ) -> Tensor:
     """What is computed of every example, in their order."""
-    out, done = torch.empty(0, 0), 0
-    how.progress(done, len(examples))
+    out, done, progress = torch.empty(0, 0), 0, progress_of(examples.noun)
+    progress(done, len(examples))
     for rows, tensors in examples.batches(how.tokens):
         some = compute(*(tensor.to(device) for tensor in tensors)).float().cpu()
         out = out if len(out) else some.new_empty(len(examples), *some.shape[1:])
         out[torch.from_numpy(rows)] = some
         done += len(rows)
-        how.progress(done, len(examples))
+        progress(done, len(examples))
     return out
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
+from glassformer.config.progress import progress_of
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
 from glassformer.models.modules import LanguageModel, TokenModel, device_of
@@ -121,12 +122,16 @@ def windows_over(count: int, context: int, stride: int | None = None) -> list[Wi
 
 
 def equal_lengths(windows: list[Window], context: int) -> Iterator[list[Window]]:
-    """Windows of one length, as many as are computed at once."""
+    """Windows of one length, as many as are computed at once; whoever watches is told how many tokens they judged."""
     at_once = max(1, TOKENS_AT_ONCE // context)
+    done, total, progress = 0, sum(window.end - window.counted for window in windows), progress_of("token")
     for first in range(0, len(windows), at_once):
+        progress(done, total)
         group = windows[first : first + at_once]
         for length in sorted({window.end - window.begin for window in group}, reverse=True):
             yield [window for window in group if window.end - window.begin == length]
+        done += sum(window.end - window.counted for window in group)
+    progress(done, total)
 
 
 def stack_rows(device: torch.device, rows: list[NDArray[Any]]) -> Tensor:

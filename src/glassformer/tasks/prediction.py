@@ -250,7 +250,7 @@ class Regression(Labelling):
         metrics = {
             "rmse": math.sqrt(squared),
             "mae": float(errors.abs().mean()),
-            "r2": 1 - squared / variance if true.max() > true.min() else float(squared == 0),
+            **({"r2": 1 - squared / variance} if true.max() > true.min() else {}),  # else it is not defined
             "loss": float(self.losses(scores, answers).double().mean()),
             f"{self.noun}s": len(examples),
         }
@@ -258,5 +258,6 @@ class Regression(Labelling):
             {self.noun: text, "number": float(number), "predicted": float(guess), "error": float(error)}
             for text, number, guess, error in zip(examples.texts, true, predicted, errors, strict=True)
         ]
-        summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, R² {metrics['r2']:.4f}"
+        explained = f"R² {metrics['r2']:.4f}" if "r2" in metrics else "R² –"
+        summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, {explained}"
         return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, records=records)

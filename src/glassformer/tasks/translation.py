@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
-from glassformer.config.errors import DataError, Progress, unheard
+from glassformer.config.errors import DataError
 from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
@@ -116,7 +116,6 @@ class Translating(Task):
         most: int | None = None,
         how: Search = GREEDY,
         lowercase: bool = False,
-        progress: Progress = unheard,
     ) -> Evaluation:
         """Loss, and what the model's own translations are worth. `most`: of target tokens, of pairs spread evenly.
 
@@ -128,7 +127,7 @@ class Translating(Task):
         if not len(rows):
             raise DataError(f"the {part} part holds no pair")
         losses = self._losses(model, pairs, rows)
-        hypotheses = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how, progress)
+        hypotheses = self.translations(model, [pairs.source.of(row) for row in rows.tolist()], how)
         outputs = [self.tokenizer.decode(best[0].ids) for best in hypotheses]
         records = [
             {
@@ -157,11 +156,9 @@ class Translating(Task):
     def sample_part(self, part: PairExamples) -> PairExamples:
         return part.select(self.drawn(len(part)))
 
-    def translations(
-        self, model: Seq2Seq, sources: list[list[int]], how: Search, progress: Progress = unheard
-    ) -> list[list[Hypothesis]]:
+    def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         marks = marks_of(self.tokenizer, model)
-        return translate(model, sources, how, context=self.context, **marks, progress=progress)
+        return translate(model, sources, how, context=self.context, **marks)
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""

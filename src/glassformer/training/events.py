@@ -116,6 +116,11 @@ class Noted:
 
 
 @dataclass(frozen=True)
+class Failed(Noted):
+    """Something that was asked for and is not done, though the training goes on."""
+
+
+@dataclass(frozen=True)
 class Ended:
     step: int
     reason: str

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.bricks.losses import l2_penalty
+from glassformer.bricks.own import is_own
 from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights
@@ -257,7 +258,7 @@ class Trainer:
         """On one CUDA GPU, steps are recorded and replayed, where batches are of few shapes and all is done there."""
         alone = self.processes.world == 1 and self.settings.accumulation_steps == 1
         few_shapes = self.task.steady or self.task.tokens_per_example is not None
-        if not alone or self.scaled or not self.optimiser.recordable or not few_shapes:
+        if not alone or self.scaled or not self.optimiser.recordable or not few_shapes or is_own(self.model):
             return None
 
         def update() -> None:

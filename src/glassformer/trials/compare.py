@@ -13,17 +13,21 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
+from glassformer.config.loggers import logger_names, logging_to
 from glassformer.config.resolve import DATA_RULES
+from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
+from glassformer.notebook.display import in_notebook
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
+from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
@@ -65,6 +69,7 @@ def compare(
     out: str | Path | None = None,
     overwrite: bool = False,
     keep_data: bool = True,
+    log_to: str | Sequence[str] | None = None,
     config: str | Path | None = None,
     listen: CellListener = silent,
     say: Say = silent,
@@ -79,9 +84,13 @@ def compare(
     that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
     however busy the machine is. `jobs` trainings at once. `runs`: trained before, judged on the same examples.
     `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
-    adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`: as in `train`.
+    adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`, `log_to`:
+    as in `train`.
     """
+    board = NotebookBoard() if listen is silent and in_notebook() else None
+    listen = board or listen
     check_writable(out or RUNS)
+    logger_names(log_to)  # refused before anything is made
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
@@ -109,10 +118,10 @@ def compare(
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
-    with folder.locked(say) as lock:
+    with board or contextlib.nullcontext(), logging_to(log_to), folder.locked(say) as lock:
         folder.open(*question.key, overwrite=overwrite)
         threads = max(1, torch.get_num_threads() // jobs)
-        table = _Table(folder, question, Path(where).name)
+        table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen)
         say(_plan(question, folder, len(waiting), jobs, threads))
         part = question.shared.part
@@ -130,9 +139,11 @@ def compare(
             ) from None
         comparison = table.save()
         folder.finish()
-    if comparison is None:
-        raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
+        if comparison is None:
+            raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
     say(f"all of it: {folder.path / 'comparison.html'}")
+    if board is not None:
+        board.end(str(folder.path))
     chosen = comparison.recommended
     if chosen is not None and chosen.is_trained:
         run = folder.path / str(chosen.outcomes[0].run)

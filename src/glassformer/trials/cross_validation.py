@@ -20,6 +20,7 @@ from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
+from glassformer.notebook.html import table
 from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.refit import refitted
 from glassformer.pipeline.request import Trained, TrainRequest
@@ -111,11 +112,8 @@ class CrossValidated:
         return "\n".join([self.words, *lines, self.note])
 
     def _repr_html_(self) -> str:
-        rows = [f"<tr><td>fold {fold.fold}</td><td>{fold.metrics[self.primary]:.4f}</td></tr>" for fold in self.folds]
-        return (
-            f"<table><tr><th></th><th>{titled(self.primary)}</th></tr>{''.join(rows)}</table>"
-            f"<p>{self.words}; {self.note}</p>"
-        )
+        rows = [[f"fold {fold.fold}", fold.metrics[self.primary], fold.steps] for fold in self.folds]
+        return table(("", titled(self.primary), "best after updates"), rows, f"{self.words}; {self.note}")
 
 
 def _interval_end(value: float) -> str:

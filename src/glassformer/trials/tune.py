@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import GlassformerError, Misuse, Say, SettingError, silent
+from glassformer.config.loggers import logger_names, logging_to
 from glassformer.config.resolve import DATA_RULES, flatten
 from glassformer.data.wording import counted
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
+from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.run import RUNS
@@ -59,6 +61,7 @@ def tune(
     prune: bool = True,
     final: bool = True,
     keep_data: bool = True,
+    log_to: str | Sequence[str] | None = None,
     say: Say = silent,
     listen: Listener = silent,
     **settings: Any,
@@ -70,13 +73,15 @@ def tune(
     `trial_minutes` for each. `space` is a YAML file or a mapping (`{"model.width": [64, 128]}`) instead of what is
     searched by itself. `seeds`: a trial's score is the mean of so many trainings; `folds`: of so many
     with another part of the data held out each, which tells more where there is little. At the end the best is trained
-    once more as a whole run, whose test part is looked at, unless not `final`.
+    once more as a whole run, whose test part is looked at, unless not `final`. `data`, `keep_data`, `log_to`: as in
+    `train`.
     """
     from glassformer.trials.tuning.result import finish
     from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
     from glassformer.trials.tuning.worker import Worker, work_in_processes
 
     check_writable(out or RUNS)
+    logger_names(log_to)  # refused before anything is made
     check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
@@ -99,7 +104,7 @@ def tune(
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with open_study(where, study or _stem(search), search) as opened:
+    with logging_to(log_to), open_study(where, study or _stem(search), search) as opened:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
         retry_lost(opened, say)
@@ -115,10 +120,11 @@ def tune(
             until=None if minutes is None else time.monotonic() + 60 * minutes,
             say=say,
         )
-        if jobs == 1:
-            worker.work()
-        elif trials is None or done < trials:
-            work_in_processes(jobs, worker, where)
+        with progress_bar():
+            if jobs == 1:
+                worker.work()
+            elif trials is None or done < trials:
+                work_in_processes(jobs, worker, where)
         return finish(opened, search, folder, final=final, say=say, listen=listen)
 
 

@@ -109,7 +109,7 @@ def check_data(
     columns = choose_columns(table, config.data, label_kind_of(config.task))
     if columns.text is None:
         return check_table(table, columns, settings=config.data)
-    texts = [text for text in table.columns[columns.text] if text.strip()]
+    texts = [text for text in table.texts(columns.text) if text.strip()]
     if config.is_finetuned:
         tokenizer, _ = source_tokenizers(config)
     else:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import CLASSIFICATION, REGRESSION
-from glassformer.data.io.memory import cell_text, frame_of
+from glassformer.data.io.memory import cell_text, frame_of, is_missing
+from glassformer.data.wording import counted
 from glassformer.families.load import load
 from glassformer.families.predict import Prediction
 from glassformer.verbs.train import train
@@ -107,6 +108,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _answers(self, y: Any) -> NDArray[Any]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        _refuse_missing("y", y, "label")
         return column_or_1d(y, warn=True)
 
     def _columns(self, X: Any, *, reset: bool = True) -> dict[str, list[Any]]:
@@ -206,5 +208,17 @@ def _texts(X: Any) -> list[str] | None:
     if isinstance(X, str) or hasattr(X, "columns") or not hasattr(X, "__len__") or hasattr(X, "toarray"):
         return None
     values = list(X.tolist() if hasattr(X, "tolist") else X)
+    there = [one for one in values if not is_missing(one)]
+    if all(isinstance(one, str) for one in there) and (there or None in values):
+        _refuse_missing("X", values, "text")
     values = [row[0] if isinstance(row, list | tuple) and len(row) == 1 else row for row in values]
     return values if values and all(isinstance(one, str) for one in values) else None
+
+
+def _refuse_missing(name: str, values: Any, what: str) -> None:
+    """Refuse a list, an array or a column that lacks some values."""
+    if isinstance(values, str) or not hasattr(values, "__len__"):
+        return
+    missing = sum(is_missing(one) for one in (values.tolist() if hasattr(values, "tolist") else values))
+    if missing:
+        raise ValueError(f"{name} holds {counted(missing, f'missing {what}')}: leave these rows away")

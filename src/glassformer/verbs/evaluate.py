@@ -11,10 +11,12 @@ from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.load import load
 from glassformer.families.requests import EvaluateOptions
+from glassformer.notebook.display import progress_bar
 from glassformer.rendering.view import View
 from glassformer.tasks.base import Evaluation
 
 
+@progress_bar()
 @check_arguments
 def evaluate(
     run: AnyRun,
@@ -32,8 +34,9 @@ def evaluate(
 ) -> Evaluation:
     """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
 
-    `data` is a file, the name of a data set, or a table in memory (a DataFrame, a Dataset, a list of rows) with the
-    columns that the run learned from; for language models also a list of texts.
+    `data` is a file, the name of a data set, or what `train` takes: a table in memory (a DataFrame, a Dataset, a list
+    of rows) with the columns that the run learned from, pairs (text, label) or (source, target), arrays (images,
+    labels); for language models a list of texts.
     `stride` is for language models; `beam` (5), `length_penalty` (1) and `lowercase` (one more BLEU, of lower-cased
     texts) for translators. `precision`: that in which the run is loaded, as in `load`. `reading`: data settings that
     differ from the run's, such as `{"encoding": "latin-1"}`.
@@ -54,6 +57,7 @@ def evaluate(
     return evaluate_run(run, options, device, say).evaluation
 
 
+@progress_bar()
 @check_arguments
 def errors(
     run: AnyRun,

@@ -12,12 +12,14 @@ from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
+from glassformer.notebook.display import progress_bar
 from glassformer.runs.lock import locked
 from glassformer.runs.run import ORIGINAL, Run
 
 FORMATS = ("hf", "onnx")
 
 
+@progress_bar()
 @check_arguments
 def export(
     run: "str | os.PathLike[str] | Run | Loaded",

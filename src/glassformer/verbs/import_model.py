@@ -14,6 +14,7 @@ from glassformer.exchange.huggingface.importing import ImportedModel, import_ext
 from glassformer.exchange.source import find
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
+from glassformer.notebook.display import progress_bar
 from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text
 from glassformer.runs.folders import fill, is_unfinished
@@ -21,6 +22,7 @@ from glassformer.runs.lock import locked
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
 
 
+@progress_bar()
 @check_arguments
 def import_model(
     source: str | os.PathLike[str],

@@ -8,16 +8,17 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import Misuse, Progress, Say, silent, unheard
+from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import MIXED, TABLE
+from glassformer.config.progress import progress_of
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import text_column
 from glassformer.data.columns.labels import filled_rows
+from glassformer.data.columns.texts import text_column
 from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.io.rows import DELIMITERS, delimiter_of, is_table, kind_of
-from glassformer.data.io.table import Table, read_table
+from glassformer.data.io.table import Table, read_table, require_columns, text_parts
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.families.base import Family, Loaded
@@ -38,7 +39,6 @@ def predict_file(
     kind: str | None = None,
     probabilities: bool = False,
     say: Say = silent,
-    progress: Progress = unheard,
 ) -> int:
     """Every column of the file stays; `predicted` and `probability` (of numbers and of several labels, which stand in
     one cell, `predicted` alone) come after them.
@@ -55,7 +55,7 @@ def predict_file(
     rows = judge.file
     new = _free_names(loaded, rows.sample, probabilities)
     between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
-    judged = judge.rows(new, between, as_json=kind == "jsonl", progress=progress)
+    judged = judge.rows(new, between, as_json=kind == "jsonl")
     same_kind = kind_of(rows.path) == kind in DELIMITERS
     delimiter = delimiter_of(rows.path, rows.encoding) if same_kind else DELIMITERS.get(kind)
     first = list(islice(judged, 1))  # what cannot be judged is told before anything is written
@@ -85,9 +85,7 @@ class _Judge:
             return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
         return RowFile.scan(file, path, encoding)
 
-    def rows(
-        self, new: dict[str, str], between: str | None, *, as_json: bool, progress: Progress
-    ) -> Iterator[dict[str, Any]]:
+    def rows(self, new: dict[str, str], between: str | None, *, as_json: bool) -> Iterator[dict[str, Any]]:
         """Each row with what is said of it. `as_json`: from JSON to JSON, numbers stay numbers."""
         tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
 
@@ -99,9 +97,9 @@ class _Judge:
                 yield part
 
         written = _json_objects(self.file) if as_json and kind_of(self.file.path) == "jsonl" else None
-        total = self.file.count
+        total, progress = self.file.count, progress_of("row")
         progress(0, total)
-        for predictions in self.loaded.predict_parts(parts(), self.notes, progress, total):
+        for predictions in self.loaded.predict_parts(parts(), self.notes, total, "row"):
             table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
             self.blank += len(table) - len(by_row)
             cells = islice(written, len(table)) if written is not None else _rows(table)
@@ -115,7 +113,7 @@ class _Judge:
         if self.reads_columns:
             rows = filled_rows(table, needed(features, config, table).text)
             return rows, rows_of(features, config, table, rows)
-        texts = table.columns[self.column]
+        texts = table.texts(self.column)
         rows = filled_rows(table, self.column)
         return rows, part_of(features, config, [texts[row] for row in rows], self.notes.remark)
 
@@ -137,8 +135,12 @@ def read_texts(
         raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
     rows = RowFile.scan(file, path, encoding or loaded.config.data.encoding)
     learned = loaded.config.data.text
-    if text is None and learned in rows.sample:
-        return rows, learned
+    if text is None and learned is not None and is_table(path):
+        parts = text_parts(learned, rows.sample)
+        if all(part in rows.sample for part in parts):
+            return rows, learned
+        if len(parts) > 1:
+            require_columns(file, parts, rows.sample)
     name = text_column(file, rows.sample, text)
     if text is None and learned is not None and is_table(path):
         say(f"{file}: no column '{learned}', which the run learned from, so '{name}' is read (--text names another)")

@@ -1,19 +1,23 @@
 """Train a model on a text, a table or images: `gf.train`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import SettingError, silent
+from glassformer.config.errors import SettingError, silent, warn
+from glassformer.data.wording import LOST
 from glassformer.families.base import OwnModel
 from glassformer.families.memory_data import takes_memory
+from glassformer.notebook.display import in_notebook
 from glassformer.pipeline.refit import train_and_refit, waits_for_refit
 from glassformer.pipeline.request import Trained as Trained
 from glassformer.pipeline.request import TrainRequest
 from glassformer.pipeline.training import Training
 from glassformer.training.budget import Clock, Stopwatch
 from glassformer.training.events import Listener
+from glassformer.training.progress import NotebookTraining, warn_of
 
 
 @takes_memory
@@ -52,7 +56,8 @@ def train(
     report, as told by `clock`, the seconds since the command began (unset: since this call); a refit is on top.
     `resume` goes on with the run in `out` (unset: the last one); with `data` and `out`, it starts where there is none,
     and does nothing where it has finished. `log_to` names loggers (`tensorboard`, `wandb`, `mlflow`, `trackio`), one or
-    a list; a run that goes on is logged where it was, unless others are named, or none (`[]`).
+    a list; a run that goes on is logged where it was, unless others are named, or none (`[]`). `listen` is told
+    every event; unset, a notebook shows a bar, and rows that are skipped or a logger that fails are a warning.
     """
     request = TrainRequest(
         data=data,
@@ -68,8 +73,23 @@ def train(
         settings=settings,
         clock=clock or Stopwatch(),
     )
-    if not refit and not (resume and waits_for_refit(out)):
+    if listen is not silent:
+        return _train(request, refit)
+    if in_notebook():
+        with NotebookTraining() as shown:
+            trained = _train(replace(request, listen=shown), refit)
+            shown.end(trained.line)
+    else:
+        trained = _train(replace(request, listen=warn_of), refit)
+    for remark in trained.remarks:
+        if remark.startswith(LOST):
+            warn(remark)
+    return trained
+
+
+def _train(request: TrainRequest, refit: bool) -> Trained:
+    if not refit and not (request.resume and waits_for_refit(request.out)):
         return Training(request)()
-    if draft:
+    if request.draft:
         raise SettingError("a draft is one of many: it has no refit")
     return train_and_refit(request)

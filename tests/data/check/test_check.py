@@ -59,7 +59,7 @@ def test_repeated_and_contradicting_texts() -> None:
     ]
     assert found.findings == [
         "2 texts occur with different labels: lines 2 and 6; lines 14 and 16",
-        "1 text is empty and would be left out: line 8",
+        "left out: 1 row without text, line 8",
         "4 rows repeat an earlier text: lines 6, 10, 12, 16",
     ]
 
@@ -82,13 +82,13 @@ def test_classes() -> None:
     assert found.imbalance == 20
     assert found.single_example_classes == ["w", "z"]
     assert found.findings == [
-        "2 classes have a single example: w, z",
         "classes are uneven: 'x' has 20 rows, 20 times as many as 'z' (1)",
+        "classes with a single example, which stays in training: w, z",
     ]
     assert findings(numbered(11), ["x"] * 9 + ["y"] * 2) == []
     assert findings(numbered(5), ["x"] * 5) == ["all rows have the label 'x': there is nothing to tell apart (--label)"]
     assert findings(numbered(6), ["Spam", "ham", "spam"] * 2) == [
-        "labels that differ only in their letters' case: Spam, spam"
+        "labels that differ only in their letters' case count as different: Spam, spam"
     ]
 
 
@@ -122,13 +122,13 @@ def test_numbers() -> None:
 def test_what_stands_for_no_number_is_a_missing_label() -> None:
     found = check_table(table(["a", "b", "c", "d", "e"], ["1", "n/a", "-", "", "4"]), AMOUNTS)
     assert found.missing_labels == 3
-    assert any("3 texts have no label and would be skipped" in finding for finding in found.findings)
+    assert "skipped: 3 rows without a label, lines 4, 6, 8 (--strict refuses them)" in found.findings
 
 
 def test_a_language_models_table() -> None:
     found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, None, ""))
     assert found.findings == [
-        "1 text is empty and would be left out: line 6",
+        "left out: 1 row without text, line 6",
         "1 row repeats an earlier text: line 4",
     ]
     assert found.classes == []
@@ -137,7 +137,7 @@ def test_a_language_models_table() -> None:
 def test_no_text_at_all() -> None:
     found = check_table(table(["", " "], ["x", "y"]), CLASSES, lambda texts: [0 * len(text) for text in texts], 5)
     assert (found.words, found.tokens, found.cut, found.shortest_line, found.imbalance) == (None,) * 5
-    assert found.findings == ["2 texts are empty and would be left out: lines 2, 4"]
+    assert found.findings == ["left out: 2 rows without text, lines 2, 4"]
 
 
 def test_as_plain_values() -> None:

@@ -129,7 +129,7 @@ def test_a_class_keeps_its_name() -> None:
 def test_as_older_runs_read_it() -> None:
     found = chosen(DataSettings(decimal="plain"), a=COMMAS, b=POINTS, day=["2024-05-31", "2024-06-01"] * 30, k=LABELS)
     assert (found.also, found.decimals, found.dates) == (("b",), {}, {})
-    assert dict(found.unread) == {"a": "60 different values, a text or a name", "day": "dates"}
+    assert dict(found.unread) == {"a": "60 different values, a text or a name; --text reads it", "day": "dates"}
     amounts = Columns("text", "amount", "number", "")
     written = table(amount=["7", "1,234"])
     assert labelled_rows(written, amounts, range(2), DataSettings()).labels == ["7", "1234"]

@@ -62,7 +62,9 @@ def test_what_is_read_and_what_not() -> None:
     found = chosen(n=counted, user_id=LABELS, day=days, a=AMOUNTS, whole=WHOLE, b=LABELS, price=AMOUNTS)
     assert found.also == ("day", "a", "whole", "b")
     assert found.dates == {"day": "ymd"}
-    assert found.why.endswith("; not read: n, user_id (only tells rows apart)")
+    assert found.why.endswith(
+        "; not read: n (numbers the rows), user_id (an id with 3 values; --extra-columns reads it)"
+    )
     named = chosen(DataSettings(extra_columns="b, a"), n=counted, a=AMOUNTS, b=LABELS, price=AMOUNTS)
     assert (named.also, named.kind, named.label) == (("b", "a"), "table", "price")
     by = chosen(DataSettings(split_by="b"), a=AMOUNTS, b=LABELS, price=AMOUNTS)
@@ -80,12 +82,12 @@ def test_a_text_makes_it_no_table() -> None:
     found = chosen(text=PROSE, hour=WHOLE, fame=AMOUNTS, user_id=WHOLE, always=["x"] * 60, label=LABELS)
     assert (found.kind, found.also) == ("text", ())
     assert found.why.endswith(
-        "; not read: hour, fame (only if named in --extra-columns), user_id (only tells rows apart), always (the same "
-        "in every row)"
+        "; not read: hour, fame (only if named in --extra-columns), user_id (an id with 60 values; "
+        "--extra-columns reads it), always (the same in every row)"
     )
     table = chosen(DataSettings(kind="table"), name=NAMES, hour=WHOLE, label=LABELS)
     assert (table.kind, table.text, table.also) == ("table", None, ("hour",))
-    assert table.why.endswith("; not read: name (60 different values, a text or a name)")
+    assert table.why.endswith("; not read: name (60 different values, a text or a name; --text reads it)")
 
 
 def test_columns_beside_a_text() -> None:

@@ -49,6 +49,7 @@ def test_columns() -> None:
         "opinions": ("text", "label"),
         "posts": ("text", "hour", "followers", "hashtags", "links", "viral"),
         "reviews": ("text", "label"),
+        "senses": ("text", "word", "sense"),
         **dict.fromkeys(PAIRS, ("source", "target")),
         **dict.fromkeys(IMAGES, ("image", "label")),
         "diabetes": (
@@ -69,6 +70,7 @@ def test_rows_of_its_own_for_the_test(name: str) -> None:
         assert test is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_rows_do_not_hang_on_how_strings_are_hashed(name: str) -> None:
     code = (
@@ -96,7 +98,7 @@ def test_rows_are_as_many_as_asked_for_and_the_same_each_time(name: str) -> None
     assert len(list(texts(name))) == DATASETS[name].parameters["rows"]
 
 
-@pytest.mark.parametrize("name", [*EXACT, *PAIRS, "opinions"])
+@pytest.mark.parametrize("name", [*EXACT, *PAIRS, "opinions", "senses"])
 def test_rows_are_all_different(name: str) -> None:
     assert len(set(texts(f"{name}:rows=1009"))) == 1009
 

@@ -11,6 +11,7 @@ import pytest
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.data.io.memory import MemoryReader, cell_text, frame_of, keep
+from glassformer.data.io.picture_arrays import ArrayReader
 
 TEXTS = ["good soup", "dull, 'plain'", ""]
 ROWS = {"text": TEXTS, "n": [1, 2, 3], "label": ["a", "b", "a"]}
@@ -76,7 +77,7 @@ def test_a_single_text() -> None:
         assert READER.texts(one) == ["a"]
     assert READER.texts(row) == [TEXTS[1]]
     assert READER.texts([row, {"text": "a"}]) == [TEXTS[1], "a"]
-    files = MemoryReader("predict", None, files=True)
+    files = MemoryReader("predict", None, arrays=ArrayReader((8, 8), 1))
     assert files.is_one(Path("a.png"))
     assert files.texts([Path("a.png"), "b.png"]) == ["a.png", "b.png"]
 

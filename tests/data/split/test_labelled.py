@@ -157,7 +157,7 @@ def test_the_report() -> None:
     corpus = split_table(table(texts, labels), CLASSES, FIFTH)
     assert corpus.report() == (
         "100 rows: 20 rows held out for validation and 10 rows held out for the test; "
-        "3 classes: x 75.0%, y 24.0%, one 1.0%; left out: 1 row without text; 2 rows repeat an earlier text; "
+        "3 classes: x 75.0%, y 24.0%, one 1.0%; left out: 1 row without text, line 100; 2 rows repeat an earlier text; "
         "classes with a single example, which stays in training: one"
     )
     assert ("only", "one", 102) in pairs(corpus)["train"]
@@ -288,7 +288,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert corpus.remarks[0] == "30 rows"
     assert corpus.remarks[2:] == (
         f"validation from {validation}: 3 rows",
-        "left out: 1 row without text",
+        "left out: 1 row without text, line 4",
         "warning: 2 of 3 rows of validation also in training",
         f"test from {test}: 1 row",
     )
@@ -400,7 +400,7 @@ def test_a_whole_table() -> None:
     known = whole_table(data, CLASSES, "given", ["x"])
     assert known.texts == ["a"]
     assert known.remarks == (
-        "left out: 1 row without text",
+        "left out: 1 row without text, line 3",
         "skipped: 1 row with a label that does not occur in training ('y'), line 4 (--strict refuses them)",
     )
     with pytest.raises(DataError, match="line 4, column 'label': the label 'y' does not occur in training"):

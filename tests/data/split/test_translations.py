@@ -114,7 +114,7 @@ def test_the_report() -> None:
     corpus = split(data)
     assert corpus.report() == (
         "99 rows: 20 rows held out for validation and 10 rows held out for the test; from en to de; "
-        "left out: 3 rows without source or target; 2 rows repeat an earlier source"
+        "left out: 3 rows without source or target, lines 100, 102, 103; 2 rows repeat an earlier source"
     )
     small = split(numbered(60))
     assert small.remarks[1:] == ("warning: a score over 6 rows of test says little",)
@@ -183,7 +183,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert corpus.remarks == (
         "30 rows",
         f"validation from {validation}: 3 rows",
-        "left out: 1 row without source or target",
+        "left out: 1 row without source or target, line 4",
         "warning: 2 of 3 rows of validation also in training",
         f"test from {test}: 1 row",
     )

@@ -10,11 +10,11 @@ from glassformer.cli.terminal.inputs import check_out, check_rows, held_texts, r
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
+from glassformer.config.progress import counting_on
 from glassformer.data.wording import counted
 from glassformer.text.escaping import json_line
 
 if TYPE_CHECKING:
-    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.requests import Embedded
 
 CHUNKS_TOGETHER = 2
@@ -54,19 +54,19 @@ def run(argv: list[str]) -> None:
     loaded = load(options.run, options.device, say=say)
     if loaded.config.data.kind == TEXT:
         refuse_files(options.texts)
-    if options.file is None:
-        texts = held_texts(options.texts)
-        count, chunks = len(texts), iter([texts])
-    else:
-        file, column = read_texts(loaded, options.file, text=options.text, encoding=options.encoding, say=say)
-        count, chunks = file.count, (table.columns[column] for table in prefetch(file.tables()))
-    if not count:
-        raise Misuse("there is no text to embed")
     array = options.out is not None and options.out.endswith(".npy")
-    if array and options.tokens and count > 1:
-        raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
-    with RowProgress("text", printed=options.out is None) as progress:
-        embedded = _embedded(loaded, chunks, count, progress, tokens=options.tokens)
+    with RowProgress(printed=options.out is None):
+        if options.file is None:
+            texts = held_texts(options.texts)
+            count, chunks = len(texts), iter([texts])
+        else:
+            file, column = read_texts(loaded, options.file, text=options.text, encoding=options.encoding, say=say)
+            count, chunks = file.count, (table.texts(column) for table in prefetch(file.tables()))
+        if not count:
+            raise Misuse("there is no text to embed")
+        if array and options.tokens and count > 1:
+            raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
+        embedded = _embedded(loaded, chunks, count, tokens=options.tokens)
         if array:
             _write_array(options.out, embedded, count)
         else:
@@ -76,16 +76,14 @@ def run(argv: list[str]) -> None:
         say(f"{options.out}: {counted(count, 'text')}")
 
 
-def _embedded(
-    loaded: Any, chunks: Iterator[list[str]], count: int, progress: "RowProgress", *, tokens: bool
-) -> "Iterator[Embedded]":
+def _embedded(loaded: Any, chunks: Iterator[list[str]], count: int, *, tokens: bool) -> "Iterator[Embedded]":
     """The vectors of each text; those of some at a time are held."""
     done = 0
-    progress(done, count)
     while texts := list(chain.from_iterable(islice(chunks, CHUNKS_TOGETHER))):
-        yield from loaded.embed(texts, tokens=tokens)
+        with counting_on(done, count, "text"):
+            embedded = loaded.embed(texts, tokens=tokens)
+        yield from embedded
         done += len(texts)
-        progress(done, count)
 
 
 def _write_array(out: str, embedded: "Iterator[Embedded]", count: int) -> None:

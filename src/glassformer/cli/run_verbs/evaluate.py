@@ -14,7 +14,6 @@ from glassformer.config.views import ENDINGS
 from glassformer.decoding.options import Search
 
 if TYPE_CHECKING:
-    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.requests import EvaluateOptions
     from glassformer.tasks.base import Evaluation
 
@@ -87,7 +86,6 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load
     from glassformer.families.requests import EvaluateOptions
 
-    progress = RowProgress()
     request = EvaluateOptions(
         data=options.file if options.data is None else options.data,
         part=options.part,
@@ -96,15 +94,14 @@ def run(argv: list[str]) -> None:
         length_penalty=options.length_penalty,
         lowercase=options.lowercase,
         reading={key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()},
-        progress=progress,
     )
     if with_errors:
-        _show_errors(options, request, progress)
+        _show_errors(options, request)
         return
     lower = None
     if options.precision != "fp32":
         lower = load(options.run, options.device, precision=options.precision)
-    with progress:
+    with RowProgress():
         evaluation = evaluate_run(options.run, request, options.device, say).evaluation
         if lower is not None:
             evaluation = _beside(evaluation, evaluate_run(lower, request).evaluation, options.precision)
@@ -123,12 +120,13 @@ def _beside(full: "Evaluation", lower: "Evaluation", precision: str) -> "Evaluat
     return replace(lower, summary=summary, details={**lower.details, "fp32": {**full.metrics, "summary": full.summary}})
 
 
-def _show_errors(options: argparse.Namespace, request: "EvaluateOptions", progress: "RowProgress") -> None:
+def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> None:
     """The metrics as ever, and where the run is wrong."""
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.evaluate import evaluate_errors
 
-    with progress:
+    with RowProgress():
         evaluation, view = evaluate_errors(
             options.run, request, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say
         )
@@ -158,7 +156,8 @@ def _draw(details: dict[str, Any], out: str) -> None:
 def _show_metrics(evaluation: "Evaluation") -> None:
     metrics, details = evaluation.metrics, evaluation.details
     counted = next((name for name in ("tokens", "pairs", "examples", "texts") if name in metrics), "")
-    show_text(evaluation.summary + (f", over {metrics[counted]:,} {counted}" if counted else ""))
+    number = metrics[counted] if counted else 0
+    show_text(evaluation.summary + (f", over {number:,} {counted if number != 1 else counted[:-1]}" if counted else ""))
     if "fp32" in details:
         show_text(f"in fp32: {details['fp32']['summary']}")
         show_text(f"difference: {_differences(evaluation)}")

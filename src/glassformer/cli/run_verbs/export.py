@@ -22,10 +22,12 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
 
+    from glassformer.cli.terminal.rows import RowProgress
     from glassformer.verbs.export import export
 
-    files = [str(file) for file in export(options.run, to=options.to, folder=options.folder,
-                                          overwrite=options.overwrite, say=say)]  # fmt: skip
+    with RowProgress():
+        written = export(options.run, to=options.to, folder=options.folder, overwrite=options.overwrite, say=say)
+    files = list(map(str, written))
     if options.json:
         print_json({"folder": options.folder, "files": files})
     else:

@@ -1,6 +1,7 @@
 """glassformer predict"""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
@@ -8,6 +9,7 @@ from glassformer.cli.terminal.inputs import check_out, check_rows, lines_of, ref
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
+from glassformer.config.progress import watched
 from glassformer.data.wording import counted
 
 MOST_SHOWN = 5
@@ -59,7 +61,7 @@ def run(argv: list[str]) -> None:
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:
-        with RowProgress(printed=options.out is None) as progress:
+        with RowProgress(printed=options.out is None):
             count = predict_file(
                 loaded,
                 options.file,
@@ -69,7 +71,6 @@ def run(argv: list[str]) -> None:
                 kind="jsonl" if options.json else None,
                 probabilities=options.probabilities,
                 say=say,
-                progress=progress,
             )
         say(counted(count, "row") + (f" written to {options.out}" if options.out else ""))
         return
@@ -84,13 +85,26 @@ def run(argv: list[str]) -> None:
     if any(not text.strip() for text in options.texts):
         raise Misuse("TEXT is empty: there is nothing to judge")
     encoding = options.encoding or loaded.config.data.encoding
-    for text in texts_of(options.texts) if options.file is None else lines_of(options.file, encoding):
-        if not text.strip():  # a blank line has no answer, and stays one
-            print('{"text": "", "error": "the text is empty"}' if options.json else "", flush=True)
-        elif options.json:
-            print_json(answer(text))
-        else:
-            print(_line(answer(text)), flush=True)
+    if options.file is None:
+        for text in texts_of(options.texts):
+            _print_answer(text, answer, as_json=options.json)
+        return
+    with RowProgress(printed=True) as progress:
+        lines = lines_of(options.file, encoding)
+        for done, text in enumerate(lines):
+            progress(done, len(lines), "line")
+            with watched(None):
+                _print_answer(text, answer, as_json=options.json)
+        progress(len(lines), len(lines), "line")
+
+
+def _print_answer(text: str, answer: Callable[[str], dict[str, Any]], *, as_json: bool) -> None:
+    if not text.strip():  # a blank line has no answer, and stays one
+        print('{"text": "", "error": "the text is empty"}' if as_json else "", flush=True)
+    elif as_json:
+        print_json(answer(text))
+    else:
+        print(_line(answer(text)), flush=True)
 
 
 def _line(answer: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """glassformer translate"""
 
+import contextlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from glassformer.cli.terminal.inputs import blocks, blocks_of, check_lines, chec
 from glassformer.cli.terminal.screen import Screen
 from glassformer.cli.terminal.show import say, visible
 from glassformer.config.errors import Misuse
+from glassformer.config.progress import counting_on
 from glassformer.data.wording import counted
 from glassformer.decoding.options import Search
 from glassformer.text.escaping import TEXT, json_line
@@ -63,20 +65,20 @@ def run(argv: list[str]) -> None:
 
     loaded = load_for("translate", options.run, options.device, say, precision=options.precision)
     line = 0
-    with RowProgress("line", printed=options.out is None) as progress, writer_to(options.out) as to:
+    with (
+        RowProgress(printed=options.out is None) if file else contextlib.nullcontext(),
+        writer_to(options.out) as to,
+    ):
         screen = Screen(to, TEXT)
-        if file:
-            progress(line, len(file))
         for block in some_texts:
-            translations = loaded.translate(
-                block, beam=options.beam, length_penalty=options.length_penalty, nbest=options.nbest, say=say
-            )
+            with counting_on(line, len(file), "line"):
+                translations = loaded.translate(
+                    block, beam=options.beam, length_penalty=options.length_penalty, nbest=options.nbest, say=say
+                )
             for text in _lines(translations, options.nbest, line, as_json=options.json):
                 screen.write(f"{text}\n")
             to.flush()
             line += len(translations)
-            if file:
-                progress(line, len(file))
     if options.out is not None:
         say(f"{counted(line, 'line')} written to {options.out}")
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from glassformer.cli.terminal.screen import is_quiet
 from glassformer.config.errors import Misuse
 from glassformer.config.limits import limits, refuse_beyond
 from glassformer.data.io.reading import HeldMemory, check_encoding, held_lines
@@ -101,7 +102,7 @@ def blocks(lines: list[str], together: int) -> Iterator[list[str]]:
 
 
 def _blocks_of_stdin() -> Iterator[list[str]]:
-    if sys.stdin.isatty():
+    if sys.stdin.isatty() and not is_quiet():
         print("a text a line; Ctrl-D ends", file=sys.stderr)
     try:
         for lines in _lines_of_stdin():

@@ -1,6 +1,7 @@
 """The one way to stdout and stderr: whatever is printed, by whomever, steers no terminal and fits the encoding."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO, cast
@@ -48,6 +49,7 @@ def be_quiet() -> None:
     """From now on, until the verb ends, nothing is said on the way."""
     if isinstance(sys.stderr, Screen):
         sys.stderr.quiet = True
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # of whatever is fetched
 
 
 def is_quiet() -> bool:

@@ -1,12 +1,14 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO
 
 from glassformer.cli.terminal.screen import is_quiet, unfiltered
+from glassformer.config.plugins import parts_of
 from glassformer.text.escaping import encodable, json_line, printable
 
 if TYPE_CHECKING:
@@ -54,9 +56,9 @@ def mute(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def say(text: str, style: str | None = None) -> None:
-    """What happens on the way, on stderr."""
-    if not is_quiet():
+def say(text: str, style: str | None = None, *, always: bool = False) -> None:
+    """What happens on the way, on stderr. `always`: with -q too."""
+    if always or not is_quiet():
         console(stderr=True).print(text, style=style)
 
 
@@ -71,7 +73,9 @@ def say_next(where: str) -> None:
     from glassformer.runs.run import Run
 
     run = Run.open(where)
-    say(f"next: {FAMILIES[run.config().task].command(run.path, run.config())}")
+    bricks = {os.path.relpath(part.file) for part in parts_of(run.config()) if part.file is not None}
+    own = "".join(f" --brick {shlex.quote(file)}" for file in sorted(bricks))
+    say(f"next: {FAMILIES[run.config().task].command(run.path, run.config())}{own}")
 
 
 def visible(text: str) -> str:

@@ -39,7 +39,7 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
     if len(rows) < FEWEST_ROWS:
         return
     answers = _answers(labels, columns.label_kind == NUMBER)
-    read = {columns.text, *columns.also, *label_columns(table.name, columns.label, table.columns)}
+    read = {*columns.texts(table.columns), *columns.also, *label_columns(table.name, columns.label, table.columns)}
     for name, cells in table.columns.items():
         if (name in read and name not in columns.dates) or columns.unread.get(name, "").endswith(LIKE_NAMES):
             continue

@@ -12,17 +12,16 @@ from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
+from glassformer.data.columns.extra import empty_in_words
 from glassformer.data.columns.heuristics import hold_numbers, number_in
-from glassformer.data.columns.inference import Columns, lacks_label
-from glassformer.data.columns.labels import filled_rows, label_columns, names_of, sets_of
+from glassformer.data.columns.inference import Columns, lacks_label, skipped
+from glassformer.data.columns.labels import filled_rows, label_columns, names_of, odd_labels, sets_of
 from glassformer.data.columns.numbers import plain_numbers
-from glassformer.data.io.table import EMPTY, Table, is_empty
+from glassformer.data.io.table import Table, is_empty
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part
+from glassformer.data.split.rows import left_out
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
-
-MISSING = (*EMPTY, "nil", "unknown", "missing")
-"""What people write where there is no label."""
 
 T = TypeVar("T")
 
@@ -117,8 +116,11 @@ def check_table(
     settings = settings or DataSettings()
     table = plain_numbers(table, columns.decimals)
     filled = filled_rows(table, columns.text)
-    read = columns.also if columns.text is None else (columns.text,)
-    texts = [", ".join(table.columns[name][row] for name in read) for row in filled]
+    if columns.text is None:
+        texts = [", ".join(table.columns[name][row] for name in columns.also) for row in filled]
+    else:
+        whole = table.texts(columns.text)
+        texts = [whole[row] for row in filled]
     lines = [table.lines[row] for row in filled]
     if columns.label is None:
         labels = []
@@ -159,7 +161,6 @@ def check_table(
         not_read=dict(columns.unread),
         findings=[],
     )
-    empty = [table.lines[row] for row in sorted(set(range(len(table))) - set(filled))]
     again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
     row = "picture" if columns.kind == IMAGE else "row"
     noun = row if columns.text is None else "text"
@@ -171,7 +172,7 @@ def check_table(
         "number" if noun == "picture" else "line",
     )
     repeats += near_finding(near, noun, texts, lines)
-    found.findings.extend(_findings(found, sorted(empty), sorted(missing), repeats, context, noun))
+    found.findings.extend(_findings(found, table.lines_but(filled), missing, repeats, context, noun))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns))
         if settings.split_by is None:
@@ -220,7 +221,7 @@ def _findings(
     found: TableCheck, empty: list[int], missing: list[int], repeats: list[str], context: int | None, noun: str
 ) -> Iterator[str]:
     """One line each, the gravest first. `repeats`: what is said of rows that are there before."""
-    place = "number" if noun == "picture" else "line"
+    row, place = ("picture", "number") if noun == "picture" else ("row", "line")
     if len(found.classes) == 1 and found.classes[0].share == 1:
         yield f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)"
     if found.contradicting_texts:
@@ -228,21 +229,16 @@ def _findings(
         more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
         texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
         yield f"{texts} with different labels: {shown}{more}"
-    if alike := _alike([item.name for item in found.classes]):
-        yield f"labels that differ only in their letters' case: {listed(alike, EXAMPLES)}"
-    if found.single_example_classes:
-        some = counted(len(found.single_example_classes), "class has", "classes have")
-        yield f"{some} a single example: {listed(found.single_example_classes, EXAMPLES)}"
     if found.imbalance is not None and found.imbalance >= UNEVEN:
         first, last = found.classes[0], found.classes[-1]
         yield (
             f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
             f"'{last.name}' ({last.count:,})"
         )
-    if odd := [item.name for item in found.classes if item.name.lower() in MISSING]:
-        yield f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}"
-    yield from finding(missing, f"{noun} has", f"{noun}s have", "no label and would be skipped (--strict refuses them)")
-    yield from finding(empty, "text is", "texts are", "empty and would be left out")
+    yield from odd_labels({item.name: item.count for item in found.classes})
+    if missing:
+        yield skipped(missing, "without a label", row)
+    yield from left_out(empty, "text")
     yield from repeats
     if found.cut:
         yield (
@@ -251,11 +247,6 @@ def _findings(
         )
     if found.amounts is not None and found.amounts.min == found.amounts.max:
         yield f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)"
-
-
-def _alike(names: list[str]) -> list[str]:
-    folded = Counter(name.casefold() for name in names)
-    return sorted((name for name in names if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
 
 
 def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
@@ -275,7 +266,7 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
         no_numbers = finding(odd, "value is", "values are", "no number among numbers, and training would refuse it")
         yield from (f"column '{name}': {remark}" for remark in no_numbers)
         if empty := len(values) - len(filled):
-            yield f"column '{name}': {counted(empty, 'value is', 'values are')} empty"
+            yield empty_in_words(name, empty, len(values))
 
 
 def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:

@@ -1,20 +1,26 @@
 """Which columns are read as numbers, categories or dates, and why others are not."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from glassformer.config.data_section import PLAIN
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.dates import UNCLEAR, are_dates, date_order
+from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, are_dates, date_order
 from glassformer.data.columns.heuristics import (
     FEW,
     are_row_numbers,
+    has_no_name,
     hold_numbers,
     is_id_name,
+    named_columns,
     require_column,
 )
 from glassformer.data.io.table import Table, is_empty
-from glassformer.data.wording import listed
+from glassformer.data.wording import counted, listed
+
+MANY = 50
+"""Where a column has more categories than this, rare ones are taken as one."""
 
 
 def date_orders(table: Table, names: Collection[str], settings: DataSettings) -> dict[str, str]:
@@ -33,7 +39,8 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     """The columns that --extra-columns names."""
     for name in settings.beside:
         require_column(table.name, name, table.columns, "--extra-columns")
-        taken = {settings.text: "the text (--text)", settings.label: "the label (--label)"}.get(name)
+        texts = [] if settings.text is None else named_columns(table.name, settings.text, table.columns, "--text")
+        taken = "the text (--text)" if name in texts else "the label (--label)" if name == settings.label else None
         if taken is not None:
             raise DataError(
                 f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
@@ -66,11 +73,40 @@ def readable_columns(table: Table, taken: Collection[str | None], settings: Data
     return read
 
 
+# --- what is read in a way that is worth a word ---
+
+
+def dates_in_words(orders: Mapping[str, str]) -> str:
+    """The columns that are read as dates, and how; nothing, where there are none."""
+    named = [f"{name}, {ORDER_IN_WORDS[order]}" for name, order in orders.items()]
+    return f"dates: {'; '.join(named)} (read as year, month, weekday, hour and days)" if named else ""
+
+
+def categories_in_words(table: Table, names: Iterable[str], settings: DataSettings) -> str:
+    """The columns of many categories, and what becomes of rare ones; nothing, where there are none."""
+    counts = {name: len(many) for name in names if (many := many_categories(table.columns[name]))}
+    if not counts or settings.rare_values < 2:
+        return ""
+    told = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
+    return f"many values: {told}; those of fewer than {settings.rare_values} rows count as one (--data.rare_values)"
+
+
+def many_categories(values: Sequence[str]) -> Counter[str] | None:
+    """How many rows each category has, where there are many of them."""
+    counts = Counter(value.strip() for value in values)
+    return counts if len(counts) > MANY and not hold_numbers(counts) else None
+
+
+def empty_in_words(name: str, empty: int, rows: int, of: str = "") -> str:
+    return f"column '{name}' is empty in {empty:,} of {counted(rows, 'row')}{of}"
+
+
 # --- what is not read, and why ---
 
 NO_ORDER = "dates whose day and month cannot be told apart"
-ROW_IDS = "only tells rows apart"
-LIKE_NAMES = "different values, a text or a name"
+ROW_NUMBERS = "numbers the rows"
+UNNAMED = "has no name"
+LIKE_NAMES = "different values, a text or a name; --text reads it"
 
 
 def unread_columns(
@@ -96,8 +132,13 @@ def unread_columns(
 
 def why_unreadable(name: str, values: Sequence[str], settings: DataSettings) -> str | None:
     """Why a column can be read neither as numbers nor as categories nor as dates; None: it can."""
-    if is_marker(name, values):
-        return ROW_IDS
+    if are_row_numbers(values):
+        return ROW_NUMBERS
+    if has_no_name(name):
+        return UNNAMED
+    if is_id_name(name):
+        some = f"an id with {len({value.strip() for value in values}):,} values"
+        return some if like_names(values) is not None else f"{some}; --extra-columns reads it"
     order = _order(values)
     if order == UNCLEAR:
         return f"{NO_ORDER}: write 2024-05-31"
@@ -119,8 +160,8 @@ def unread_in_words(why: Mapping[str, str]) -> str:
 
 
 def is_marker(name: str, values: Sequence[str]) -> bool:
-    """Whether a column only tells rows apart: an id by its name, or the rows' numbers."""
-    return is_id_name(name) or are_row_numbers(values)
+    """Whether a column only tells rows apart: an id by its name, a column without one, or the rows' numbers."""
+    return is_id_name(name) or has_no_name(name) or are_row_numbers(values)
 
 
 def like_names(values: Sequence[str]) -> int | None:

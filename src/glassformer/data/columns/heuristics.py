@@ -13,7 +13,11 @@ from glassformer.data.wording import listed
 FEW = 20
 """Whole numbers with more different values than this are amounts, not classes."""
 
-LABEL_NAMES = ("label", "class", "category", "target", "sentiment", "y", "answer", "spam", "viral")
+LABEL_NAMES = (
+    "label", "class", "category", "target", "sentiment", "y", "answer", "spam", "viral", "klasse", "kategorie",
+    "classe", "catégorie", "étiquette", "clase", "categoría", "etiqueta", "categoria", "etichetta", "класс", "метка",
+    "标签", "类别", "ラベル",
+)  # fmt: skip
 AMOUNT_NAMES = ("rating", "score", "stars")
 """Well-known names of what is learned, whatever it is learned from; the first wins over the others."""
 
@@ -25,6 +29,14 @@ def require_column(where: str, name: str, names: Iterable[str], flag: str) -> st
     meant = nearest(name, names)
     hint = f"; did you mean {meant}?" if meant else ""
     raise DataError(f"{where}: no column '{name}'{hint} (columns: {listed(names)}): name one with {flag}")
+
+
+def named_columns(where: str, named: str, names: Iterable[str], flag: str) -> list[str]:
+    """The columns that a flag names: one, or several with commas between them."""
+    names = list(names)
+    if named in names or "," not in named:
+        return [require_column(where, named, names, flag)]
+    return [require_column(where, name.strip(), names, flag) for name in named.split(",") if name.strip()]
 
 
 def number_in(value: str) -> float | None:
@@ -44,10 +56,12 @@ def by_name(names: Iterable[str], known: Sequence[str]) -> list[str]:
     return [name for name in found if name.lower() == known[0]] or found
 
 
-def only_column(where: str, found: list[str], what: str, flag: str) -> str:
+def only_column(where: str, found: list[str], what: str, flag: str, *, joined: bool = False) -> str:
+    """The one that was found. `joined`: several could be read as one."""
     if len(found) > 1:
         either = " or ".join(f"'{name}'" for name in found[:5])
-        raise DataError(f"{where}: {what} could be column {either}: say which with {flag}")
+        both = f", or join them: {flag} {','.join(found[:5])}" if joined else ""
+        raise DataError(f"{where}: {what} could be column {either}: say which with {flag}{both}")
     return found[0]
 
 
@@ -65,17 +79,22 @@ def words_in(values: Sequence[str]) -> float:
 
 
 def is_id_name(name: str) -> bool:
-    known = re.fullmatch(r"(?:.*[ _-])?(?:id|uuid|guid)|idx|index|key", name.lower())
+    known = re.fullmatch(r"(?:.*[ _-])?(?:id|uuid|guid)|idx|index|key|level_0|__index_level_0__", name.lower())
     return bool(known or re.search("[a-z]I[dD]$", name))
 
 
 def is_id(name: str, values: Sequence[str]) -> bool:
     """An id by its name, or by values that are single words with digits in them, no broken numbers, all different."""
-    if is_id_name(name):
+    if is_id_name(name) or has_no_name(name):
         return True
     if len(set(values)) < len(values) or not all(re.fullmatch(r"\S*\d\S*", value) for value in values):
         return False
     return all((number_in(value) or 0.0).is_integer() for value in values)
+
+
+def has_no_name(name: str) -> bool:
+    """Whether it is a column that a header left without a name; such ones are indices of DataFrames."""
+    return re.fullmatch(r"Unnamed: \d+", name) is not None
 
 
 def are_row_numbers(values: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,30 +11,29 @@ from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
 from glassformer.data.columns.extra import (
+    categories_in_words,
     date_orders,
+    dates_in_words,
     extra_columns,
     is_marker,
     readable_columns,
     unread_columns,
     unread_in_words,
+    why_unreadable,
 )
 from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
     LABEL_NAMES,
     by_name,
-    is_id,
-    is_varied_text,
     number_in,
     only_column,
     require_column,
-    words_in,
 )
 from glassformer.data.columns.labels import (
     SET_NAMES,
     label_column,
     label_columns,
     label_values,
-    list_in,
     sets_of,
 )
 from glassformer.data.columns.numbers import (
@@ -43,14 +42,16 @@ from glassformer.data.columns.numbers import (
     plain_cells,
     plain_numbers,
 )
-from glassformer.data.io.table import Table, is_empty
+from glassformer.data.columns.texts import (
+    plain_texts,
+    text_candidates,
+    text_column,
+    texts_in_words,
+    with_headings,
+    wordy_columns,
+)
+from glassformer.data.io.table import Table, is_empty, text_parts
 from glassformer.data.wording import counted, lines_in_words, listed
-
-TEXT_NAMES = (
-    "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
-    "utterance", "paragraph", "passage", "description", "headline", "query", "abstract", "article", "story", "sms",
-)  # fmt: skip
-"""Well-known names of the text; the first wins over the others."""
 
 SAMPLE = 100
 """Rows that are looked at to find the text."""
@@ -61,7 +62,7 @@ class Columns:
     """What each column is for."""
 
     text: str | None
-    """None in a table without text."""
+    """Several that are joined have commas between them; None in a table without text."""
     label: str | None
     """None where there is nothing but text."""
     label_kind: str | None
@@ -88,47 +89,25 @@ class Columns:
         assert self.label is not None
         return f"column '{self.label}'" if "," not in self.label else f"columns {self.label}"
 
-
-def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
-    """The column that was named, or has a well-known name, or is plainly prose. `sample`: some rows' values."""
-    found = _find_text(where, sample, named)
-    if found is None:
-        raise DataError(
-            f"{where}: no column looks like text (columns: {listed(sample)}; the first line names them): "
-            "name one with --text"
-        )
-    return found
+    def texts(self, names: Container[str]) -> list[str]:
+        """The columns of the text, of a table that has these names."""
+        return text_parts(self.text, names)
 
 
-def _find_text(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str | None:
-    if named is not None:
-        return require_column(where, named, sample, "--text")
-    if found := by_name(sample, TEXT_NAMES):
-        return only_column(where, found, "the text", "--text")
-    texts = [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
-    prose = [name for name in texts if words_in(sample[name]) >= 2]
-    found = prose or texts
-    if len(found) > 1:
-        lengths = {name: sum(map(len, sample[name])) for name in found}
-        first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
-        if lengths[first] >= 4 * lengths[second]:
-            found = [first]
-    return only_column(where, found, "the text", "--text") if found else None
-
-
-def choose_columns(table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL) -> Columns:
-    """`label_kind`: what a label is to be; None: no label is wanted."""
+def choose_columns(
+    table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL, *, any_text: bool = False
+) -> Columns:
+    """`label_kind`: what a label is to be; None: no label is wanted. `any_text`: names are a text too."""
     decimals = decimal_signs(table, settings.decimal)
     written, table = table, plain_numbers(table, decimals)
     image = None if settings.image is None else require_column(table.name, settings.image, table.columns, "--image")
     also, text = extra_columns(table, settings), None
     if settings.kind != TABLE:
         sample = {name: values[:: -(-len(table) // SAMPLE)] for name, values in table.columns.items()}
-        if settings.text is None:
-            sample = _text_candidates(table.name, sample, settings, {image, *also})
-        text = _find_text(table.name, sample, settings.text)
+        text = _choose_text(table, sample, settings, {image, *also}, label_kind, any_text)
         if text is None and image is None and (label_kind is None or len(table.columns) < 2):
             text = text_column(table.name, sample, settings.text)  # says what is wrong
+    texts = text_parts(text, table.columns)
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
         label, last = table_label(table, settings, image)
@@ -136,31 +115,41 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
         taken = {*label_columns(table.name, label, table.columns), image}
         if not also and image is None:
             also = readable_columns(table, {*taken, settings.split_by}, settings)
-        read = [*(images or ["a table without text"]), f"{counted(len(also), 'column')} read (--extra-columns)"]
+        read = images or ["a table without text"]
     else:
-        named = None if label_kind is None else label_column(table, text, settings, label_kind)
+        named = None if label_kind is None else label_column(table, texts, settings, label_kind)
         if named is None:
             if label_kind not in (None, ANY_LABEL):
                 raise DataError(_no_label(table))
-            why = f"text column '{text}' (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
-            unread = {name: "no part of the text" for name in table.columns if name != text}
+            why = f"{texts_in_words(texts)} (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
+            unread = {name: "no part of the text" for name in table.columns if name not in texts}
             return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
         label, last, flags = named, False, "--text, --label"
-        if label == text:
+        if label in texts:
             raise DataError(
-                f"{table.name}: column '{text}' cannot be both the text and the label: see --text and --label"
+                f"{table.name}: column '{label}' cannot be both the text and the label: see --text and --label"
             )
-        taken = {text, *label_columns(table.name, label, table.columns), image}
+        taken = {*texts, *label_columns(table.name, label, table.columns), image}
         beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
-        read = [f"text column '{text}'", *beside, *images]
+        read = [texts_in_words(texts), *beside, *images]
+    unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
+    shown = [name for name in also if name not in unread]
+    if text is None:
+        read.append(f"{counted(len(shown), 'column')} read (--extra-columns)")
     labels = label_values(table, text, label, label_kind, settings)
     column = f"label column '{label}'" if "," not in label else f"label columns {label}"
     read.append(f"{column}{', the last one,' if last else ''} with {labels.words} ({flags})")
-    unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
     numbers = {*also, label} if labels.kind == NUMBER else {*also}
     decimals = {name: sign for name, sign in decimals.items() if name in numbers and name not in unread}
     found = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
-    told = [found, numbers_in_words(written, decimals), unread_in_words(unread)]
+    dates = date_orders(table, also, settings)
+    told = [
+        found,
+        numbers_in_words(written, decimals),
+        dates_in_words({name: dates[name] for name in shown if name in dates}),
+        categories_in_words(table, [name for name in shown if name not in dates], settings),
+        unread_in_words(unread),
+    ]
     kind = TABLE if text is None else TEXT
     if image is not None or (text is not None and also):
         kind = MIXED
@@ -172,36 +161,53 @@ def choose_columns(table: Table, settings: DataSettings, label_kind: str | None 
         kind,
         also,
         image,
-        labels.separator,
-        decimals,
-        date_orders(table, also, settings),
-        unread,
+        separator=labels.separator,
+        decimals=decimals,
+        dates=dates,
+        unread=unread,
     )
 
 
-def _text_candidates(
-    where: str, sample: dict[str, list[str]], settings: DataSettings, taken: set[str | None]
-) -> dict[str, list[str]]:
-    """The columns that may be the text where nobody named it; the first line must be names."""
-    if odd := next((name for name in sample if len(name.split()) > 5), None):
-        raise DataError(
-            f"{where}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
-            "write names such as text,label above it, or say --text and --label"
-        )
-    if settings.label is not None:
-        taken |= {settings.label, *map(str.strip, settings.label.split(","))}
-    free = {name: values for name, values in sample.items() if name not in taken}
-    return {name: values for name, values in free.items() if not _are_lists(values)} or free
+def _choose_text(
+    table: Table,
+    sample: dict[str, list[str]],
+    settings: DataSettings,
+    taken: set[str | None],
+    label_kind: str | None,
+    any_text: bool,
+) -> str | None:
+    """The column of the text; of what has a label, all that could be it, and what stands above it.
+
+    Names and single words are the text only where nothing else is there to learn from, unless `any_text`.
+    """
+    if settings.text is not None:
+        return text_column(table.name, sample, settings.text)
+    sample = text_candidates(table.name, sample, settings, taken)
+    found = plain_texts(sample)
+    if not found:
+        found = wordy_columns(sample)
+        if label_kind is not None and found and not any_text and _has_more_than(found, table, settings, taken):
+            return None
+    if not found or label_kind is None:
+        return text_column(table.name, sample, None) if found else None
+    label = label_column(table, found, settings, label_kind)
+    if label is None:
+        return text_column(table.name, sample, None)
+    return with_headings(found, sample, label_columns(table.name, label, table.columns))
+
+
+def _has_more_than(found: Sequence[str], table: Table, settings: DataSettings, taken: set[str | None]) -> bool:
+    """Whether a table has a column to learn from beside its label and these."""
+    label, _ = table_label(table, settings, None)
+    others = {*found, *taken, label, settings.split_by}
+    return any(
+        name not in others and len(set(values)) > 1 and why_unreadable(name, values, settings) is None
+        for name, values in table.columns.items()
+    )
 
 
 def _no_label(table: Table) -> str:
     return f"{table.name}: no column looks like a label: name one of {listed(table.columns)} with --label"
-
-
-def _are_lists(values: Sequence[str]) -> bool:
-    """Whether they are lists of labels, and no texts."""
-    filled = [value for value in values if value.strip()]
-    return bool(filled) and all(list_in(value) is not None for value in filled)
 
 
 def may_hold_labels(table: Table, settings: DataSettings) -> bool:
@@ -209,7 +215,7 @@ def may_hold_labels(table: Table, settings: DataSettings) -> bool:
     table = plain_numbers(table, decimal_signs(table, settings.decimal))
     try:
         text = text_column(table.name, table.columns, settings.text)
-        return label_column(table, text, settings, ANY_LABEL) is not None
+        return label_column(table, text_parts(text, table.columns), settings, ANY_LABEL) is not None
     except DataError:  # all rows may tell what some do not
         return True
 

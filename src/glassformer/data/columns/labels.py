@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -21,12 +21,12 @@ from glassformer.data.columns.heuristics import (
     are_numbers,
     by_name,
     is_id,
+    named_columns,
     number_in,
     only_column,
-    require_column,
 )
-from glassformer.data.io.table import Table
-from glassformer.data.wording import counted
+from glassformer.data.io.table import EMPTY, Table
+from glassformer.data.wording import EXAMPLES, counted, listed
 
 # --- several labels of one example: how a table holds them, and how a part of it does ---
 
@@ -98,10 +98,7 @@ def look_like_sets(cells: Sequence[str]) -> bool:
 
 def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
     """The columns that --label names: one, or several with commas between them."""
-    names = list(names)
-    if label in names or "," not in label:
-        return [require_column(where, label, names, "--label")]
-    return [require_column(where, name.strip(), names, "--label") for name in label.split(",") if name.strip()]
+    return named_columns(where, label, names, "--label")
 
 
 def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None) -> list[str]:
@@ -163,20 +160,48 @@ def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.
     )
 
 
+# --- what is odd about labels, in the words of `data check` and of a training ---
+
+MISSING = (*EMPTY, "nil", "unknown", "missing")
+"""What people write where there is no label."""
+SAME_WORDS = ({"yes", "y", "true", "t", "1", "1.0"}, {"no", "n", "false", "f", "0", "0.0"})
+"""Labels that mean one thing."""
+
+
+def odd_labels(counts: Mapping[str, int]) -> list[str]:
+    """One line each for classes that look like others, or like none. `counts`: how many rows each has."""
+    remarks = []
+    folded = Counter(name.casefold() for name in counts)
+    alike = sorted((name for name in counts if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
+    if alike:
+        remarks.append(f"labels that differ only in their letters' case count as different: {listed(alike, EXAMPLES)}")
+    for words in SAME_WORDS:
+        if len(same := sorted(words.intersection(folded))) > 1:
+            remarks.append(f"labels that may mean the same count as different: {listed(same, EXAMPLES)}")
+    if odd := [name for name in counts if name.lower() in MISSING]:
+        remarks.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
+    if single := sorted(name for name, count in counts.items() if count == 1):
+        remarks.append(f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}")
+    return remarks
+
+
 # --- which column is the label ---
 
 CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
 
 
-def label_column(table: Table, text: str, settings: DataSettings, label_kind: str) -> str | None:
-    """The one that was named, has a well-known name, or looks like labels of this kind; None: there is none."""
+def label_column(table: Table, text: Iterable[str], settings: DataSettings, label_kind: str) -> str | None:
+    """The one that was named, has a well-known name, or looks like labels of this kind; None: there is none.
+
+    `text`: the columns of the text.
+    """
     if settings.label is not None:
         several = label_columns(table.name, settings.label, table.columns)
         if len(several) > 1 and label_kind not in (ANY_LABEL, LABEL_SET):
             task = TASK_OF_LABELS[label_kind]
             raise DataError(f"{table.name}: --label {settings.label} names several columns: {task} learns one of them")
         return ",".join(several)
-    taken = (text, settings.split_by, settings.image, *settings.beside)
+    taken = (*text, settings.split_by, settings.image, *settings.beside)
     others = {name: values for name, values in table.columns.items() if name not in taken}
     if label_kind == LABEL_SET and (named := by_name(others, SET_NAMES)):
         return only_column(table.name, named, "the labels", "--label")
@@ -251,4 +276,4 @@ def filled_rows(table: Table, text: str | None) -> list[int]:
     """The rows that have a text; without a text column, all."""
     if text is None:
         return list(range(len(table)))
-    return [row for row, words in enumerate(table.columns[text]) if words.strip()]
+    return [row for row, words in enumerate(table.texts(text)) if words.strip()]

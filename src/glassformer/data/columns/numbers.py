@@ -1,4 +1,4 @@
-"""Numbers as people write them: with a decimal point or a decimal comma, and with signs between thousands."""
+"""Numbers as people write them: with a decimal point or comma, signs between thousands, a currency or per cent."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +22,30 @@ _SPELLINGS = {
 }
 
 
+_CURRENCY = r"(?:US)?\$|[€£¥₹₽₩]|USD|EUR|GBP|CHF|JPY|CNY|INR"
+_UNIT = re.compile(
+    rf"(?P<minus>[+-]?)\s*(?P<before>{_CURRENCY})?\s*(?P<number>[-+\d.,].*?)\s*(?P<after>%|{_CURRENCY})?"
+)
+
+
+def unit_of(value: str) -> tuple[str, str]:
+    """A number's currency or per cent sign, and the number without it; without one, all of the value."""
+    found = _UNIT.fullmatch(value)
+    unit = found and (found["before"] or found["after"])
+    if not found or not unit or (found["before"] and found["after"]):
+        return "", value
+    return unit, found["minus"] + found["number"]
+
+
 def plain_number(value: str, sign: str) -> str | None:
     """A number with this decimal sign as a program writes it, 1234.5; None: it is none."""
     text = value.strip()
     if sign in (POINT, PLAIN) and number_in(text) is not None:
         return text
-    if sign == PLAIN or not _SPELLINGS[sign].fullmatch(text):
+    if sign == PLAIN:
+        return None
+    text = unit_of(text)[1]
+    if not _SPELLINGS[sign].fullmatch(text):
         return None
     plain = text.translate({ord(apart): None for apart in _APART + OTHER_SIGN[sign]}).replace(sign, POINT)
     return plain if number_in(plain) is not None else None
@@ -94,7 +112,7 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
         different = {value.strip() for value in values if not is_empty(value)}
         if table.typed and all(number_in(value) is not None for value in different):
             continue
-        others = [value for value in different if not value[:1].isalpha()]  # no number begins with a letter
+        others = [value for value in different if not value[:1].isalpha() or unit_of(value)[0]]  # such as EUR 5
         counts = {sign: sum(plain_number(value, sign) is not None for value in others) for sign in OTHER_SIGN}
         if max(counts.values()) <= len(different) / 2:
             continue
@@ -102,7 +120,7 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
             signs[name] = column_sign(different, wanted)
         elif counts[POINT] != counts[COMMA]:
             signs[name] = max(counts, key=counts.__getitem__)
-        elif any(COMMA in value or POINT in value for value in different):
+        elif any(COMMA in value or POINT in value or unit_of(value)[0] for value in different):
             unclear.append(name)
     usual = next(iter(signs.values())) if len(set(signs.values())) == 1 else POINT
     signs |= dict.fromkeys(unclear, usual)
@@ -136,8 +154,13 @@ def numbers_in_words(table: Table, signs: Mapping[str, str]) -> str:
     examples = []
     for name, sign in signs.items():
         values = [value.strip() for value in table.columns[name]]
+        units = {unit_of(value)[0] for value in values if not is_empty(value)}
+        if "%" not in units:  # a price may leave its currency out
+            units.discard("")
+        told = ", ".join(unit or "none" for unit in sorted(units))
+        several = f", and its units ({told}) are not told apart" if len(units) > 1 else ""
         odd = [value for value in values if plain_number(value, sign) not in (None, value)]
         telling = [value for value in odd if plain_number(value, OTHER_SIGN[sign]) is None]
         example = (telling or odd or values)[0]
-        examples.append(f"'{example}' in {name} is {plain_cells([example], sign).values[0]}")
+        examples.append(f"'{example}' in {name} is {plain_cells([example], sign).values[0]}{several}")
     return f"numbers: {listed(examples)} (--data.decimal)" if examples else ""

@@ -34,6 +34,8 @@ from glassformer.data.datasets.samples import (
     review_rows,
     sources,
 )
+from glassformer.data.datasets.senses import COLUMNS as SENSE_COLUMNS
+from glassformer.data.datasets.senses import sense_rows
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -97,6 +99,13 @@ DATASETS: dict[str, Dataset] = {
         {"rows": 6000, "seed": 0},
         settings=WORD_BY_WORD,
         links=pronoun_links,
+    ),
+    "senses": Dataset(
+        "texts around words of two meanings (bank, bat, spring …), and which one is meant: what stands before tells",
+        sense_rows,
+        {"rows": 6000, "seed": 0},
+        SENSE_COLUMNS,
+        settings=WORD_BY_WORD,
     ),
     "balance": Dataset(
         "letters, balanced or one-sided: abba or aaba; a layer of attention and nothing else cannot tell with one "

@@ -137,7 +137,9 @@ def learn_features(
 ) -> Features:
     """`part`: the training part. `tokenizer`: where the examples have words. `columns`: how they are written."""
     text = None if tokenizer is None else text_features(tokenizer, config)
-    table = TableFeatures.learn(part, columns, _usual_sign(config)) if part.columns else None
+    table = None
+    if part.columns:
+        table = TableFeatures.learn(part, columns, _usual_sign(config), config.data.rare_values)
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
     return _of_kind(config.data.kind, text, table, image)
 

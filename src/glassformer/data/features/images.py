@@ -30,6 +30,8 @@ class ImageFeatures(Features):
     flip: bool = False
     """Whether half of the images are mirrored in training."""
     seed: int = 0
+    top: int | None = None
+    """The value that was white in arrays that it was learned from."""
 
     @staticmethod
     def learn(part: Labelled, config: Config) -> "ImageFeatures":
@@ -43,6 +45,7 @@ class ImageFeatures(Features):
             shift=config.data.shift,
             flip=config.data.flip,
             seed=config.training.seed,
+            top=part.top,
         )
 
     @property
@@ -66,7 +69,8 @@ class ImageFeatures(Features):
         return ImageInputs(pixels, answers, part.texts, self, remarks)
 
     def to_json(self) -> dict[str, Any]:
-        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread)}
+        white = {} if self.top is None else {"top": self.top}
+        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread), **white}
 
     @staticmethod
     def from_json(value: dict[str, Any], config: Config) -> "ImageFeatures":
@@ -77,7 +81,8 @@ class ImageFeatures(Features):
         data = config.data
         if data.shift >= min(height, width):
             raise SettingError(f"data.shift {data.shift} would move images of {height}×{width} pixels out of sight")
-        return ImageFeatures((height, width), mean, spread, data.shift, data.flip, config.training.seed)
+        top = None if value.get("top") is None else int(value["top"])
+        return ImageFeatures((height, width), mean, spread, data.shift, data.flip, config.training.seed, top)
 
 
 @dataclass(frozen=True, eq=False)

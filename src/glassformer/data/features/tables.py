@@ -1,6 +1,7 @@
 """Rows of numbers and categories as a model reads them: numbers in spreads from the mean, categories by number."""
 
 import datetime
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
 from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
+from glassformer.data.columns.extra import empty_in_words, many_categories
 from glassformer.data.columns.heuristics import hold_numbers, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
@@ -77,6 +79,22 @@ class CategoryColumn:
 
     name: str
     values: tuple[str, ...]
+    others: bool = False
+    """Whether there were rare values too, which have the number 0 as well."""
+
+    @staticmethod
+    def learn(name: str, values: Sequence[str], rare: int) -> "CategoryColumn":
+        """Of many values, those of fewer than `rare` rows are taken as one."""
+        counts = many_categories(values) or Counter()
+        kept = {value for value in map(str.strip, values) if counts.get(value, rare) >= rare}
+        return CategoryColumn(name, tuple(sorted(kept)), len(kept) < len(counts))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "values": list(self.values), **({"others": True} if self.others else {})}
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> "CategoryColumn":
+        return CategoryColumn(str(value["name"]), tuple(map(str, value["values"])), bool(value.get("others")))
 
 
 @dataclass(frozen=True)
@@ -110,10 +128,11 @@ class TableFeatures(Features):
     remarks: tuple[str, ...] = ()
 
     @staticmethod
-    def learn(part: Labelled, columns: Columns | None = None, usual: str = POINT) -> "TableFeatures":
+    def learn(part: Labelled, columns: Columns | None = None, usual: str = POINT, rare: int = 1) -> "TableFeatures":
         """What the training part tells of its columns. A column that is the same in every row is left out.
 
-        `columns`: how numbers and dates are written. `usual`: the decimal sign where they do not say.
+        `columns`: how numbers and dates are written. `usual`: the decimal sign where they do not say. `rare`: where a
+        column has many categories, those of fewer rows are taken as one.
         """
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
@@ -135,7 +154,7 @@ class TableFeatures(Features):
                 continue
             sign = decimals.get(name, usual)
             if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
-                categories.append(CategoryColumn(name, tuple(sorted(different))))
+                categories.append(CategoryColumn.learn(name, values, rare))
                 continue
             found = _numbers(part, name, values, sign)[0]
             filled = found[~np.isnan(found)]
@@ -147,8 +166,8 @@ class TableFeatures(Features):
             numbers.append(NumberColumn(name, mean, spread or 1.0, empty > 0, sign))
             if empty and name in part.columns:
                 remarks.append(
-                    f"column '{name}' is empty in {empty:,} of {len(found):,} rows of training: they count as its "
-                    "mean, and a further number says which they are"
+                    f"{empty_in_words(name, empty, len(found), ' of training')}: they count as its mean, and a further "
+                    "number says which they are"
                 )
         if not numbers and not categories:
             raise DataError(
@@ -213,9 +232,8 @@ class TableFeatures(Features):
             unknown = [value for value in values if value not in places and (value or chosen.name in part.columns)]
             if unknown:
                 some = counted(len(unknown), "value")
-                remarks.append(
-                    f"column '{chosen.name}': {some} not in training, such as '{unknown[0]}', taken as unknown"
-                )
+                why = "rare in training or not in it" if chosen.others else "not in training"
+                remarks.append(f"column '{chosen.name}': {some} {why}, such as '{unknown[0]}', taken as unknown")
         return TableInputs(
             _stack([*numbers, *flags], len(part), np.float32),
             _stack(categories, len(part), np.int64),
@@ -233,7 +251,7 @@ class TableFeatures(Features):
     def to_json(self) -> dict[str, Any]:
         plain = {
             "numbers": [column.to_json() for column in self.numbers],
-            "categories": [{"name": one.name, "values": list(one.values)} for one in self.categories],
+            "categories": [one.to_json() for one in self.categories],
         }
         return {**plain, "dates": [date.to_json() for date in self.dates]} if self.dates else plain
 
@@ -241,7 +259,7 @@ class TableFeatures(Features):
     def from_json(value: dict[str, Any], usual: str = POINT) -> "TableFeatures":
         return TableFeatures(
             tuple(NumberColumn.from_json(one, usual) for one in value["numbers"]),
-            tuple(CategoryColumn(str(one["name"]), tuple(map(str, one["values"]))) for one in value["categories"]),
+            tuple(map(CategoryColumn.from_json, value["categories"])),
             tuple(map(DateColumn.from_json, value.get("dates", ()))),
         )
 

@@ -3,19 +3,27 @@
 None of these libraries is imported: an object is known by what it can do.
 """
 
+import contextlib
+import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, error_line, with_article
 from glassformer.data.columns.heuristics import number_in
+from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
 from glassformer.data.io.rows import as_text
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
 from glassformer.data.wording import listed
 
+TEXT, LABEL = "text", "label"
+"""What the members of pairs are called, where a run has no names for them."""
 Spellings = Mapping[str, Collection[str]]
 """The values of some columns, by their names, as they were spelled where a run learned them."""
 
@@ -30,8 +38,7 @@ class Frame:
     name: str
 
     def require(self, column: str) -> None:
-        if column not in self.names:
-            raise DataError(f"{self.name}: no column '{column}', which this run reads (columns: {listed(self.names)})")
+        require_columns(self.name, [column], self.names)
 
     def values(self, column: str) -> list[Any]:
         """The values of a column, as Python has them."""
@@ -42,8 +49,12 @@ class Frame:
             raise DataError(f"{self.name}: column '{column}' cannot be read: {error_line(error)}") from None
 
     def texts(self, column: str) -> list[str]:
-        """The values of a column that holds nothing but texts."""
-        values = self.values(column)
+        """The values of a column that holds nothing but texts; of several, title,body, joined."""
+        if len(parts := text_parts(column, self.names)) > 1:
+            filled = [[as_text("" if is_missing(one) else one) for one in self.values(part)] for part in parts]
+            values: list[Any] = [join_texts(row) or None for row in zip(*filled, strict=True)]
+        else:
+            values = self.values(column)
         for row, value in enumerate(values):
             where = f"{self.name}, row {row:,} (counted from 0), column '{column}'"
             if is_missing(value):
@@ -74,6 +85,8 @@ class Frame:
 
 def frame_of(data: Any) -> Frame | None:
     """A table of another library (a DataFrame, a Dataset, a table of Arrow); None: it is none."""
+    if isinstance(data, Frame):
+        return data
     if isinstance(data, str | bytes | type) or not hasattr(type(data), "__getitem__"):
         return None
     names, kind = getattr(data, "column_names", None), f"the {type(data).__name__}"
@@ -98,15 +111,59 @@ def frame_of_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Frame:
     return Frame({column: [row.get(column) for row in named] for column in names}, {one: one for one in names}, name)
 
 
+def frame_of_columns(data: Mapping[str, Any]) -> Frame | None:
+    """Columns by their names; None: they are none."""
+    if any(isinstance(values, str) or not hasattr(values, "__len__") for values in data.values()):
+        return None
+    frame = Frame(data, {str(name): name for name in data}, held_name(data))
+    sizes = {name: len(values) for name, values in zip(frame.names, data.values(), strict=True)}
+    if len(set(sizes.values())) > 1:
+        said = ", ".join(f"'{name}' {size:,}" for name, size in sizes.items())
+        raise DataError(f"{frame.name}: its columns are of different lengths ({said})")
+    return frame
+
+
+def frame_of_pairs(pairs: Iterable[tuple[str, Any]], names: Sequence[str], name: str) -> Frame:
+    columns = map(list, zip(*pairs, strict=True))
+    return Frame(dict(zip(names, columns, strict=True)), {one: one for one in names}, name)
+
+
+def pairs_in(data: Any) -> list[Any] | None:
+    """Pairs of a text and what is right for it: a list of them, or a list of either; None: it is something else."""
+    if isinstance(data, tuple) and len(data) == 2 and all(map(_is_column, data)):
+        texts, answers = map(_listed, data)
+        if len(texts) != len(answers):
+            raise DataError(f"{held_name(data)} holds {len(texts):,} texts, but {len(answers):,} labels")
+        return list(zip(texts, answers, strict=True))
+    return list(data) if isinstance(data, list | tuple) and data and all(map(is_pair, data)) else None
+
+
+def is_pair(row: Any) -> bool:
+    return isinstance(row, tuple | list) and len(row) == 2 and isinstance(row[0], str)
+
+
+def _is_column(values: Any) -> bool:
+    return isinstance(values, list) or getattr(values, "ndim", 0) == 1
+
+
+def held_name(data: Any) -> str:
+    """What is said of data in memory."""
+    return data.name if isinstance(data, Frame) else f"the {type(data).__name__}"
+
+
 def keep(data: Any, verb: str) -> Any:
     """A path, a name, a table, or a list that can be read more than once; anything else is refused."""
     if isinstance(data, os.PathLike):
         return os.fspath(data)
     if data is None or isinstance(data, str) or frame_of(data) is not None:
         return data
+    if (arrays := labelled_images(data)) is not None:
+        return arrays
+    if isinstance(data, Mapping) and (columns := frame_of_columns(data)) is not None:
+        return columns
     if isinstance(data, bytes | Mapping) or not _is_iterable(data):
         raise Misuse(f"{verb} wants a file, the name of a data set or a table, not {with_article(data)}")
-    return _listed(data)
+    return pairs_in(data) or _listed(data)
 
 
 @dataclass(frozen=True)
@@ -124,14 +181,18 @@ class MemoryReader:
     spellings: Spellings = field(default_factory=dict)
     decimals: Mapping[str, str] = field(default_factory=dict)
     """The decimal signs with which the run learned its columns of numbers."""
-    files: bool = False
-    """Whether texts name image files."""
+    arrays: ArrayReader | None = None
+    """How arrays of pixels are read, where texts name image files."""
 
     @property
     def _wanted(self) -> str:
         if self.columns:
-            return f"rows ({listed(filter(None, (self.text, *self.columns)))})"
-        return "image files" if self.files else "texts"
+            return f"rows ({listed((*self._parts(), *self.columns))})"
+        return "texts" if self.arrays is None else "image files or arrays of pixels"
+
+    def _parts(self, names: Container[str] = ()) -> list[str]:
+        """The columns that its texts are joined of, of rows that have these."""
+        return text_parts(self.text, names)
 
     def _refusal(self, value: Any, where: str = "") -> Misuse:
         what = "a missing value" if value is not None and is_missing(value) else with_article(value)
@@ -139,10 +200,14 @@ class MemoryReader:
 
     def is_one(self, data: Any) -> bool:
         """Whether it is a single example, and not several."""
+        if self.arrays is not None and self.arrays.is_one(data):
+            return True
         return isinstance(data, str | bytes | os.PathLike) or _is_scalar(data) or self._row(data) is not None
 
-    def examples(self, data: Any) -> "list[str] | list[str | Mapping[str, Any]] | Table":
-        """What is to be read: texts, or where further columns are read, rows or a table of them."""
+    def examples(self, data: Any) -> "list[str] | list[str | Mapping[str, Any]] | list[NDArray[np.uint8]] | Table":
+        """What is to be read: texts, images, or where further columns are read, rows or a table of them."""
+        if self.arrays is not None and frame_of(data) is None and (pixels := self.arrays.pixels(data)) is not None:
+            return list(pixels)
         if not self.columns:
             return self.texts(data)
         if (frame := frame_of(data)) is not None:
@@ -159,17 +224,20 @@ class MemoryReader:
         return [self._text(one, _position(place)) for place, one in enumerate(self._several(data))]
 
     def frame(self, data: Any) -> Frame:
-        """A table, or a list of rows as one."""
+        """A table, or a list of rows or of pairs as one."""
         if (frame := frame_of(data)) is not None:
             return frame
+        if not self.columns and (pairs := pairs_in(data)) is not None:
+            names = (self.text or TEXT, next(iter(self.apart), "") or LABEL)
+            return frame_of_pairs(pairs, names, held_name(data))
         rows = [self._row(one) for one in self._several(data)]
         if not rows or None in rows:
             raise Misuse(f"{self.verb} wants a table with what is right for each row, not {with_article(data)}")
-        return frame_of_rows([row for row in rows if row is not None], f"the {type(data).__name__}")
+        return frame_of_rows([row for row in rows if row is not None], held_name(data))
 
     def text_column(self, frame: Frame) -> str:
         """The column that the run learned from, or the only one that holds texts."""
-        if self.text in frame.names:
+        if self.text in frame.names or len(self._parts()) > 1:  # of several, each must be there
             return str(self.text)
         found = [name for name in frame.names if name not in self.apart and frame.holds_texts(name)]
         if len(found) == 1:
@@ -186,10 +254,16 @@ class MemoryReader:
     def _text(self, value: Any, where: str = "") -> str:
         if _is_scalar(value):
             value = value.item()
+        if len(self._parts()) > 1 and isinstance(value, str) and value.lstrip().startswith("{"):
+            with contextlib.suppress(ValueError):
+                value = json.loads(value)
         row = self._row(value)
         if row is not None and self.text is not None and self.text in row:
             value = row[self.text]
-        if self.files and isinstance(value, os.PathLike):
+        elif row is not None and len(self._parts()) > 1:
+            require_columns(f"the row{where}", self._parts(), [*map(str, row)])
+            value = join_texts("" if is_missing(row[part]) else as_text(row[part]) for part in self._parts())
+        if self.arrays is not None and isinstance(value, os.PathLike):
             return os.fspath(value)
         if not isinstance(value, str):
             raise self._refusal(value, where)
@@ -202,7 +276,8 @@ class MemoryReader:
         row = self._row(value)
         if row is None:
             raise self._refusal(value, where)
-        if self.text is not None and self.text in row and is_missing(row[self.text]):
+        parts = self._parts(row)
+        if parts and all(part in row and is_missing(row[part]) for part in parts):
             raise DataError(f"there is no text in '{self.text}'{where}: leave such rows out, or write one")
         return {
             name: cell_text(one, _spelled(self.spellings.get(name, ())), self.decimals.get(name, POINT))
@@ -213,11 +288,12 @@ class MemoryReader:
         """A row by the names of its columns, also as a DataFrame gives one; None: it is none."""
         if isinstance(value, Mapping):
             return value
-        names, keys = [name for name in (self.text, *self.columns) if name], getattr(value, "keys", None)
-        if not names or not callable(keys) or isinstance(value, type) or frame_of(value) is not None:
+        keys = getattr(value, "keys", None)
+        if not callable(keys) or isinstance(value, type) or frame_of(value) is not None:
             return None
         there = list(keys())
-        return {name: value[name] for name in there} if all(name in there for name in names) else None
+        names = [*self._parts(there), *self.columns]
+        return {name: value[name] for name in there} if names and all(name in there for name in names) else None
 
 
 def is_missing(value: Any) -> bool:

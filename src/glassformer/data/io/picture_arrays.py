@@ -5,7 +5,8 @@ import math
 import re
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ LABELS = ("labels", "label", "y", "targets", "target")
 RANGES = {1: 255.0, 16: 255 / 16, 255: 1.0, 65535: 1 / 257}
 """The largest value that pixels may have, and what leads it to 255."""
 
+HELD = "the arrays"
+"""What arrays that a program holds are called."""
 REMEDY = "numpy.savez writes one"
 ROUNDING = 1e-3
 """A value this little outside its range lies at its border."""
@@ -55,8 +58,72 @@ def read_arrays(path: Path) -> Pictures:
                 f"{path}: images in '{first}' are {_shape(one.shape[1:])} and those in '{key}' "
                 f"{_shape(other.shape[1:])}: all must be alike"
             )
-    pixels, note = _scale(path, images)
-    return Pictures(str(path), pixels, labels, files, of_part if len(parts) > 1 else None, note)
+    pixels, note, top = _scale(path, images)
+    return Pictures(str(path), pixels, labels, files, of_part if len(parts) > 1 else None, note, top)
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """How a run reads images that a program holds."""
+
+    size: tuple[int, int]
+    channels: int
+    top: int | None = None
+    """The value that was white where it learned; None: it learned from files."""
+
+    def is_one(self, data: Any) -> bool:
+        """Whether it is the array of one image."""
+        shape = tuple(getattr(data, "shape", ()))
+        alone = [(*self.size, self.channels), *([self.size] if self.channels == 1 else [(self.channels, *self.size)])]
+        return shape in alone
+
+    def pixels(self, data: Any) -> NDArray[np.uint8] | None:
+        """The images as N×H×W×C with values 0–255; None: it is no array of images."""
+        several = isinstance(data, list | tuple) and data and all(getattr(one, "ndim", 0) >= 2 for one in data)
+        if not several and getattr(data, "ndim", 0) < 2:
+            return None
+        if several and (odd := next((one.shape for one in data if one.shape != data[0].shape), None)) is not None:
+            raise DataError(f"{HELD}: one is {_shape(data[0].shape)} and one {_shape(odd)}: all must be alike")
+        values = np.stack([np.asarray(one) for one in data]) if several else np.asarray(data)
+        if self.is_one(data):
+            values = values[np.newaxis]
+        if not len(values) and values.ndim > 2:
+            return np.empty((0, *self.size, self.channels), np.uint8)
+        images = _channels_last(HELD, "images", values) if values.ndim > 2 else None
+        if images is None or images.shape[1:] != (*self.size, self.channels):
+            colours = "grey" if self.channels == 1 else "with 3 channels"
+            raise DataError(
+                f"{HELD}: images are {_shape(values.shape[1:] if values.ndim > 2 else values.shape)}, and this run "
+                f"reads {_shape(self.size)} pixels (height × width), {colours}"
+            )
+        return _scale(HELD, {"images": images}, self.learned_top(values))[0]
+
+    def learned_top(self, values: NDArray[Any]) -> int | None:
+        """White as it was learned; of a run of files, that of files where values are of their kind."""
+        return 255 if self.top is None and values.dtype == np.uint8 else self.top
+
+    def pictures(self, images: Any, labels: Any) -> Pictures:
+        """Images that a program holds, with their labels."""
+        pixels = self.pixels(images)
+        if pixels is None:
+            raise DataError(f"{HELD}: images are N×H×W, N×H×W×C or N×C×H×W")
+        texts = _texts(HELD, "labels", np.asarray(labels))
+        if len(texts) != len(pixels):
+            raise DataError(f"{HELD}: {len(pixels):,} images, but {len(texts):,} labels")
+        return Pictures(HELD, pixels, texts, [f"image {place}" for place in range(len(texts))])
+
+
+def labelled_images(data: Any) -> tuple[Any, Any] | None:
+    """Arrays of pixels and of labels, as a pair of them or by their names; None: it is something else."""
+    if isinstance(data, Mapping):
+        names = {str(name).lower(): name for name in data}
+        found = [next((names[one] for one in known if one in names), None) for known in (IMAGES, LABELS)]
+        pair = None if None in found else tuple(data[name] for name in found)
+    else:
+        pair = data if isinstance(data, tuple) and len(data) == 2 else None
+    if pair is None or getattr(pair[0], "ndim", 0) < 3:
+        return None
+    return pair[0], pair[1]
 
 
 def _load(path: Path) -> dict[tuple[str, str], tuple[str, NDArray[Any]]]:
@@ -116,7 +183,7 @@ def _role(key: str) -> tuple[str, str] | None:
     return None
 
 
-def _channels_last(path: Path, key: str, images: NDArray[Any]) -> NDArray[Any]:
+def _channels_last(path: object, key: str, images: NDArray[Any]) -> NDArray[Any]:
     """The images as N×H×W×C."""
     if images.dtype.kind not in "buif":
         raise DataError(f"{path}: '{key}' holds {images.dtype} values, and pixels are numbers")
@@ -134,27 +201,35 @@ def _channels_last(path: Path, key: str, images: NDArray[Any]) -> NDArray[Any]:
     return images
 
 
-def _scale(path: Path, images: dict[str, NDArray[Any]]) -> tuple[NDArray[np.uint8], str]:
-    """All images with values 0–255, and how they came to be so; all parts by the same rule."""
+def _scale(
+    path: object, images: dict[str, NDArray[Any]], learned: int | None = None
+) -> tuple[NDArray[np.uint8], str, int]:
+    """All images with values 0–255, how they came to be so, and which value was taken as white; all parts by the same
+    rule. `learned`: what was white where a run learned.
+    """
     for key, values in images.items():
         bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(1))
         if len(bad):
             raise DataError(f"{path}: image {bad[0]} of '{key}' holds a value that is no number")
     lowest = min(float(values.min()) for values in images.values())
     highest = max(float(values.max()) for values in images.values())
-    top = next((top for top in RANGES if highest <= top * (1 + ROUNDING)), None)
+    top = learned or next((top for top in RANGES if highest <= top * (1 + ROUNDING)), None)
+    if learned is not None and not -ROUNDING <= lowest <= highest <= learned * (1 + ROUNDING):
+        raise DataError(
+            f"{path}: pixels from {lowest:g} to {highest:g}, and this run has learned from 0 to {learned}: scale them"
+        )
     if top is None or lowest < -ROUNDING:
         raise DataError(
             f"{path}: pixels from {lowest:g} to {highest:g}, and 0 to 1, 16, 255 or 65535 are understood: scale them"
         )
     if top == 255 and all(values.dtype == np.uint8 for values in images.values()):
-        return np.concatenate(list(images.values())), ""
+        return np.concatenate(list(images.values())), "", top
     scaled = [np.rint(values * RANGES[top]).astype(np.uint8) for values in images.values()]
     note = "" if top == 255 else f"pixels from {lowest:g} to {highest:g} taken as 0–{top} and scaled to 0–255"
-    return np.concatenate(scaled), note
+    return np.concatenate(scaled), note, top
 
 
-def _texts(path: Path, key: str, labels: NDArray[Any]) -> list[str]:
+def _texts(path: object, key: str, labels: NDArray[Any]) -> list[str]:
     """Labels as text, whole numbers without a point."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

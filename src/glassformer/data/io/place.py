@@ -37,6 +37,17 @@ def find(path_or_name: str) -> Path | None:
     return path
 
 
+def is_held(path: Path) -> bool:
+    """Whether a file was written from memory."""
+    return path.stem == "data" and len(path.parent.name) == HELD_DIGITS and path.parent.parent.name == "data"
+
+
+def short_name(path_or_name: str) -> str:
+    """What data is called in a title."""
+    path = Path(path_or_name)
+    return "data in memory" if is_held(path) else path.name
+
+
 def files_below(folder: Path) -> list[Path]:
     """Every file below a folder, sorted; hidden folders are not entered."""
 
@@ -57,7 +68,7 @@ def _missing(name: str, path: Path) -> DataError:
         neighbours = []
     meant = nearest(name.partition(":")[0], [*neighbours, *DATASETS])
     hint = f"; did you mean {meant}?" if meant else ""
-    if path.stem == "data" and len(path.parent.name) == HELD_DIGITS and path.parent.parent.name == "data":
+    if is_held(path):
         return DataError("this was learned from data in memory that is not kept: give the data again")
     if path.suffix:  # no data set is called so
         return DataError(f"no file '{name}'{hint}")

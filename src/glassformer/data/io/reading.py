@@ -10,9 +10,12 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
+from glassformer.config.progress import BYTE, progress_of, unheard
 
 BLOCK = 2**18
 """Bytes read at once."""
+LARGE = 2**22
+"""Bytes of a file from which on it is told how far it is read."""
 TEXT_BYTES, CELL_BYTES = 49, 8
 """What Python takes for a text beside its characters, and for a place in a list."""
 
@@ -29,9 +32,11 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is gzip."""
     try:
         packed, unpacked = refuse_endless(path, streams=True), 0
+        progress = progress_of(BYTE) if packed >= LARGE else unheard
         is_packed = path.suffix.lower() == ".gz"
-        with gzip.open(path) if is_packed else path.open("rb") as file:
+        with path.open("rb") as raw, gzip.open(raw) if is_packed else raw as file:
             while block := file.read(BLOCK):
+                progress(raw.tell() if packed else 0, packed)
                 unpacked += len(block)
                 if is_packed:
                     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
+from glassformer.config.progress import BYTE, progress_of
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
 
@@ -83,10 +84,12 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
     try:
         with parquet.ParquetFile(path) as file:
             together, packed, unpacked = _rows_together(path, file), path.stat().st_size, 0
+            progress = progress_of(BYTE)
             for batch in file.iter_batches(batch_size=together):
                 unpacked += batch.nbytes
                 refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 names = batch.schema.names
+                progress(packed * row // file.metadata.num_rows, packed)
                 for values in zip(*(map(as_text, column.to_pylist()) for column in batch.columns), strict=True):
                     row += 1
                     yield row, dict(zip(names, values, strict=True))
@@ -186,11 +189,10 @@ def _delimiter(header: str, usual: str) -> str:
 
 
 def _names(header: list[str], where: str) -> list[str]:
-    names = [name.strip() for name in header]
+    """The names of the columns; one without is named by its place, as pandas names it."""
+    names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)]
     before = set[str]()
-    for place, name in enumerate(names, 1):
-        if not name:
-            raise DataError(f"{where}: column {place} has no name: give it one in the header, or take it out")
+    for name in names:
         if name in before:
             raise DataError(f"{where}: two columns are named '{name}': rename one of them in the header")
         before.add(name)

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.progress import progress_of, unheard
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import SAMPLE, text_column
+from glassformer.data.columns.inference import SAMPLE
+from glassformer.data.columns.texts import text_column
 from glassformer.data.datasets.dataset import HUB
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import PACKED, files_below, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
+from glassformer.data.io.table import join_texts, text_parts
 from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import NormalDigest
 from glassformer.data.wording import EXAMPLES, counted, listed
@@ -107,11 +110,14 @@ def open_source(path_or_name: str, settings: DataSettings) -> Source:
 
 def _documents(files: list[Path], settings: DataSettings) -> Iterator[Iterator[str]]:
     """A table is a document a row; any other file is one document."""
-    for file in files:
+    progress = progress_of("file") if len(files) > 1 else unheard
+    for number, file in enumerate(files):
+        progress(number, len(files))
         if is_table(file):
             yield from _texts(str(file), read_rows(file, settings.encoding), settings)
         else:
             yield text_blocks(file, settings.encoding)
+    progress(len(files), len(files))
 
 
 def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[Iterator[str]]:
@@ -119,12 +125,12 @@ def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[I
     first = list(itertools.islice(rows, SAMPLE))
     names = dict.fromkeys(column for _, row in first for column in row)
     sample = {column: [row.get(column, "") for _, row in first] for column in names}
-    column = text_column(name, sample, settings.text)
+    parts = text_parts(text_column(name, sample, settings.text), names)
     for line, row in itertools.chain(first, rows):
-        if column not in row:
+        if (lacking := next((part for part in parts if part not in row), None)) is not None:
             there = ", ".join(row) or "none"
-            raise DataError(f"{name}, line {line:,}: no field '{column}'; name another with --text (fields: {there})")
-        yield iter([row[column]])
+            raise DataError(f"{name}, line {line:,}: no field '{lacking}'; name another with --text (fields: {there})")
+        yield iter([row[parts[0]] if len(parts) == 1 else join_texts(row[part] for part in parts)])
 
 
 def _folder(name: str, folder: Path, settings: DataSettings) -> Source:

@@ -1,6 +1,6 @@
 """What is held in memory, for tasks that learn labels: a table, every value as text, or pictures of one size."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import HeldMemory, check_encoding
 from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
+from glassformer.data.wording import listed
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """Values of a cell that say there is none."""
@@ -41,6 +42,18 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def texts(self, name: str) -> list[str]:
+        """The text of each row: a column, or where its name is title,body, several joined."""
+        parts = text_parts(name, self.columns)
+        if len(parts) == 1:
+            return self.columns[parts[0]]
+        return [join_texts(values) for values in zip(*(self.columns[part] for part in parts), strict=True)]
+
+    def lines_but(self, rows: Iterable[int]) -> list[int]:
+        """Where the other rows begin."""
+        taken = set(rows)
+        return [line for row, line in enumerate(self.lines) if row not in taken]
+
     def rows(self, first: int, last: int) -> "Table":
         """Some rows that follow each other."""
         columns = {name: values[first:last] for name, values in self.columns.items()}
@@ -62,9 +75,30 @@ class Pictures:
     """The part of each picture (train, validation or test), where the data is already divided."""
     note: str = ""
     """What was left out or scaled, in words for a person."""
+    top: int | None = None
+    """The value of arrays that was taken as white; None where they come from files."""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+def text_parts(name: str | None, names: Container[str]) -> list[str]:
+    """The columns that a text is joined of, of a table that has these; without a text, none."""
+    if name is None:
+        return []
+    return [name] if name in names else [part.strip() for part in name.split(",")]
+
+
+def require_columns(where: str, wanted: Iterable[str | None], names: Collection[str]) -> None:
+    """Refuse a table that lacks a column which a run reads."""
+    for name in wanted:
+        if name is not None and name not in names:
+            raise DataError(f"{where}: no column '{name}', which this run reads (columns: {listed(names)})")
+
+
+def join_texts(parts: Iterable[str]) -> str:
+    """Several columns of a row as one text, a line each; an empty one is passed over."""
+    return "\n".join(part for part in parts if part.strip())
 
 
 LINE_CELLS = 5

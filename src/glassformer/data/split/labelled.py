@@ -14,7 +14,7 @@ from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in, require_column
 from glassformer.data.columns.inference import Columns, labelled_rows, skipped
-from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of
+from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of, odd_labels
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
@@ -63,7 +63,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         kinds=kinds_of(names_of(whole.labels, columns.label_kind), classes or ()),
     )
     if columns.label_kind == CLASS:
-        split.remarks += _single_in_words(whole) if len(split.parts) > 1 else []
+        split.remarks += odd_labels(Counter(whole.labels))
         split.warn(absent_labels(whole))
     else:
         split.warn()
@@ -103,14 +103,14 @@ def _labelled(
     """The rows that have a text and a label, and which of the table's they are."""
     if columns.label is None:
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
-    if columns.text is not None:
-        require_column(table.name, columns.text, table.columns, "--text")
+    for text in columns.texts(table.columns):
+        require_column(table.name, text, table.columns, "--text")
     filled = filled_rows(table, columns.text)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
     found = labelled_rows(table, columns, filled, settings)
     part = rows_as_part(table, columns, settings, found.rows, name, found.labels)
-    return replace(part, remarks=(*left_out(len(table) - len(filled), "text"), *found.remarks)), found.rows
+    return replace(part, remarks=(*left_out(table.lines_but(filled), "text"), *found.remarks)), found.rows
 
 
 def rows_as_part(
@@ -126,7 +126,8 @@ def rows_as_part(
         require_column(table.name, column, table.columns, "--extra-columns")
     values = {column: [table.columns[column][row] for row in rows] for column in columns.also}
     if columns.text is not None:
-        texts = [table.columns[columns.text][row] for row in rows]
+        whole = table.texts(columns.text)
+        texts = [whole[row] for row in rows]
     else:
         read = [column for column in (columns.image, *columns.also) if column is not None]
         texts = [", ".join(f"{column}={table.columns[column][row].strip()}" for column in read) for row in rows]
@@ -136,12 +137,16 @@ def rows_as_part(
     return kind(name, texts, labels or [""] * len(rows), lines, table.name, values, pixels)
 
 
+def _all(rows: int) -> str:
+    return f"all {rows:,} rows have" if rows > 1 else "the only row has"
+
+
 def classes_of(whole: Labelled) -> tuple[str, ...]:
     different = set(whole.labels)
     if len(different) == 1:
         raise DataError(
-            f"{whole.origin}: all {len(whole):,} rows have the label '{whole.labels[0]}', so that there is nothing to "
-            "tell apart: choose another column with --label"
+            f"{whole.origin}: {_all(len(whole))} the label '{whole.labels[0]}', so that there is nothing to tell "
+            "apart: choose another column with --label"
         )
     numbers = {label: number_in(label) for label in different}
     if None in numbers.values():
@@ -202,12 +207,6 @@ def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
         return f"{len(counts):,} classes: {shares}"
     some = f"{sum(map(len, sets)) / len(sets):.2f} a row on average, {sets.count([]):,} rows without any"
     return f"{len(counts):,} labels: {shares}; {some}"
-
-
-def _single_in_words(whole: Labelled) -> list[str]:
-    single = sorted(label for label, count in Counter(whole.labels).items() if count == 1)
-    shown = listed(single, EXAMPLES)
-    return [f"classes with a single example, which stays in training: {shown}"] if single else []
 
 
 # --- pictures with a class each ---
@@ -272,7 +271,9 @@ def as_table(pictures: Pictures) -> tuple[Table, Columns]:
 
 def _picture_part(pictures: Pictures, name: str = "whole") -> PicturePart:
     lines = list(range(1, len(pictures) + 1))
-    return PicturePart(name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels)
+    return PicturePart(
+        name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels, top=pictures.top
+    )
 
 
 def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import by_name, only_column, require_column
-from glassformer.data.columns.inference import TEXT_NAMES
+from glassformer.data.columns.texts import TEXT_NAMES
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Corpus
@@ -106,4 +106,4 @@ def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
     pairs = Pairs(name, sources, targets, table.lines, table.name).select(name, filled)
-    return replace(pairs, remarks=tuple(left_out(len(table) - len(pairs), "source or target"))), filled
+    return replace(pairs, remarks=tuple(left_out(table.lines_but(filled), "source or target"))), filled

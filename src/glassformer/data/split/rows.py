@@ -43,7 +43,7 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.wording import counted
+from glassformer.data.wording import counted, lines_in_words
 
 T = TypeVar("T")
 
@@ -68,6 +68,8 @@ class RowPart:
     """The values of number and category columns."""
     pixels: NDArray[np.uint8] | None = None
     """N×H×W×C, where there are images."""
+    top: int | None = None
+    """The value that was white, where these come from arrays."""
     remarks: tuple[str, ...] = ()
     """What was left out of it, or is odd about it, in words for a person."""
 
@@ -140,7 +142,7 @@ class RowPart:
 
         columns = {column: of(values) for column, values in self.columns.items()}
         pixels = None if self.pixels is None else self.pixels[rows]
-        return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels)
+        return type(self)(name, of(self.texts), of(self.labels), of(self.lines), self.origin, columns, pixels, self.top)
 
     def join(self, other: Self) -> Self:
         """These rows, and then the other's, under this name."""
@@ -154,7 +156,7 @@ class RowPart:
                 )
             pixels = np.concatenate([self.pixels, other.pixels])
         texts, labels, lines = self.texts + other.texts, self.labels + other.labels, self.lines + other.lines
-        return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels)
+        return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels, self.top)
 
 
 P = TypeVar("P", bound=RowPart)
@@ -315,9 +317,9 @@ def given_tables(
     return given.items()
 
 
-def left_out(count: int, lacking: str) -> list[str]:
-    """`lacking`: what so many rows of a table have not."""
-    return [f"left out: {counted(count, 'row')} without {lacking}"] if count else []
+def left_out(lines: Sequence[int], lacking: str) -> list[str]:
+    """`lacking`: what the rows that begin on these lines have not."""
+    return [f"left out: {counted(len(lines), 'row')} without {lacking}, {lines_in_words(lines)}"] if lines else []
 
 
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:

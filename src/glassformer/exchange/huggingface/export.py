@@ -7,7 +7,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError, Say, silent
+from glassformer.config.plugins import FAMILY, parts_of
 from glassformer.config.presets import TRANSLATION, VERSION
+from glassformer.config.progress import progress_of
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
@@ -67,6 +69,10 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     What was written is imported again at once; if that differs from the run by more than rounding can explain, it is an
     error, and nothing is left behind.
     """
+    if parts := [part for part in parts_of(run.config) if part.kind != FAMILY]:
+        raise Misuse(
+            f"{parts[0]} is a person's own, which transformers does not know: --to onnx writes what it computes"
+        )
     assert run.tokenizer is not None
     theirs = their_config(run.config, run.tokenizer.vocab_size)
     weights = _weights(run, theirs)
@@ -101,9 +107,12 @@ def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
     ours = {key: weight.float().cpu() for key, weight in take_weights(run.model).items()}
     ours |= _scores(ours, run.answers, theirs.name)
     weights: dict[str, Tensor] = {}
+    done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
     for match in theirs.architecture.matches(run.config.model, theirs.name):
         for name, weight in zip(match.theirs, match.to_theirs([ours[key] for key in match.ours]), strict=True):
             weights[name] = weight.contiguous().clone()  # what shares its numbers cannot be saved
+        done += sum(ours[key].numel() for key in match.ours)
+        progress(done, total)
     return weights
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.config.presets import LANGUAGE_MODEL, MASKED, TRANSLATION, VECTORS
+from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config, resolve
 from glassformer.exchange.external_model import ExternalModel
 from glassformer.exchange.huggingface.architecture import (
@@ -159,7 +160,9 @@ def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], s
     One that its file may lack, and does, is zeros.
     """
     ours = take_weights(model)
+    done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
     for match in matches:
+        progress(done, total)
         likes = match.to_theirs([ours[name].to("meta") for name in match.ours])
         theirs = [
             _read(external, sources[name]) if name in sources else torch.zeros_like(like, device="cpu")
@@ -167,6 +170,8 @@ def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], s
         ]
         for name, weight in zip(match.ours, match.to_ours(theirs), strict=True):
             ours[name].copy_(weight)
+            done += ours[name].numel()
+    progress(done, total)
 
 
 def _read(external: ExternalModel, name: str) -> Tensor:

@@ -42,6 +42,8 @@ def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architectur
 
 def their_config(config: Config, vocab: int) -> TheirConfig:
     """A run as the architecture that is as it is; or why the nearest one is not."""
+    if config.model.encoder != "transformer":
+        raise Unsupported(f"Hugging Face has no {config.model.encoder} model; --to onnx exports any run")
     nearest: Unsupported | None = None
     for each in ARCHITECTURES.values():
         name = each.name_for(config.task)

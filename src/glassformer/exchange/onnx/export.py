@@ -12,6 +12,7 @@ import jinja2
 
 from glassformer.config.errors import Say, silent
 from glassformer.config.presets import VECTORS
+from glassformer.config.progress import progress_of
 from glassformer.data.features.build import MixedFeatures, TextFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
@@ -48,9 +49,12 @@ def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False, say:
     model = inference_copy(run.model)
     graphs = graphs_of(twin_of(model), run.shape, run.target_vocab, run.answers)
     with fill_folder(folder, overwrite=overwrite, owned=FILES) as place:
-        for graph in graphs:
+        progress = progress_of("graph")
+        for number, graph in enumerate(graphs):
             say(f"{graph.file} …")
+            progress(number, len(graphs))
             graph.write(place)
+        progress(len(graphs), len(graphs))
         for tokenizer, name in ((run.tokenizer, TOKENIZER), (run.target_tokenizer, TARGET_TOKENIZER)):
             if tokenizer is not None:
                 tokenizer.save(place / name)

@@ -33,7 +33,7 @@ from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.takeaways import course, leading
 from glassformer.rendering.view import View
-from glassformer.text.display import bare
+from glassformer.text.display import bare, quoted
 
 
 class Loss(NamedTuple):
@@ -118,6 +118,7 @@ def training_step(
     *,
     loss: str = "softmax",
     tokens: Sequence[str] = (),
+    words: Sequence[str] = (),
     outputs: Sequence[str] = (),
     position: int | None = None,
     lr: float = 0.1,
@@ -127,7 +128,8 @@ def training_step(
     """Plain gradient descent on the mean loss of one example; `answers` as they are learned, negative: none is asked.
 
     A model that scores every token has an answer for each, any other has one. `tokens`: what each answer follows;
-    `outputs`: names of what is scored; `position`: the prediction that is worked out, None: the last.
+    `words`: what is read; `outputs`: names of what is scored; `position`: the prediction that is worked out, None: the
+    last.
     """
     if loss not in LOSSES:
         raise Misuse(f"the loss must be one of {', '.join(LOSSES)}, not '{loss}'")
@@ -170,7 +172,7 @@ def training_step(
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
         panels += linear_panels(twin, linear, gradients, predictions, x[asked], lr)
     elif isinstance(twin, BagPredictor):
-        panels.append(bag_panel(twin, given, gradients, predictions, tokens, lr))
+        panels.append(bag_panel(twin, given, gradients, predictions, words or tokens, lr))
     panels.append(norm_table(weights, gradients))
     with torch.no_grad():
         for name, weight in weights.items():
@@ -317,7 +319,7 @@ def bag_panel(
     x = float((model.bag.weights(features, real)[0] * (features[0] == row)).sum())
     w, g = array(model.bag.table.weight[row]), array(gradients["bag.table.weight"][row])
     note = worked("g₀", f"{number(x)}·{number(predictions.gradient[0, 0])}", g[0])
-    title = f"bag.table.weight, the row of {bare(tokens[0]) if tokens else row}"
+    title = f"bag.table.weight, the row of {quoted(tokens[0]) if tokens else row}"
     panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, predictions.shown)
     columns = [answer_name(predictions.outputs, column, len(w)) for column in range(len(w))]
     return replace(panel, columns=columns[: predictions.shown], column_name="")

@@ -9,7 +9,9 @@ from torch import nn
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import NoNorm, Residual
+from glassformer.bricks.own import OwnNorm
 from glassformer.bricks.positions import OneHotPositions
+from glassformer.encoders.own_attention import OwnAttention
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.numbers.steps import (
     Activations,
@@ -65,6 +67,9 @@ def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterat
             rotary = acts.under("rotary") if among_tokens and encoder.rotary is not None else None
             yield from attention_panels(part, own, letter, None if among_tokens else acts.source, rotary)
             gives = "c" if part.output is None else "o"
+        elif isinstance(part, OwnAttention):
+            yield own.panel(Step(str(part.part), own["output"], "o"))
+            gives = "o"
         else:
             yield from own.panels(*feed_forward_steps(part, own, letter))
             gives = "a" if part.output is None else "f"
@@ -118,7 +123,11 @@ def after_steps(around: Residual, acts: Activations, out: Vectors, letter: str) 
 
 def norm_steps(title: str, norm: nn.Module, x: Vectors, normed: Vectors, at: int, letter: str = "x") -> list[Step]:
     """The step of a norm, or none where nothing is normed."""
-    return [] if isinstance(norm, NoNorm) else [Step(title, normed, "n", norm_term(norm, x[at], letter))]
+    if isinstance(norm, NoNorm):
+        return []
+    if isinstance(norm, OwnNorm):
+        return [Step(f"{title}: {norm.part}", normed, "n")]
+    return [Step(title, normed, "n", norm_term(norm, x[at], letter))]
 
 
 # --- attention ---

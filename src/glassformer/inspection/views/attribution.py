@@ -261,7 +261,7 @@ def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
     order = np.argsort(-gradient, kind="stable").tolist()
     clauses = []
     for name, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
-        named = [f"{quoted(tokens[at])} ({gradient[at]:+.3g})" for at in places[:NAMED] if sign * gradient[at] > 0]
+        named = [f"{quoted(tokens[at])} ({_signed(gradient[at])})" for at in places[:NAMED] if sign * gradient[at] > 0]
         if named:
             clauses.append(
                 f"most {name} it speak {', '.join(named)}" if len(named) > 1 else f"{name} it speaks {named[0]}"
@@ -290,7 +290,7 @@ def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str
         return (
             f"The two ways agree{'' if in_order else ' in signs, not in order'}: {signs}, {_joint(in_order)} {order}."
         )
-    opposed = ", ".join(f"'{tokens[at]}'" for at in found.opposed[:NAMED])
+    opposed = ", ".join(quoted(tokens[at]) for at in found.opposed[:NAMED])
     more = f" and {len(found.opposed) - NAMED} more" if len(found.opposed) > NAMED else ""
     signs = (
         f"{len(found.opposed)} of the {len(found.both)} tokens that count in both have opposite signs ({opposed}{more})"

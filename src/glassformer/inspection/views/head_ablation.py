@@ -9,8 +9,7 @@ from torch import nn
 from glassformer.config.errors import Misuse, unknown
 from glassformer.data.wording import counted
 from glassformer.families.evaluate import loss_on
-from glassformer.inspection.attention import Head, sizes_of, without
-from glassformer.inspection.views.attention import has_attention
+from glassformer.inspection.attention import Head, heads_turn, sizes_of, without
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Panel, Table
 from glassformer.rendering.takeaways import leaders, listed, three
@@ -24,7 +23,7 @@ LITTLE = 0.01
     "head-ablation",
     options=("ablate_heads", "answer", *DECODING),
     texts="any",
-    needs=lambda loaded: has_attention(loaded) and loaded.family.is_trained,
+    needs=lambda loaded: heads_turn(loaded.model) and loaded.family.is_trained,
 )
 def head_ablation(request: LookRequest) -> View:
     heads = None if request.ablate_heads is None else parse_heads(request.ablate_heads, sizes_of(request.model))

@@ -50,6 +50,8 @@ PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
 PARTLY = 0.15
 """A head without a role has one partly from here on."""
+MOSTLY = 0.5
+"""A head without a role is known by a token that looks so much at another."""
 FEWEST = 5
 """Tokens at which a role must count, to be one."""
 EVEN = 0.9
@@ -247,17 +249,26 @@ def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
 def head_takeaway(
     weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: tuple[int | None, int | None]
 ) -> str:
-    """What one head does in one text: its role there, or, where tokens look at those of another text, how sharply."""
+    """What one head does in one text: its role there, or else whom a token looks at most."""
     layer, head = (place or 0 for place in choice)
     who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer}.{head}"
     if not len(rows) or len(columns) == 1:
         return "There is one token to look at, and it gets all" if len(columns) == 1 else ""
     own = np.asarray(weights[layer, head], np.float64)
     if rows is not columns and list(rows) != list(columns):
-        return f"{who} gives {own.max(-1).mean():.2f} to the token that it looks at most, on average"
+        return f"{who}: {_strongest_link(own, rows, columns)}"
     if len(rows) < 3:
         return f"{who}: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
     ids = [list(rows).index(token) for token in rows]
     marks = {id for id in ids if rows[id].strip() and not any(map(str.isalnum, rows[id]))}
-    name = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0].name
-    return f"{who} {'is ' if name.startswith(NO_VERB) else ''}{name}"
+    role = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0]
+    at, to = np.indices(own.shape)
+    beyond = np.where((to > 0) & (to != at) & (to != at - 1), own, 0)  # what no other name would tell
+    if role.role is None and beyond.max() >= MOSTLY:
+        return f"{who}: {_strongest_link(beyond, rows, columns)}"
+    return f"{who} {'is ' if role.name.startswith(NO_VERB) else ''}{role.name}"
+
+
+def _strongest_link(weights: Float[Array, "T S"], rows: Sequence[str], columns: Sequence[str]) -> str:
+    at, to = map(int, np.unravel_index(weights.argmax(), weights.shape))
+    return f"{quoted(rows[at])} looks at {quoted(columns[to])} ({weights[at, to]:.2f})"

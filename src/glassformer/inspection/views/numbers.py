@@ -54,6 +54,7 @@ def step(request: LookRequest) -> View:
         target,
         loss=loss,
         tokens=() if loaded.family.labels_examples else example.written or example.tokens,
+        words=example.tokens,
         outputs=loaded.family.output_names(loaded),
         position=request.position,
         lr=RATE,

@@ -10,7 +10,8 @@ from typing import Any
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
-from glassformer.config.plugins import note_plugin
+from glassformer.config.plugins import note_part
+from glassformer.config.presets import IMAGE
 from glassformer.config.views import ALL, OLD_VIEWS, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
 from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
@@ -81,6 +82,8 @@ class LookRequest(LookOptions):
     def text(self) -> Example:
         """The one text of a view that takes no more."""
         if not self.texts:
+            if self.loaded.config.data.kind == IMAGE:
+                raise Misuse("there is no image to look at: glassformer look RUN IMAGE.png")
             raise Misuse('there is no text to look at: glassformer look RUN "a text"')
         if len(self.texts) > 1:
             raise Misuse(f"this view is of one text, and there are {len(self.texts)}: put quotes around it")
@@ -162,7 +165,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
             OWN_VIEWS[name] = kind.shows
             kind = replace(kind, make=_guarded(name, make), needs=_guarded(name, kind.needs))
         _REGISTERED[name] = kind
-        note_plugin(make.__module__)
+        note_part("view", name, make)
         return make
 
     return register

@@ -284,7 +284,7 @@ def _yes(whether: bool) -> str:
 
 def verdict(a: Side, b: Side, difference: Difference) -> str:
     """Whether the model can tell the two apart, and whether it does, in words."""
-    by = f"largest difference of its scores: {difference.largest:.3g}"
+    by = f"largest difference of its scores: {three(difference.largest)}"
     if not difference.can:
         how = "but for rounding" if difference.largest else "to the last digit"
         return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
@@ -300,13 +300,13 @@ def verdict(a: Side, b: Side, difference: Difference) -> str:
 
 def _texts(a: Side, b: Side) -> str:
     """The two texts, compared by their words where these are all that is read."""
-    first, second = (on_one_line(side.text) for side in (a, b))
+    first, second = (f"“{on_one_line(side.text)}”" for side in (a, b))
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
     if only_words and list(a.ids) == list(b.ids):
-        return f"'{first}' and '{second}' are the same to a model."
+        return f"{first} and {second} are the same to a model."
     if only_words and Counter(a.ids) == Counter(b.ids):
-        return f"'{first}' and '{second}' hold the same words, in another order."
-    return f"'{first}' beside '{second}'."
+        return f"{first} and {second} hold the same words, in another order."
+    return f"{first} beside {second}."
 
 
 def _answers(a: Side, b: Side, difference: Difference) -> Table:

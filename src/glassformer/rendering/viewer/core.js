@@ -98,7 +98,7 @@ function withDigits(number, digits) {
   const size = Math.abs(number);
   if (Number.isInteger(number) || size >= 1000) return signed(number, Math.round(size).toLocaleString("en"));
   if (size >= 0.001) return signed(number, String(Number(size.toPrecision(digits))));
-  return signed(number, size.toExponential(1).replace("e-", "e−"));
+  return signed(number, Number(size.toPrecision(digits)).toExponential().replace("e-", "e−"));
 }
 
 // Short enough for a cell.

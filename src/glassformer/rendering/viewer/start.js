@@ -103,6 +103,12 @@ function start() {
   document.querySelector("main").append(...sections);
   if (views.length) open(0);
   dark.addEventListener("change", repaint);
+  if (parent !== window) { // a frame in a notebook or in the documentation is made as high as the page
+    const tell = () => parent.postMessage({ glassformerHeight: document.body.offsetHeight }, "*");
+    tell(); // out of sight, nothing is observed
+    new ResizeObserver(tell).observe(document.body);
+    addEventListener("message", ({ data }) => data === "glassformerHeight" && tell()); // asked by who came later
+  }
   // For paper everything is drawn, in light colours and as wide as a page.
   const turn = (paper) => {
     if (paper === onPaper) return; // a printer is told of in two ways

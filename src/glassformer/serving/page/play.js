@@ -61,14 +61,14 @@ const comparing = () => state.other !== null || state.second !== null;
 
 let asked = 0, shown = 0, flight = null, waiting = null;
 
-/** Ask for what there is to see now: at once, or when the answer before is there. */
-function renew(pause = 0) {
+/** Ask for what there is to see now: at once, or when the answer before is there, or has taken too long. */
+function renew() {
   clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    if (flight && performance.now() - flight.began < PATIENCE) { renew(30); return; }
-    flight?.stop.abort();
-    question();
-  }, pause);
+  const patience = flight ? flight.began + PATIENCE - performance.now() : 0;
+  waiting = patience > 0 ? setTimeout(renew, patience) : null;
+  if (waiting) return;
+  flight?.stop.abort();
+  question();
 }
 
 async function question() {
@@ -91,6 +91,7 @@ async function question() {
     if (flight === mine) {
       flight = null;
       document.body.classList.remove("asking");
+      if (waiting) renew();
     }
   }
 }
@@ -217,8 +218,9 @@ async function patch(place) {
 
 begin(async (what) => {
   const typed = Array.isArray(what) && what.length === 1 && (what[0] === "text" || what[0] === "other");
-  await furnish(typed ? "typed" : "all");
-  renew(typed && flight ? 20 : 0);
+  if (!typed) await furnish("all");
+  renew();
+  if (typed) await furnish("typed"); // while the model computes
 });
 await furnish("all");
 renew();

@@ -7,7 +7,7 @@ const BEGINNING = {
 const CALM = 1200; // milliseconds: changes closer to each other are one step of back
 
 export const state = { ...BEGINNING };
-let written = 0, last = "", heard = () => {};
+let written = 0, last = "", stepping = false, writing = null, heard = () => {};
 
 const numbers = ["temperature", "topK", "topP", "update"];
 
@@ -56,18 +56,24 @@ export function begin(listener) {
   });
 }
 
-/** Change some of it; `step`: one may go back to what was before. */
+/** Change some of it; `step`: one may go back to what was before. The address follows: to write it takes milliseconds. */
 export function choose(part, { step = true, quiet = false } = {}) {
   Object.assign(state, part);
-  const address = toAddress();
+  stepping ||= step;
+  writing ??= setTimeout(write);
+  if (!quiet) heard(Object.keys(part));
+}
+
+function write() {
+  const address = toAddress(), now = performance.now();
   if (address !== last) {
-    const now = performance.now();
-    if (step && now - written > CALM) history.pushState(null, "", address);
+    if (stepping && now - written > CALM) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
     written = now;
     last = address;
   }
-  if (!quiet) heard(Object.keys(part));
+  writing = null;
+  stepping = false;
 }
 
 export const headName = (stack, layer, head) => `${stack}:${layer}.${head}`;

@@ -144,9 +144,10 @@ class Row:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The mean of each over the seeds."""
-        names = self.outcomes[0].metrics if self.outcomes else {}
-        return {name: float(np.mean([outcome.metrics[name] for outcome in self.outcomes])) for name in names}
+        """The mean of each over the seeds; of folds, one may lack what is not defined there."""
+        of_each = [outcome.metrics for outcome in self.outcomes]
+        names = [name for name in next(iter(of_each), {}) if all(name in metrics for metrics in of_each)]
+        return {name: float(np.mean([metrics[name] for metrics in of_each])) for name in names}
 
     def to_dict(self) -> dict[str, Any]:
         known = bool(self.outcomes)

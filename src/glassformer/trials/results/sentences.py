@@ -35,6 +35,8 @@ SENTENCES = {
     "use untold": "Use {row.label}: its score is the best; how much of that is chance cannot be told.",
     "use slower": "Use {row.label}: its score is the best, and what cannot be told from it trains hardly faster.",
     "use best": "Use {row.label}: nothing that trains faster is within chance of it{scope}.",
+    "already better": "But {row.label}, which was not trained to its end, is already better than {best.label}, by "
+    "{by}: train it longer before you choose.",
     # the Transformer
     "worth: floor": WORTH + " Not here: {which} the best floor, {floor.label}{scope}.",
     "worth: undertrained": WORTH + " Not to be told yet: {names} not trained to {end}. Train longer: {budget}.",

@@ -62,6 +62,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         *_against_floor(leader, done),
         *_against_reference(leader, recommended, done),
         *_recommendation(recommended, best, done),
+        *_already_better(late, best),
         *_transformer(trained, done, late),
         *([] if any(len(row.outcomes) > 1 for row in trained) else [sentence("one seed")]),
         *_failures(rows),
@@ -244,6 +245,15 @@ def _cost(own: Row, other: Row) -> str:
         return f"it trains in {duration(own.seconds)}, {other.label} in {duration(other.seconds)}"
     times = two_digits(own.seconds / other.seconds) if other.seconds > 0 else "many"
     return f"the Transformer takes {times} times as long to train"
+
+
+def _already_better(late: Sequence[Row], best: Row) -> Iterator[str]:
+    """Of rows that were not trained to their end, the first that is ahead of the best of the others even so."""
+    for row in late:
+        lead = compare_rows(row, best)
+        if lead is not None and is_better(lead):
+            yield sentence("already better", row=row, best=best, by=lead_in_words(lead, row))
+            return
 
 
 # --- how far to trust it ---

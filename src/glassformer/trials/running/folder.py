@@ -190,6 +190,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
             "--folds": question.get("folds"),
             "--parameters": question.get("parameters"),
             "--cpu-seconds": question.get("cpu_seconds"),
+            "--brick": question.get("bricks"),
         }
         for question in (before, now)
     )

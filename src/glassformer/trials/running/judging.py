@@ -294,7 +294,7 @@ def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, flo
     return {
         "rmse": math.sqrt(square),
         "mae": float(np.mean(np.abs(predicted - true))),
-        "r2": 1 - square / variance if variance > 0 else 0.0,
+        **({"r2": 1 - square / variance} if variance > 0 else {}),
         "examples": len(records),
     }
 

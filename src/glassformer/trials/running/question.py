@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.plugins import own_files
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES, Family
 from glassformer.families.recognition import infer_config
@@ -95,6 +96,7 @@ class Question:
             "parameters": self.options.parameters,
             "part": self.shared.part,
             **({} if self.options.cpu_seconds is None else {"cpu_seconds": self.options.cpu_seconds}),
+            **({"bricks": files} if (files := own_files()) else {}),
         }
 
     @property

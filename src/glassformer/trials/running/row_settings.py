@@ -15,6 +15,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import DATA_RULES, Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
+from glassformer.data.wording import LOST
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.load import build_model, prepare
 from glassformer.families.recognition import infer_config
@@ -101,7 +102,7 @@ def share_settings(
             "scores are on the fold that is held out; so it may not choose the weights: the last ones are taken "
             "(training.keep last)"
         )
-    for note in notes:
+    for note in [*(remark for remark in corpus.remarks if remark.startswith(LOST)), *notes]:
         say(note)
     part = "test" if "test" in corpus.parts or inferred.get("data.test_fraction") else "validation"
     if not any(key.startswith("tokenizer.") for key in varied):

@@ -149,7 +149,8 @@ def plan_search(
         whole = flatten({**rules, **fixed, "model": model})
         configs[model], rows = infer_config({}, with_vectors(whole, whole), silent if configs else say)
         if isinstance(rows, Table):
-            characters = sum(map(len, rows.columns.get(configs[model].data.text or "", ()))) or None
+            text = configs[model].data.text
+            characters = sum(map(len, rows.texts(text))) if text is not None else None
     task = next(iter(configs.values())).task
     fixed_of = {model: {*fixed, *flatten({"model": model})} for model in configs}
     if space is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, unknown
 from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
-from glassformer.config.setting import Rule, kind_of, parse, value_text
+from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
 
@@ -172,7 +172,7 @@ def _conditions(spec: Any, label: str) -> dict[str, tuple[Plain, ...]]:
 def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple[Plain, ...]]) -> Dimension:
     kind = kind_of(_field(key))[0]
     if kind not in (int, float):
-        examples = _field(key).metadata["rule"].choices or ("true", "false")
+        examples = choices_of(key, _field(key).metadata["rule"]) or ("true", "false")
         raise SettingError(f"{label} is not a number: list its values, as in [{', '.join(examples)}]")
     for name in ("low", "high"):
         if value.get(name) is None:
@@ -207,8 +207,8 @@ def _value(key: str, value: Any, label: str) -> Any:
     rule: Rule = own.metadata["rule"]
     if parsed is None:
         return None
-    if rule.choices and parsed not in rule.choices:
-        raise SettingError(f"{label}: {unknown('value', str(parsed), rule.choices)}")
+    if rule.choices and parsed not in (choices := choices_of(key, rule)):
+        raise SettingError(f"{label}: {unknown('value', str(parsed), choices)}")
     if rule.least is not None and parsed < rule.least:
         raise SettingError(f"{label}: {parsed} is below {rule.least:g}, the least it may be")
     if rule.most is not None and parsed > rule.most:

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -18,8 +19,10 @@ from glassformer.runs.lock import lock_file
 from glassformer.trials.tuning.search import Search
 
 try:
-    import optuna as optuna
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
+    with warnings.catch_warnings():  # in a notebook, its bars miss a package that ours do without
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import optuna as optuna
+        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 except ImportError:
     raise Misuse("tune needs optuna: pip install 'glassformer[tune]'") from None
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
+from glassformer.config.progress import progress_of, watched
 from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
 from glassformer.trials.tuning.search import Search
@@ -62,6 +63,7 @@ class Worker:
         while not self.stop():
             retry_lost(self.study, self.say)
             done = trials_that_count(self.study)
+            progress_of("trial")(len(done), self.trials or 0)
             if self._enough(done) or self._late():
                 return
             ended = [trial for trial in done if trial.state.is_finished()]
@@ -80,7 +82,8 @@ class Worker:
                 give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
             try:
-                verdict = self._try(trial)
+                with watched(None):
+                    verdict = self._try(trial)
                 trial.set_user_attr(OUTCOME, verdict.outcome)
             except optuna.exceptions.UpdateFinishedTrialError:
                 self.say(f"trial {trial.number}: another process took it for lost, so it does not count here")
@@ -198,15 +201,16 @@ def _report(worker: Worker, reported: set[int]) -> None:
         if trial.state.is_finished() and trial.number not in reported:
             reported.add(trial.number)
             if not trial.user_attrs.get(GAVE_UP):
+                progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
                 worker.say(line_of(trial.number, worker.study, worker.search))
 
 
 def main(argv: list[str]) -> int:
     """ORDERS JOB PARENT: works until there is no more to do, or its parent is no more."""
     orders, job, parent = read_json(Path(argv[0])), int(argv[1]), int(argv[2])
-    search = Search.from_dict(orders["search"])
     try:
         load_plugins()
+        search = Search.from_dict(orders["search"])
         with open_study(orders["where"], orders["name"], search) as study:
             folder, trials, until = Path(orders["folder"]), orders["trials"], orders["until"]
             Worker(study, search, folder, trials, until, job=job, stop=lambda: os.getppid() != parent).work()

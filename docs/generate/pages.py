@@ -1,0 +1,145 @@
+"""What `mkdocs build` does beside turning Markdown into pages.
+
+Fenced blocks of three languages become what they name: `look` a live panel, made by that very command; `source` code of
+ours as it stands; `math` a formula. README.md is the front page, and the reference is written from the code.
+"""
+
+import contextlib
+import hashlib
+import html
+import inspect
+import io
+import os
+import re
+import shlex
+import textwrap
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import lessons
+import reference
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from PIL import Image
+
+from glassformer.cli.main import main
+from glassformer.data.datasets.samples import digit_images
+
+ROOT = Path(__file__).parents[2]
+WORK = ROOT / "build" / "docs"
+"""Where runs are trained and panels made; what is there is not made again, but for panels."""
+RUNS = {
+    "bag": "opinions --model bag",
+    "lstm": "opinions --model lstm --epochs 2",
+    "average": "opinions --model average --model.pool attention --epochs 2",
+    "cnn": "opinions --model cnn --size nano --epochs 1",
+    "dates": "dates --model lstm",
+    "pronouns": "pronouns --model.layers 1 --keep-checkpoints",
+    "writer": "docstrings --size nano --steps 600 --tokenizer.kind bpe --tokenizer.vocab_size 1000",
+    "classic": "docstrings --size nano --style classic --steps 100 --tokenizer.kind bpe --tokenizer.vocab_size 1000",
+    "patches": "digits --model transformer --model.patch 2 --epochs 10",
+    "by-hand": "pronouns --size hand --steps 200",
+}
+"""The runs that the pages look into, and how each is trained."""
+SHARE = float(os.environ.get("LESSON_SHARE", "1"))
+"""Of the updates that the lessons' trainings make: a test has no time for all of them."""
+DIGIT = "digit.png"
+"""The image that panels look at: the first of `digits`."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    pages = {"reference/command-line.md": reference.command_line(), "reference/python.md": reference.python()}
+    for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"):
+        text = re.sub(r'(\]\(|(?:src|href)=")docs/', r"\1", (ROOT / name).read_text())
+        pages["index.md" if name == "README.md" else name] = text.replace("](README.md", "](index.md")
+    for one in lessons.lessons():
+        pages[f"lessons/{one.name}.md"], panels = lessons.page(one, SHARE)
+        pages |= {f"panels/{name}": text for name, text in panels.items()}
+    for uri, text in pages.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    def block(match: re.Match[str]) -> str:
+        language, content = match[1], match[2].strip()
+        if language == "math":
+            return convert(content, display="block")
+        if language == "source":
+            return "\n\n".join(map(source, content.split()))
+        return "\n\n".join(look(command, page, config, files) for command in content.splitlines())
+
+    markdown = re.sub(r"\]\(\.\./((?:\.\./)*(?:SECURITY|CONTRIBUTING)\.md)", r"](\1", markdown)
+    markdown = re.sub(r"^```(math|source|look)\n(.*?)^```", block, markdown, flags=re.M | re.S)
+    return re.sub(r"\$`(.+?)`\$", lambda match: f"<span>{convert(match[1])}</span>", markdown)
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lines are not broken inside an option, nor in short code in a sentence."""
+    whole = r'<span class="one-piece">\g<0></span>'
+    content = re.sub(
+        r'<div class="language-sh highlight">.*?</div>',
+        lambda match: re.sub(r"--[\w.-]+", whole, match[0]),
+        content,
+        flags=re.S,
+    )
+    return re.sub(r"<code>([^<\n]{1,28})</code>", r'<code class="one-piece">\1</code>', content)
+
+
+def source(name: str) -> str:
+    """The code of a function, class or method, by its dotted name."""
+    path = name.split(".")
+    for cut in range(len(path), 0, -1):
+        try:
+            found: Any = import_module(".".join(path[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in path[cut:]:
+            found = getattr(found, part)
+        found = inspect.unwrap(found)
+        file = Path(inspect.getfile(found)).relative_to(ROOT)
+        return f'```python title="{file}"\n{textwrap.dedent(inspect.getsource(found)).rstrip()}\n```'
+    raise PluginError(f"no such code: {name}")
+
+
+def look(command: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """A live panel: the page that `glassformer look …` writes, in a frame, with the command below it."""
+    made = panel_page(command)
+    name = f"panels/{made.name}"
+    panel = files.get_file_from_path(name)
+    if panel is None:
+        panel = File.generated(config, name, abs_src_path=str(made))
+        files.append(panel)
+    where = panel.url_relative_to(page.file)
+    shown = html.escape(f"glassformer look {command}")
+    return (
+        f'<figure class="look"><iframe src="{where}" title="{shown}" loading="lazy"></iframe>'
+        f'<figcaption><a href="{where}" target="_blank"><code>{shown}</code></a></figcaption></figure>'
+    )
+
+
+@cache
+def panel_page(command: str) -> Path:
+    """The file that `glassformer look COMMAND` writes; its runs are trained before, if they are not there."""
+    for run in re.findall(r"runs/([\w-]+)", command):
+        glassformer("train", *shlex.split(RUNS[run]), "--out", f"runs/{run}", "--resume", "--quiet")
+    file = WORK / "panels" / f"{hashlib.sha256(command.encode()).hexdigest()[:12]}.html"
+    file.parent.mkdir(exist_ok=True)
+    if DIGIT in command:
+        Image.fromarray(digit_images()[0][0, ..., 0]).save(WORK / DIGIT)
+    glassformer("look", *shlex.split(command), "--out", str(file), "--quiet")
+    return file
+
+
+def glassformer(*command: str) -> None:
+    """One command, in the folder of the pages' runs."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    with contextlib.chdir(WORK), contextlib.redirect_stdout(io.StringIO()):
+        code = main(command)
+    if code:
+        raise PluginError(f"failed: glassformer {shlex.join(command)}")

@@ -1,0 +1,193 @@
+"""Bricks of a person's own, by name, and what stands around them in the places of ours."""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.bricks.positions import AddedPositions
+from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
+from glassformer.config.errors import (
+    GlassformerError,
+    Misuse,
+    SettingError,
+    out_of_memory,
+    refuse_unknown,
+    with_article,
+)
+from glassformer.config.plugins import BRICKS, OwnPart, note_part, own_part
+from glassformer.config.resolve import FIELDS
+
+Made = TypeVar("Made", bound=Callable[..., nn.Module])
+
+FALLBACK = {"eps": 1e-5}
+"""What is offered to those who ask for it, where the setting is unset."""
+
+
+def register_brick(kind: str, name: str) -> Callable[[Made], Made]:
+    """Make a brick of one's own known by name: `@gf.register_brick("norm", "mine")` before its class.
+
+    Attention is chosen by `--model.scores mine`, a norm by `--model.norm mine`, positions by `--model.positions mine`,
+    pooling by `--model.pool mine`. A class is given, of what its place offers, what its `__init__` names.
+    """
+    refuse_unknown("kind of brick", kind, BRICKS, Misuse)
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise Misuse(f"a brick's name is letters, digits, - and _, not {name!r}")
+    if name in FIELDS[BRICKS[kind]].metadata["rule"].choices:
+        raise Misuse(f'there is {kind} "{name}" among ours: choose another name')
+
+    def register(make: Made) -> Made:
+        if not callable(make):
+            raise Misuse(f"register_brick('{kind}', '{name}') stands before a class, not before {with_article(make)}")
+        note_part(kind, name, make)
+        return make
+
+    return register
+
+
+def make_part(part: OwnPart, offered: Mapping[str, Any]) -> nn.Module:
+    """The module, made of what is offered. None stands for what is unset: it is left to the class, if it may be."""
+    given: dict[str, Any] = {}
+    for word, parameter in _parameters(part).items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        required = parameter.default is parameter.empty
+        value = offered.get(word)
+        value = FALLBACK.get(word) if value is None and required and word in offered else value
+        if value is not None:
+            given[word] = value
+        elif required:
+            raise SettingError(f"{part} wants {word}, which its place does not offer: that is {', '.join(offered)}")
+    try:
+        made = part.make(**given)
+    except GlassformerError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        raise part.failure(error) from error
+    if not isinstance(made, nn.Module):
+        raise SettingError(f"{part} must be an nn.Module, or make one, not {with_article(made)}")
+    return made
+
+
+def _parameters(part: OwnPart) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(part.make).parameters
+    except (TypeError, ValueError):  # a class of C
+        return {}
+
+
+class OwnBrick(Brick, nn.Module):
+    """A person's own module in a place of ours: its `forward` is given what it names of what there is."""
+
+    opaque = False
+    forward_offers: tuple[str, ...] = ("mask",)
+    """Beside what comes first."""
+    comes_first: tuple[str, ...] = ("x",)
+
+    def __init__(self, part: OwnPart, **offered: Any) -> None:
+        super().__init__()
+        self.part = part
+        self.own = make_part(part, offered)
+        known = list(inspect.signature(self.own.forward).parameters.values())[len(self.comes_first) :]
+        self.takes = frozenset(one.name for one in known) & {*self.forward_offers}
+        for one in known:
+            if (
+                one.default is one.empty
+                and one.name not in self.takes
+                and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+            ):
+                words = ", ".join((*self.comes_first, *self.forward_offers))
+                raise SettingError(f"{part}: its forward wants {one.name}, and there is only {words}")
+
+    def call(self, *first: Tensor, **more: Any) -> Any:
+        """What the module gives; an error of its code is told in one line."""
+        try:
+            return self.own(*first, **{name: value for name, value in more.items() if name in self.takes})
+        except GlassformerError:
+            raise
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            raise self.part.failure(error) from error
+
+    def of_shape(self, out: Any, *shape: int) -> Tensor:
+        """What it gave, refused if it is of another shape."""
+        if not isinstance(out, Tensor):
+            raise SettingError(f"{self.part} must give a tensor, not {with_article(out)}")
+        if not torch.compiler.is_compiling() and tuple(out.shape) != shape:
+            gave, must = ("×".join(map(str, sizes)) or "a number" for sizes in (out.shape, shape))
+            raise SettingError(f"{self.part} gave {gave}, and must give {must}")
+        return out
+
+
+class OwnNorm(OwnBrick):
+    """`forward(x)` → the same shape."""
+
+    record = record_output
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+        return self.of_shape(self.call(x, mask=mask), *x.shape)
+
+
+class OwnPositions(OwnBrick, AddedPositions):
+    """`forward(x, index)` → x with positions; `index` B×T says where each token stands."""
+
+    forward_offers = ()
+    comes_first = ("x", "index")
+
+    def __init__(self, part: OwnPart, *, context: int, **offered: Any) -> None:
+        super().__init__(part, context=context, **offered)
+        self.kind, self.limit = part.name, context
+
+    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+        return self.of_shape(self.call(x, index.expand(x.shape[:2])), *x.shape)
+
+    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+        """What becomes of vectors of zeros: of positions that are added, all that they add."""
+        like = next(self.own.parameters(), torch.empty(0))
+        zeros = like.new_zeros(*index.shape, width, device=index.device)
+        return self.forward(zeros.view(-1, *zeros.shape[-2:]), index.view(-1, index.shape[-1])).view_as(zeros)
+
+    def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
+        yield "vectors", lambda: _added(args[0], args[1], output)
+        yield "output", lambda: output
+
+    def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
+        if change.wants("vectors"):
+            vectors = _added(args[0], args[1], output)
+            output = output + (change("vectors", vectors) - vectors)
+        return change("output", output)
+
+
+def _added(x: Tensor, index: Tensor, output: Tensor) -> Tensor:
+    """What was added to the vectors; where all rows stand at the same positions, to those of the first."""
+    return (output - x)[0] if index.dim() == 1 else output - x
+
+
+class OwnPool(OwnBrick):
+    """`forward(x, mask)`: B×T×d → B×d. A text without any token gives 0."""
+
+    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+        out = self.of_shape(self.call(x, mask=mask), x.shape[0], x.shape[2])
+        return out if mask is None else out.masked_fill(~mask.any(1, keepdim=True), 0.0)
+
+
+def own_norm(name: str, width: int, *, bias: bool, eps: float | None) -> OwnNorm | None:
+    part = own_part("norm", name)
+    return None if part is None else OwnNorm(part, width=width, bias=bias, eps=eps)
+
+
+def is_own(model: nn.Module) -> bool:
+    """Whether some of it is a person's own code, which may do anything."""
+    return any(isinstance(module, OwnBrick) for module in model.modules())
+
+
+def modules_of_ours(model: nn.Module) -> Iterator[nn.Module]:
+    """All modules but those that a person's own bricks are made of."""
+    own = {id(part) for brick in model.modules() if isinstance(brick, OwnBrick) for part in brick.own.modules()}
+    return (module for module in model.modules() if id(module) not in own)

@@ -1,0 +1,100 @@
+"""Pieces of HTML that are readable in light and dark notebooks: they take their colours from what is around them."""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+
+LINE = "1px solid rgba(128, 128, 128, .35)"
+TABLE = "border-collapse: collapse; margin: .3em 0; font-variant-numeric: tabular-nums"
+ACCENT = "#3d8fd1"
+"""Told from white as well as from black."""
+
+
+def bar(share: float | None, text: str) -> str:
+    """How far something is, 0 to 1 or not known, and words beside it."""
+    width = 0 if share is None else round(100 * min(1.0, max(0.0, share)), 1)
+    return (
+        '<div style="display: flex; align-items: center; gap: .9em; font-variant-numeric: tabular-nums">'
+        '<div style="flex: none; width: 15em; height: .55em; border-radius: 1em; overflow: hidden; '
+        f'background: rgba(128, 128, 128, .28)"><div style="width: {width}%; height: 100%; '
+        f'border-radius: 1em; background: {ACCENT}"></div></div>'
+        f'<div style="white-space: pre-wrap">{html.escape(text)}</div></div>'
+    )
+
+
+def line(text: str) -> str:
+    return f"<div>{html.escape(text)}</div>"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> str:
+    """The first column holds words, the others numbers, or words where they are strings."""
+    head = "".join(_cell("th", name, place) for place, name in enumerate(columns))
+    body = "".join(f"<tr>{''.join(_cell('td', cell, place) for place, cell in enumerate(row))}</tr>" for row in rows)
+    below = f'<p style="opacity: .75; margin: .4em 0 0">{html.escape(note)}</p>' if note else ""
+    top = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+    return f'<table style="{TABLE}">{top}<tbody>{body}</tbody></table>{below}'
+
+
+def facts(values: Mapping[str, object], note: str = "") -> str:
+    """A name and a value a line."""
+    return table(("", ""), values.items(), note)
+
+
+def shares(values: Iterable[tuple[str, float]]) -> str:
+    """Parts of a whole by name, each with a bar."""
+    rows = "".join(
+        f"<tr>{_cell('td', name, 0)}{_cell('td', f'{share:.1%}', 0)}"
+        f'<td style="border-bottom: {LINE}; min-width: 9em"><div style="width: {9 * share:.2f}em; min-width: 1px; '
+        f'height: .7em; border-radius: 3px; background: {ACCENT}"></div></td></tr>'
+        for name, share in values
+    )
+    return f'<table style="{TABLE}"><tbody>{rows}</tbody></table>'
+
+
+def _cell(tag: str, value: object, place: int) -> str:
+    words = place == 0 or (tag == "td" and isinstance(value, str))
+    style = f"text-align: {'left' if words else 'right'}; padding: .2em .9em; border-bottom: {LINE}"
+    return f'<{tag} style="{style}">{html.escape(_text(value))}</{tag}>'
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+# --- a whole page, in a frame as high as the page, as light or dark as what is around it ---
+
+TALLEST = 6000
+"""Pixels; a longer page scrolls within."""
+FIT = """
+window.glassformerFrames ??= (() => {
+  const fit = (frame, height) => {
+    let around = frame.parentElement, ground = [];
+    while (around && !ground.length) {
+      const parts = getComputedStyle(around).backgroundColor.match(/[\\d.]+/g)?.map(Number) ?? [];
+      if (parts.length === 3 || parts[3] > 0) ground = parts;
+      around = around.parentElement;
+    }
+    if (ground.length) frame.style.colorScheme = ground[0] + ground[1] + ground[2] < 384 ? "dark" : "light";
+    if (height) frame.style.height = `${Math.min(height, TALLEST)}px`;
+  };
+  addEventListener("message", (event) => {
+    const height = event.data?.glassformerHeight;
+    for (const frame of height ? document.querySelectorAll("iframe.glassformer") : [])
+      if (frame.contentWindow === event.source) fit(frame, height);
+  });
+  for (const frame of document.querySelectorAll("iframe.glassformer"))
+    frame.contentWindow?.postMessage("glassformerHeight", "*");
+  return true;
+})();
+""".replace("TALLEST", str(TALLEST))
+"""The page tells its height. Where scripts do not run, the frame stays as it is."""
+
+
+def frame(page: str, title: str) -> str:
+    """The page, so that a notebook's styles and its own leave each other alone."""
+    return (
+        f'<iframe class="glassformer" srcdoc="{html.escape(page)}" title="{html.escape(title)}" '
+        'style="width:100%;height:640px;border:0;border-radius:8px" sandbox="allow-scripts allow-downloads"></iframe>'
+        f"<script>{FIT}</script>"
+    )

@@ -1,0 +1,159 @@
+"""Whether a brick gives what the reference gives; the first tensor that is wrong, and the likely reason."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checks.result import CheckResult
+from glassformer.teaching.brick_check.contract import Case, Contract, Stages
+from glassformer.teaching.brick_check.subject import Ran, Subject
+from glassformer.teaching.brick_check.watch import alike, first_wrong
+from glassformer.teaching.exercise import TOLERANCE, StudentError, difference, first_apart
+
+CLEAR, UNKNOWN = 1e-3, 0.7
+"""A difference that anybody sees; the share of numbers without which nothing can be told."""
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """A case, what is right, and what came."""
+
+    case: Case
+    expected: Stages
+    ran: Ran
+
+    @property
+    def output(self) -> Tensor:
+        """What came, without what nobody looks at."""
+        right, given = self.expected["output"], self.ran.output.detach()
+        return torch.where(right.isnan(), right, given.to(right.dtype)) if given.shape == right.shape else given
+
+    @property
+    def line(self) -> str | None:
+        """How it differs."""
+        return difference(self.expected["output"], self.output, TOLERANCE)
+
+    @property
+    def deviation(self) -> float:
+        """The largest difference, as a share of the largest number."""
+        return apart(self.expected["output"], self.output)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The comparison of what is computed."""
+
+    row: CheckResult
+    first_wrong: str = ""
+    hint: str = ""
+
+
+def apart(expected: Tensor, given: Tensor) -> float:
+    """The largest difference, as a share of the largest number; endless where one is no number."""
+    if expected.shape != given.shape:
+        return math.inf
+    known = ~expected.isnan()
+    if not known.any():
+        return 0.0
+    expected, given = expected[known].detach().double(), given[known].detach().double()
+    most = float((expected - given).abs().max())
+    return most / max(1.0, float(expected.abs().max())) if math.isfinite(most) else math.inf
+
+
+def compare_forward(subject: Subject) -> Forward:
+    """All cases, in every variant that is right; that which fits best stays with the subject."""
+    contract = subject.contract
+    first, *_ = variants = subject.variants()
+    tries: list[tuple[dict[str, Any], list[CaseRun] | StudentError]] = []
+    for facts in variants:
+        subject.settle_on({**subject.settled, **facts})
+        try:
+            tried = [CaseRun(case, contract.expected(case), subject.run(case)) for case in subject.cases()]
+        except StudentError as error:
+            tries.append((facts, error))
+            continue
+        tries.append((facts, tried))
+        if all(one.line is None for one in tried):
+            what = ", ".join(dict.fromkeys(one.case.what for one in tried))
+            said = _facts_line(contract, {name: value for name, value in facts.items() if value != first[name]})
+            return Forward(_row(max(one.deviation for one in tried), True, f"{contract.signature}: {what}{said}"))
+    judged = [(facts, *_judge(contract, tried)) for facts, tried in tries]
+    facts, _, found = min(judged, key=lambda one: one[1])
+    subject.settle_on({**subject.settled, **facts})
+    return found
+
+
+def _facts_line(contract: Contract, facts: Mapping[str, Any]) -> str:
+    return "".join("; " + contract.says[name].format(value) for name, value in facts.items() if name in contract.says)
+
+
+def _judge(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
+    """How far it is from what is meant, and what is wrong."""
+    if isinstance(tried, StudentError):
+        return 4, Forward(_row(None, False, str(tried)))
+    failing = [one for one in tried if one.line is not None]
+    clear = [one for one in failing if one.deviation > CLEAR]
+    wrong = clear[0] if clear else max(failing, key=lambda one: one.deviation)
+    most = max(one.deviation for one in tried)
+    words, name, given = first_wrong(
+        contract, wrong.expected, wrong.ran.seen, wrong.ran.watch, wrong.ran.output, TOLERANCE
+    )
+    hint = _hint(contract, tried, wrong, name, given)
+    line = f"first wrong tensor: {words}" if words else wrong.line
+    where = "" if wrong.case.what == "plain" else f" ({wrong.case.what})"
+    rank = 3 if not math.isfinite(most) else 2
+    return (1 if hint else rank), Forward(_row(most, False, f"{line}{where}"), words, hint)
+
+
+def _row(most: float | None, passed: bool, words: str) -> CheckResult:
+    return CheckResult("forward", most, TOLERANCE, passed, words)
+
+
+# --- the likely reason ---
+
+
+def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: str, given: Tensor | None) -> str:
+    """A known mistake that gives what came; if none does, one that gives the first wrong tensor."""
+    matching = []
+    for mistake in contract.known_mistakes():
+        made = _made(mistake.wrong, wrong.case)
+        if made is None or first_apart(wrong.expected["output"], made["output"], TOLERANCE) is None:
+            continue
+        if _gives(made["output"], wrong.output):
+            matching.append(mistake)
+            rest = (one for one in tried if one is not wrong)
+            if all(_may_give(_made(mistake.wrong, one.case), one.output) for one in rest):
+                return mistake.hint
+    if matching:
+        return matching[0].hint
+    if given is not None and stage != "output":
+        for mistake in contract.known_mistakes():
+            made = _made(mistake.wrong, wrong.case)
+            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage], TOLERANCE)[0]
+            if made is not None and known and _gives(made[stage], given):
+                return mistake.hint
+    return ""
+
+
+def _made(wrong: Callable[..., Any], case: Case) -> Stages | None:
+    try:
+        made: Stages = wrong(case)
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError):  # it cannot be made here
+        return None
+    return made
+
+
+def _may_give(made: Stages | None, given: Tensor) -> bool:
+    """Whether nothing speaks against it."""
+    return made is None or bool(made["output"].isnan().float().mean() > UNKNOWN) or _gives(made["output"], given)
+
+
+def _gives(made: Tensor, given: Tensor) -> bool:
+    """Whether it is the same wherever the mistake gives numbers."""
+    if made.shape != given.shape or made.isnan().float().mean() > UNKNOWN:
+        return False
+    return first_apart(made, torch.where(made.isnan(), made, given), TOLERANCE) is None

@@ -1,0 +1,200 @@
+"""What must hold of a brick whatever it computes: a row each."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from glassformer.checks.result import CheckResult, Deviation, DoesNotApply
+from glassformer.teaching.brick_check.contract import Case, with_x
+from glassformer.teaching.brick_check.forward import apart
+from glassformer.teaching.brick_check.subject import Subject
+from glassformer.teaching.exercise import TOLERANCE, StudentError
+
+
+class Fails(Exception):
+    """Why a row fails, where it is more than a difference."""
+
+
+def checked(name: str, check: Callable[[], Deviation], tolerance: float = TOLERANCE) -> CheckResult:
+    """A row; what raises has failed."""
+    try:
+        found = check()
+    except DoesNotApply as why:
+        return CheckResult(name, None, tolerance, None, str(why))
+    except (Fails, StudentError) as why:
+        return CheckResult(name, None, tolerance, False, str(why))
+    return CheckResult(name, found.difference, tolerance, found.difference <= tolerance, found.words)
+
+
+def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:
+    """The same call with other tensors."""
+    inputs = {name: change(name, one) if isinstance(one, Tensor) else one for name, one in case.inputs.items()}
+    return replace(case, inputs=inputs)
+
+
+def first_tokens(case: Case, rows: slice, tokens: slice) -> Case:
+    """Of a case with B×T…, some rows and tokens."""
+    batch, length = case.inputs["x"].shape[:2]
+
+    def cut(name: str, tensor: Tensor) -> Tensor:
+        if tensor.shape[:2] == (batch, length):
+            return tensor[rows, tokens]
+        if tensor.shape[0] == length:
+            return tensor[tokens]
+        return tensor[rows] if tensor.shape[0] == batch else tensor
+
+    return with_inputs(case, cut)
+
+
+def shapes(subject: Subject) -> Deviation:
+    cases = subject.plain_cases()
+    if subject.contract.time == 1:
+        cases = [
+            *cases,
+            *(first_tokens(cases[0], rows, tokens) for rows, tokens in ((slice(1), slice(1)), (slice(1), slice(3)))),
+        ]
+    for case in cases:
+        right, given = subject.contract.shape(case), tuple(subject.run(case).output.shape)
+        if right != given:
+            raise Fails(f"gives {_shape(given)}, not {_shape(right)}")
+    return Deviation(0.0, subject.contract.signature)
+
+
+def causality(subject: Subject) -> Deviation:
+    """A later token is changed; what comes before must not move."""
+    if not subject.contract.causal:
+        raise DoesNotApply(f"{subject.contract.name} may see every token")
+    always = subject.contract.causal == "always"
+    case = next((one for one in subject.plain_cases() if always or one.options["causal"]), None)
+    if case is None:
+        raise DoesNotApply("it is not causal, and has no argument `causal`")
+    before = subject.run(case).output
+    most = 0.0
+    for t in range(1, before.shape[1]):
+        other = with_x(case, _changed(case.inputs["x"], t))
+        after = subject.run(other).output
+        moved = (before - after)[:, :t].abs().amax((0, 2))
+        if moved.isnan().any() or float(moved.max()) > TOLERANCE:
+            first = int((~(moved <= TOLERANCE)).nonzero()[0])
+            raise Fails(f"changing token {t} moves output {first} by {float(moved[first]):.3g}: it sees the future")
+        most = max(most, float(moved.max()))
+    return Deviation(most, f"tokens 1 to {before.shape[1] - 1} changed one by one; nothing before them moves")
+
+
+def _changed(x: Tensor, t: int) -> Tensor:
+    other = x.clone()
+    other[:, t] += 1.5
+    other[:, t, ::2] *= -1
+    return other
+
+
+def padding(subject: Subject) -> Deviation:
+    """Each row with padding behind it, and alone."""
+    if "mask" not in subject.takes or (subject.contract.is_function and "x" not in subject.contract.arguments):
+        raise DoesNotApply("it takes no padding mask")
+    most = 0.0
+    for case in subject.plain_cases(padded=True):
+        real = case.inputs["mask"]
+        whole = subject.run(case).output
+        for row, length in enumerate(real.sum(1).tolist()):
+            alone = first_tokens(case, slice(row, row + 1), slice(length))
+            out = subject.run(replace(alone, inputs={**alone.inputs, "mask": None})).output[0]
+            padded = whole[row, :length] if whole.dim() == 3 else whole[row]
+            if (far := apart(out, padded)) > TOLERANCE:
+                raise Fails(
+                    f"row {row} with {real.shape[1] - length} paddings behind it is {_far(far)} what it is alone"
+                )
+            most = max(most, far)
+    form = "" if subject.mask_form == "B×T" else f"; its mask is {subject.mask_form}, and a model gives B×T"
+    return Deviation(most, f"rows of {', '.join(map(str, real.sum(1).tolist()))} tokens together and alone{form}")
+
+
+def permutation(subject: Subject) -> Deviation:
+    contract = subject.contract
+    if not contract.permutes:
+        raise DoesNotApply("order matters to it" if contract.time is not None else "there are no tokens")
+    case = next((one for one in subject.plain_cases() if not one.options.get("causal")), None)
+    if case is None:
+        raise DoesNotApply("it is causal: order matters to it")
+    assert contract.time is not None
+    length = case.inputs[contract.permuted[0]].shape[contract.time]
+    order = torch.randperm(length, generator=torch.Generator().manual_seed(3))
+    axis, permuted = contract.time, contract.permuted
+    moved = with_inputs(case, lambda name, one: one.index_select(axis, order) if name in permuted else one)
+    before, after = subject.run(case).output, subject.run(moved).output
+    if contract.permutes == "with":
+        before = before[:, order]
+        return Deviation(apart(before, after), "tokens that change places take their outputs with them")
+    return Deviation(apart(before, after), f"{' and '.join(contract.permuted)} change places together: nothing moves")
+
+
+def batch_rows(subject: Subject) -> Deviation:
+    case = subject.plain_cases()[0]
+    tensors = [one for one in case.inputs.values() if isinstance(one, Tensor)]
+    whole = subject.run(case).output
+    rows = tensors[0].shape[0]
+    if whole.dim() < 2 or subject.contract.time is None or (subject.contract.is_function and tensors[0].dim() < 3):
+        raise DoesNotApply("there is no batch")
+    most = 0.0
+    for row in range(rows):
+        alone = with_inputs(case, partial(_one_row, row, rows))
+        if (far := apart(whole[row : row + 1], subject.run(alone).output)) > TOLERANCE:
+            raise Fails(f"row {row} is {_far(far)} what it is alone: rows of a batch must not know each other")
+        most = max(most, far)
+    return Deviation(most, "each row of the batch alone gives the same")
+
+
+def _one_row(row: int, rows: int, name: str, tensor: Tensor) -> Tensor:
+    return tensor[row : row + 1] if tensor.shape[0] == rows else tensor
+
+
+def in_place(subject: Subject) -> Deviation:
+    case = subject.plain_cases()[0]
+    ran = subject.run(case)
+    for name, one in case.inputs.items():
+        if isinstance(one, Tensor) and not torch.equal(one, ran.inputs[name]):
+            raise Fails(
+                f"it changes {name}, which others still need: is there an operation in place (+=, masked_fill_)?"
+            )
+    return Deviation(0.0, "what it is given stays as it was")
+
+
+def deterministic(subject: Subject) -> Deviation:
+    case = subject.plain_cases()[0]
+    module = None if subject.contract.is_function else subject.with_weights(case.options)
+    first, second = subject.call(case, module).output, subject.call(case, module).output
+    if not torch.equal(first, second):
+        raise Fails(f"the same call gives something else the second time{_left_over(subject, case, second)}")
+    return Deviation(0.0, "twice the same call, in eval: bit for bit")
+
+
+def _left_over(subject: Subject, case: Case, second: Tensor) -> str:
+    """Whether a recurrent layer went on from the state in which the call before had left it."""
+    if subject.contract.group != "recurrent":
+        return ": is there dropout that does not ask for self.training?"
+    known = next((one for one in subject.cases() if one.what == case.what), case)
+    twice = with_inputs(known, lambda name, one: torch.cat([one, one], 1) if name == "x" else one)
+    went_on = subject.contract.expected(twice)["output"][:, second.shape[1] :]
+    return ": the state is not reset between two batches" if apart(went_on, second) < TOLERANCE else ""
+
+
+def _far(difference: float) -> str:
+    return f"{difference:.2g} off" if math.isfinite(difference) else "no number, unlike"
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return "×".join(map(str, sizes)) or "one number"
+
+
+ROWS: dict[str, Callable[[Subject], Deviation]] = {
+    "causality": causality,
+    "padded = unpadded": padding,
+    "permutation": permutation,
+    "batch rows": batch_rows,
+    "input unchanged": in_place,
+    "same twice": deterministic,
+}

@@ -1,0 +1,303 @@
+"""A student's brick, built, given weights and called."""
+
+import contextlib
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.config.errors import error_line, with_article
+from glassformer.teaching.brick_check.binding import ESSENTIAL, bind, key_of
+from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Offer
+from glassformer.teaching.brick_check.watch import Watch, tapped
+from glassformer.teaching.brick_check.weights import Bridge, Role, read_by_name
+from glassformer.teaching.exercise import StudentError
+
+SPREAD = 0.4
+"""Of the weights that are drawn."""
+
+MASKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "B×T": lambda seen: seen[:, -1],
+    "B×1×1×T": lambda seen: seen[:, None, -1:],
+    "B×T×T": lambda seen: seen,
+    "B×1×T×T": lambda seen: seen[:, None],
+}
+"""How a mask may be given, of which token (B×T×T) may see which; the first is ours."""
+PAIRWISE = ("B×T×T", "B×1×T×T")
+"""Those that can hide the future too."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One call."""
+
+    output: Tensor
+    watch: Watch
+    seen: Mapping[str, Tensor]
+    """What passed taps, and what was given back beside the output."""
+    inputs: Mapping[str, Any]
+    module: nn.Module | None
+
+
+@dataclass
+class Subject:
+    """A class or a function of a student's, and the contract that it is held against."""
+
+    brick: Callable[..., Any]
+    contract: Contract
+    mask_form: str = "B×T"
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """A variant's."""
+    settled: Mapping[str, Any] = field(default_factory=dict)
+    """What was found out before."""
+
+    @cached_property
+    def takes(self) -> frozenset[str]:
+        """The inputs that it names."""
+        return frozenset(bind(self._called, self._offers({}), self.contract.arguments)[2])
+
+    @cached_property
+    def built_with(self) -> frozenset[str]:
+        return (
+            frozenset() if self.contract.is_function else frozenset(bind(self.brick, self.contract.sizes, ESSENTIAL)[2])
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The sizes that count: those that it does not name, as they are without."""
+        contract = self.contract
+        known = self.takes if contract.is_function else self.built_with
+        given = {name: offer.value for name, offer in contract.sizes.items()}
+        return {**given, **{name: value for name, value in contract.unnamed.items() if name not in known}, **self.facts}
+
+    @property
+    def _called(self) -> Callable[..., Any]:
+        brick: Any = self.brick
+        return self.brick if self.contract.is_function else _bound(brick.forward)
+
+    def _offers(self, inputs: Mapping[str, Any]) -> dict[str, Offer]:
+        names = self.contract.arguments
+        return {
+            name: Offer(
+                inputs.get(name),
+                names[name],
+                always=inputs.get(name) is not None and name not in self.contract.optional,
+            )
+            for name in names
+        }
+
+    def build(self, options: Mapping[str, Any] = {}) -> nn.Module:
+        offers = {
+            name: replace(offer, value=options.get(name, offer.value)) for name, offer in self.contract.sizes.items()
+        }
+        torch.manual_seed(0)
+        keywords, positional, _ = self.safely(bind, self.brick, offers, ESSENTIAL)
+        module = self.safely(self.brick, *positional, **keywords)
+        if not isinstance(module, nn.Module):
+            raise StudentError(f"is {with_article(module)}, not an nn.Module")
+        return module.eval()
+
+    def cases(self, seed: int = 0) -> list[Case]:
+        """Those of the contract, with the student's weights of each by the names of ours."""
+        drawn = torch.Generator().manual_seed(seed)
+        module = None if self.contract.is_function else self.build()
+        cases = self.contract.inputs(self._facts(module), drawn)
+        if self.contract.is_function:
+            return cases
+        return [replace(case, weights=self.bridge.read(_values(self.with_weights(case.options)))) for case in cases]
+
+    def plain_cases(self, *, padded: bool = False) -> list[Case]:
+        """The calls of the contract, without weights: those with padding, or the others."""
+        module = None if self.contract.is_function else self.build()
+        cases = self.contract.inputs(self._facts(module), torch.Generator().manual_seed(0))
+        masked = [one for one in cases if isinstance(one.inputs.get("mask"), Tensor)]
+        return masked if padded else [one for one in cases if one not in masked] or cases
+
+    def variants(self) -> list[dict[str, Any]]:
+        """The contract's, less what the brick is told."""
+        told = self.built_with | self.takes
+        left = [{name: value for name, value in one.items() if name not in told} for one in self.contract.variants]
+        return [one for place, one in enumerate(left) if one not in left[:place]]
+
+    def settle_on(self, facts: Mapping[str, Any]) -> None:
+        self.facts = facts
+        self.__dict__.pop("bridge", None)
+
+    def settle(self) -> None:
+        """Find out in what form it takes its inputs, and, where it has no argument for it, whether it is causal."""
+        for facts in self.variants():
+            self.settle_on(facts)
+            try:
+                case = self.plain_cases()[0]
+                if self.run(case).output.shape == self.contract.shape(case):
+                    break
+            except StudentError:
+                continue
+        else:
+            self.settle_on(self.variants()[0])
+        if self.contract.causal != "option":
+            return
+        for form in MASKS if "mask" in self.takes else ():
+            self.mask_form = form
+            try:
+                self.run(self.plain_cases(padded=True)[0])
+            except StudentError:
+                continue
+            break
+        else:
+            self.mask_form = "B×T"
+        if "causal" in self.built_with:
+            return
+        if self.mask_form in PAIRWISE:
+            self.settled = self.facts = {**self.facts, "causal": None}
+        elif (
+            "causal" in self.brick.__name__.lower()
+            or "masked" in self.brick.__name__.lower()
+            or self._hides(self.plain_cases()[0])
+        ):
+            self.settled = self.facts = {**self.facts, "causal": True}
+
+    def _hides(self, case: Case) -> bool:
+        """Whether some output does not depend on some other token."""
+        x = case.inputs["x"]
+        module = self.with_weights(case.options)
+        before = self.call(case, module).output
+        if before.shape != x.shape:
+            return False
+        for t in range(x.shape[1]):
+            other = x.clone()
+            other[:, t] = -other[:, t] + 1
+            moved = (self.call(replace(case, inputs={**case.inputs, "x": other}), module).output - before).abs()
+            others = torch.arange(x.shape[1]) != t
+            if (moved.amax((0, 2))[others] == 0).any():
+                return True
+        return False
+
+    def _facts(self, module: nn.Module | None) -> Facts:
+        return Facts(self.options, self.takes, self.built_with, module)
+
+    def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = SPREAD) -> nn.Module:
+        """Built, with weights drawn."""
+        module, drawn = self.build(options), torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for weight in module.parameters():
+                weight.copy_(torch.randn(weight.shape, generator=drawn) * spread)
+        return module
+
+    @cached_property
+    def bridge(self) -> Bridge:
+        """From the student's weights to ours."""
+        module, contract = self.with_weights(), self.contract
+        names = {id(weight): name for name, weight in module.named_parameters()}
+        case = contract.inputs(self._facts(module), torch.Generator().manual_seed(0))[0]
+        watch = self.call(case, module).watch
+        turned = {name for weight, name in names.items() if watch.turned.get(weight)}
+        if contract.read_weights is not None:
+            return contract.read_weights(module, self.options, turned)
+        return read_by_name(module, contract.weights, self.options, turned)
+
+    def run(self, case: Case) -> Ran:
+        """Built anew, so that nothing is left of calls before, with the drawn weights, and called."""
+        if self.contract.is_function:
+            return self.call(case, None)
+        return self.call(case, self.with_weights(case.options))
+
+    def call(self, case: Case, module: nn.Module | None, *, learn: bool = False, watched: bool = True) -> Ran:
+        inputs = {name: value.clone() if isinstance(value, Tensor) else value for name, value in case.inputs.items()}
+        passed = inputs
+        if learn:
+            leaves = [name for name, value in inputs.items() if isinstance(value, Tensor) and value.is_floating_point()]
+            passed = {**inputs, **{name: inputs[name].requires_grad_().clone() for name in leaves}}
+        keywords, positional, _ = self.safely(
+            bind, self._called, self._offers(self._shaped(passed, case)), self.contract.arguments
+        )
+        for name in keywords:
+            if name == "key_padding_mask" and isinstance(keywords[name], Tensor):
+                keywords[name] = ~keywords[name]  # as torch has it
+        roles = {id(one): Role((name,)) for name, one in passed.items() if self.contract.is_function and name != "x"}
+        if module is not None and "bridge" in self.__dict__:
+            parameters = dict(module.named_parameters())
+            roles = {id(parameters[name]): role for name, role in self.bridge.roles.items()}
+        seen: dict[str, Tensor] = {}
+        hooks = [] if module is None else tapped(module, seen)
+        watch = Watch(roles)
+        watching: Any = watch if watched else contextlib.nullcontext()
+        with torch.set_grad_enabled(learn), watching:
+            out = self.safely(module or self.brick, *positional, **keywords)
+        for hook in hooks:
+            hook.remove()
+        return Ran(self._output(out, seen), watch, seen, inputs, module)
+
+    def _shaped(self, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
+        """The inputs, the mask in the form that the brick takes; one that must have a mask is given all of it."""
+        shaped = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
+        if "mask" not in self.contract.arguments or self.contract.is_function:
+            return shaped
+        x, by_mask = inputs["x"], bool(case.options.get("causal")) and self.mask_form in PAIRWISE
+        mask = inputs.get("mask")
+        if mask is None and not by_mask and not self._must_have_mask:
+            return shaped
+        seen = torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        pairs = seen[:, None, :].expand(-1, x.shape[1], -1)
+        if by_mask and "causal" not in self.built_with:
+            pairs = pairs & torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        return {**shaped, "mask": MASKS[self.mask_form](pairs)}
+
+    @cached_property
+    def _must_have_mask(self) -> bool:
+        offers = self._offers({})
+        return any(
+            key_of(one.name, offers) == "mask" and one.default is inspect.Parameter.empty
+            for one in inspect.signature(self._called).parameters.values()
+        )
+
+    def _output(self, out: Any, seen: dict[str, Tensor]) -> Tensor:
+        if isinstance(out, list | tuple) and out and isinstance(out[0], Tensor):
+            first, *rest = out
+            if rest and isinstance(rest[0], Tensor) and "weights" in self.contract.steps:
+                seen.setdefault("weights", rest[0].detach().clone())
+            out = first
+        if not isinstance(out, Tensor):
+            raise StudentError(f"gives {with_article(out)}, not a tensor")
+        return out
+
+    def safely(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a student's code raises, in one line with its place."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return function(*args, **kwargs)
+        except StudentError:
+            raise
+        except Exception as error:
+            raise StudentError(f"raises {error_line(error)}{self._place(error)}") from error
+
+    def _place(self, error: Exception) -> str:
+        try:
+            file = inspect.getsourcefile(self.brick)
+        except TypeError:
+            return ""
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        return f" (line {lines[-1]})" if lines else ""
+
+
+def _values(module: nn.Module) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in module.named_parameters()}
+
+
+def _bound(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A method without its `self`."""
+    signature = inspect.signature(forward)
+    _, *others = signature.parameters.values()
+
+    def call() -> None: ...
+
+    call.__dict__["__signature__"] = signature.replace(parameters=others)
+    call.__qualname__ = "forward"
+    return call

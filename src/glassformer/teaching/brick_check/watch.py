@@ -1,0 +1,211 @@
+"""What is computed on the way inside a student's brick, seen without its help: every call of torch passes by here."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from glassformer.bricks.tap import Tap
+from glassformer.teaching.brick_check.contract import Contract, Stages
+from glassformer.teaching.brick_check.weights import Role
+from glassformer.teaching.exercise import first_apart
+
+PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")
+NOTHING = -1e4
+"""A score below this hides as −∞ does."""
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+class Watch(TorchFunctionMode):
+    """Records what comes of each weight, what goes into it, every softmax, and everything that is made."""
+
+    def __init__(self, roles: Mapping[int, Role]) -> None:
+        """`roles`: by the parameter's id."""
+        super().__init__()
+        self.roles = dict(roles)
+        self.after: dict[str, dict[int, Tensor]] = {}
+        self.into: dict[str, Tensor] = {}
+        self.softmaxes: list[tuple[Tensor, Tensor]] = []
+        self.made: list[Tensor] = []
+        self.calls: dict[str, list[Tensor]] = {}
+        """What each function gave, by its name."""
+        self.turned: dict[int, bool] = {}
+        """By the parameter's id, whether it is used as x W, not as x Wᵀ: by its first use."""
+        self._exponentials: dict[int, Tensor] = {}
+        self._kept: list[Tensor] = []
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        given = list(_tensors([*args, *(kwargs or {}).values()]))
+        self._note_use(name, args, given)
+        for tensor in _tensors([out]):
+            if tensor.is_floating_point():
+                self._note(name, given, tensor)
+        return out
+
+    def _note(self, name: str, given: list[Tensor], out: Tensor) -> None:
+        copy = out.detach().clone()
+        self.calls.setdefault(name, []).append(copy)
+        self.made.append(copy)
+        self._kept.append(out)
+        if name == "softmax":
+            self.softmaxes.append((given[0].detach().clone(), copy))
+        elif name == "exp":
+            self._exponentials[id(out)] = given[0].detach().clone()
+        elif name in ("div", "true_divide", "__truediv__", "divide") and id(given[0]) in self._exponentials:
+            self.softmaxes.append((torch.full_like(copy, torch.nan), copy))
+        known = [tensor for tensor in given if id(tensor) in self.roles]
+        if not known or len(known) == len(given):
+            if known and out.numel() == known[0].numel() and out.data_ptr() == known[0].data_ptr():
+                self.roles[id(out)] = self.roles[id(known[0])]  # turned, or seen as something else
+            return
+        role = self.roles[id(known[0])]
+        other = next(tensor for tensor in given if id(tensor) not in self.roles)
+        parts = copy.chunk(len(role.names), -1) if len(role.names) > 1 else (copy,)
+        for one, part in zip(role.names, parts, strict=False):
+            self.after.setdefault(one.replace("b_", "w_"), {})[role.part] = part
+            self.into.setdefault(one, other.detach().clone())
+
+    def _note_use(self, name: str, args: Any, given: list[Tensor]) -> None:
+        for place, tensor in enumerate(given):
+            if isinstance(tensor, nn.Parameter) and tensor.dim() == 2:
+                turned = (place == 1 and name in PRODUCTS) or (place == 2 and name == "addmm")
+                if name == "einsum" and isinstance(args[0], str) and "->" in args[0]:
+                    before, after = args[0].replace(" ", "").split("->")
+                    turned = before.split(",")[place][0] not in after
+                self.turned.setdefault(id(tensor), turned)
+
+    def stage(self, source: str) -> Tensor | None:
+        """What was seen at a source, as `Contract.sources` names them."""
+        if "softmax" in source:
+            seen = [pair[0 if source.startswith("into") else 1] for pair in self.softmaxes]
+            if not seen or any(one.shape != seen[0].shape for one in seen) or seen[0].isnan().all():
+                return None
+            return seen[0] if len(seen) == 1 else torch.stack(seen, 1)
+        if source == "variance":  # by var, by std, or as the second of two means
+            means = self.calls.get("mean", [])[1:2]
+            known = [*self.calls.get("var", []), *(one.square() for one in self.calls.get("std", [])), *means]
+            return known[0] if known else None
+        if source.startswith(("first ", "last ")):
+            which, _, name = source.partition(" ")
+            known = self.calls.get(name, [])
+            return known[0 if which == "first" else -1] if known else None
+        if source.startswith("into "):
+            return self.into.get(source.removeprefix("into "))
+        parts = self.after.get(source)
+        return None if parts is None else torch.cat([parts[number] for number in sorted(parts)], -1)
+
+
+def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
+    """Hooks that record what passes the taps of a module, by their names."""
+
+    def record(name: str) -> Callable[..., None]:
+        def hook(tap: nn.Module, args: Any, output: Any) -> None:
+            if isinstance(output, Tensor):
+                seen[name] = output.detach().clone()
+
+        return hook
+
+    taps = ((name.rpartition(".")[2], part) for name, part in module.named_modules() if isinstance(part, Tap))
+    return [part.register_forward_hook(record(name)) for name, part in taps]
+
+
+# --- the first that is wrong ---
+
+
+def alike(expected: Tensor, given: Tensor, tolerance: float) -> tuple[bool, Tensor | None]:
+    """Whether it is the same, its axes in whatever order; and what was given in the expected shape, if it has one."""
+    expected, given = _hidden(expected.detach()), _hidden(given.detach())
+    if given.numel() != expected.numel():
+        return False, None
+    forms = [given.reshape(expected.shape)] if given.dim() != expected.dim() else []
+    if given.shape == expected.shape:
+        forms = [given]
+    elif given.dim() == expected.dim():
+        turned = (given.permute(axes) for axes in itertools.permutations(range(given.dim())))
+        forms = [form for form in turned if form.shape == expected.shape]
+    for form in forms:
+        if first_apart(expected, _where_known(expected, form), tolerance) is None:
+            return True, form
+    return False, forms[0] if forms else None
+
+
+def _hidden(scores: Tensor) -> Tensor:
+    return scores.masked_fill(scores < NOTHING, -torch.inf)
+
+
+def _where_known(expected: Tensor, given: Tensor) -> Tensor:
+    return torch.where(expected.isnan(), expected, given)
+
+
+def first_wrong(
+    contract: Contract, expected: Stages, seen: Mapping[str, Tensor], watch: Watch, output: Tensor, tolerance: float
+) -> tuple[str, str, Tensor | None]:
+    """The first stage that is wrong, in words; its name; and what the student has there."""
+    if contract.searched:
+        return _first_along(contract, expected, watch, output, tolerance)
+    right: list[str] = []
+    for name, stage in expected.items():
+        given = output if name == "output" else seen.get(name)
+        if given is None and name in contract.sources:
+            given = watch.stage(contract.sources[name])
+        if given is None:
+            if any(alike(stage, made, tolerance)[0] for made in watch.made):
+                right.append(name)
+            continue
+        same, form = alike(stage, given, tolerance)
+        weighed = contract.sources.get(name, "").startswith("into ") and name not in ("scores", "output")
+        if same or (weighed and any(alike(stage, made, tolerance)[0] for made in watch.made)):
+            right.append(name)
+            continue
+        if form is None:
+            is_, should = ("×".join(map(str, one.shape)) or "one number" for one in (given, stage))
+            return f"{name} is {is_}, and {should} is right{_after(right)}", name, None
+        place = first_apart(stage, _where_known(stage, form), tolerance)
+        return f"{name}{place or ''} {_differing(form, stage, place or [])}{_after(right)}", name, form
+    return "", "", None
+
+
+def _first_along(
+    contract: Contract, expected: Stages, watch: Watch, output: Tensor, tolerance: float
+) -> tuple[str, str, Tensor | None]:
+    """Token by token: a gate or a cell is right if something that was computed is the same."""
+    written_out = watch.calls.keys() & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
+    for t in range(output.shape[1]):
+        right: list[str] = []
+        for name, whole in expected.items():
+            stage, place = whole[:, t], [0, t, 0]
+            if name == "state":
+                apart = first_apart(stage, _where_known(stage, output[:, t]), tolerance)
+                if apart is not None:
+                    place = [apart[0], t, apart[1]]
+                    return f"{name}{place} {_differing(output, whole, place)}{_after(right)}", name, None
+            elif name in contract.searched and written_out:
+                if not any(alike(stage, made, tolerance)[0] for made in watch.made):
+                    right_number = f"{float(whole[tuple(place)]):.3g}"
+                    return f"{name}{place} should be {right_number}, and never is{_after(right)}", name, None
+                right.append(name)
+    return "", "", None
+
+
+def _differing(given: Tensor, right: Tensor, place: list[int]) -> str:
+    """`is 0.412, and 0.217 is right`, with as many digits as it takes to tell them apart."""
+    values = [float(one[tuple(place)]) for one in (given, right)]
+    digits = next((digits for digits in range(3, 9) if len({f"{one:.{digits}g}" for one in values}) > 1), 9)
+    is_, should = (f"{one:.{digits}g}".replace("inf", "∞").replace("-", "−") for one in values)
+    return f"is {is_}, and {should} is right"
+
+
+def _after(right: list[str]) -> str:
+    return f"; everything before it ({', '.join(right)}) is right" if right else ""

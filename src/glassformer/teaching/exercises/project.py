@@ -1,0 +1,219 @@
+"""What stands in two parts, scores of a confusion matrix, whether a difference is chance, how many rows it takes."""
+
+from math import ceil, comb
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, near
+
+
+def _same(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]:
+    """The right one, or with one of the mistakes that are known."""
+    if mistake == "exact":
+        known = set(train)
+        return [text for text in test if text in known]
+    if mistake == "turned":
+        return leaked(test, train)
+    if mistake == "inside":
+        known = set()
+        return [text for text in test if _same(text) in known or known.add(_same(text))]  # type: ignore[func-returns-value]
+    if mistake == "case":
+        return [text for text in test if text.lower() in {one.lower() for one in train}]
+    if mistake == "spaces":
+        return [text for text in test if " ".join(text.split()) in {" ".join(one.split()) for one in train}]
+    if mistake == "strip":
+        return [text for text in test if text.lower().strip() in {one.lower().strip() for one in train}]
+    found = [text for text in test if _same(text) in {_same(one) for one in train}]
+    if mistake == "once":
+        return list(dict.fromkeys(found))
+    if mistake == "changed":
+        return [_same(text) for text in found]
+    if mistake == "rest":
+        return [text for text in test if text not in found]
+    return found
+
+
+def _leak_mistake(hint: str, name: str) -> Mistake:
+    return Mistake(hint, lambda *args: leaked(*args, mistake=name))
+
+
+LEAK_MISTAKES = [
+    _leak_mistake("a text that stands twice in the test is two rows that leak", "once"),
+    _leak_mistake("these are the texts to keep: those that leak are asked for", "rest"),
+    _leak_mistake("these are texts of the training part: those of the test are asked for", "turned"),
+    _leak_mistake("these stand twice in the test; asked for are those that stand in the training part", "inside"),
+    _leak_mistake("`Good Soup` and `good  soup` are the same text: lower, and one space between words", "exact"),
+    _leak_mistake("spaces differ: one between words, none around", "case"),
+    _leak_mistake("also spaces between words differ: \" \".join(text.split())", "strip"),
+    _leak_mistake("capitals differ: compare in lower case", "spaces"),
+    _leak_mistake("give the texts as they stand in the test", "changed"),
+]  # fmt: skip
+
+PLAIN = ["good soup", "the bill was fair", "cold pasta", "rude waiters", "a lovely view", "never again", "a dull party"]
+
+
+def _written(text: str, how: int) -> str:
+    return [text, text.upper(), f" {text}  ", text.replace(" ", "  "), text.title()][how]
+
+
+def _parts(plain: bool = False, none: bool = False) -> Any:
+    """Some texts in both parts, written otherwise, one of them twice in the test."""
+
+    def draw(chance: Generator) -> tuple[list[str], list[str]]:
+        order = [PLAIN[place] for place in torch.randperm(len(PLAIN), generator=chance).tolist()]
+        train, both, test = order[:3], order[3:5], order[5:]
+        if none:
+            return train, test
+        ways = [0] * 3 if plain else (torch.randperm(4, generator=chance)[:3] + 1).tolist()
+        again = [_written(text, how) for text, how in zip([*both, both[0]], ways, strict=True)]
+        return [*train, *both], [*test, *again, test[0]]
+
+    return draw
+
+
+def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
+    """The right one, or with one of the mistakes that are known."""
+    confusion = confusion.double()
+    if mistake == "turned":
+        confusion = confusion.T
+    right, truths, guesses = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    least = 0 if mistake == "nan" else 1
+    precision, recall = right / guesses.clamp(min=least), right / truths.clamp(min=least)
+    f1 = 2 * right / (truths + guesses).clamp(min=1)
+    if mistake in ("nan", "nan f1"):
+        f1 = 2 * precision * recall / (precision + recall)
+    macro = f1.mean()
+    if mistake == "of means":
+        macro = 2 * precision.mean() * recall.mean() / (precision.mean() + recall.mean())
+    if mistake == "plain":
+        macro = ((precision + recall) / 2).mean()
+    if mistake == "weighted":
+        macro = (f1 * truths).sum() / truths.sum()
+    accuracy = recall.mean() if mistake == "balanced" else right.sum() / confusion.sum()
+    return {"accuracy": float(accuracy), "precision": precision, "recall": recall, "macro_f1": float(macro)}
+
+
+def _score_mistake(hint: str, name: str) -> Mistake:
+    return Mistake(hint, lambda confusion: scores(confusion, mistake=name))
+
+
+SCORE_MISTAKES = [
+    _score_mistake("precision and recall are exchanged: rows are the truth, columns the guesses", "turned"),
+    _score_mistake("the accuracy is all that is right of all rows, not the mean of the recalls", "balanced"),
+    _score_mistake("macro F1 is the mean of the classes' F1, not the F1 of the means", "of means"),
+    _score_mistake("F1 is 2PR / (P + R), not the mean of both", "plain"),
+    _score_mistake("macro: every class counts the same, however frequent it is", "weighted"),
+    _score_mistake("0 / 0: a class that is never guessed has a precision of 0", "nan"),
+    _score_mistake("0 / 0: where precision and recall are 0, so is F1", "nan f1"),
+]
+
+
+def _table(classes: int, never: bool = False) -> Any:
+    def draw(chance: Generator) -> tuple[Tensor]:
+        table = torch.randint(1, 20, (classes, classes), generator=chance) + 20 * torch.eye(classes, dtype=torch.long)
+        table[0] *= 3
+        if never:
+            table[:, -1] = 0
+        return (table,)
+
+    return draw
+
+
+def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> float:
+    """The right one, or with one of the mistakes that are known."""
+    only_first = sum(a and not b for a, b in zip(first, second, strict=True))
+    only_second = sum(b and not a for a, b in zip(first, second, strict=True))
+    fewer, n = min(only_first, only_second), only_first + only_second
+    if mistake == "all":
+        n = len(first)
+    if mistake == "right":
+        fewer, n = min(sum(first), sum(second)), sum(first) + sum(second)
+    if mistake == "more":
+        fewer = max(only_first, only_second)
+    tail = sum(comb(n, k) for k in range(fewer + (mistake != "open"))) / 2**n
+    if mistake == "exactly":
+        tail = comb(n, fewer) / 2**n
+    if mistake == "one side":
+        return tail
+    return 2 * tail if mistake == "above one" else min(1.0, 2 * tail)
+
+
+def _test_mistake(hint: str, name: str) -> Mistake:
+    return Mistake(hint, lambda *args: mcnemar(*args, mistake=name))
+
+
+TEST_MISTAKES = [
+    _test_mistake("that is one side: the other model could have been ahead as well, so twice that", "one side"),
+    _test_mistake("a probability is at most 1", "above one"),
+    _test_mistake("rows on which both are right, or both wrong, say nothing: n counts the others", "all"),
+    _test_mistake("count rows on which *only one* is right", "right"),
+    _test_mistake("k goes up to the smaller of the two counts, and with it", "open"),
+    _test_mistake("k goes from 0 up to the smaller count: sum them all", "exactly"),
+    _test_mistake("take the smaller of the two counts", "more"),
+]
+
+
+def _two_models(rows: int, first: float, second: float) -> Any:
+    def draw(chance: Generator) -> tuple[list[bool], list[bool]]:
+        drawn = torch.rand(2, rows, generator=chance)
+        return (drawn[0] < first).tolist(), (drawn[1] < second).tolist()
+
+    return draw
+
+
+def _even(chance: Generator) -> tuple[list[bool], list[bool]]:
+    """As often ahead as behind."""
+    pairs = [(True, False), (False, True), (True, True)] * 6
+    order = torch.randperm(len(pairs), generator=chance).tolist()
+    return [pairs[place][0] for place in order], [pairs[place][1] for place in order]
+
+
+EXERCISES: list[Exercise] = [
+    Function(
+        "leaked",
+        leaked,
+        [
+            Case("the same text", _parts(plain=True)),
+            Case("written a little otherwise", _parts()),
+            Case("nothing leaks", _parts(none=True), visible=False),
+        ],
+        LEAK_MISTAKES,
+    ),
+    Function(
+        "scores",
+        scores,
+        [
+            Case("three classes", _table(3), points=2),
+            Case("a class that is never guessed", _table(3, never=True)),
+            Case("two classes", _table(2), visible=False),
+        ],
+        SCORE_MISTAKES,
+    ),
+    Function(
+        "mcnemar",
+        mcnemar,
+        [
+            Case("two models", _two_models(60, 0.85, 0.7), points=2),
+            Case("as often ahead as behind", _even, visible=False),
+            Case("many rows", _two_models(400, 0.8, 0.75), visible=False),
+        ],
+        TEST_MISTAKES,
+    ),
+    Answer(
+        "rows_needed",
+        near(ceil(1.96**2 * 0.9 * 0.1 / 0.02**2), 40),
+        "how many test rows make it ± 0.02",
+        hints=[
+            (near(1.96 * 0.9 * 0.1 / 0.02**2, 20), "square the 1.96 too"),
+            (near(0.9 * 0.1 / 0.02**2, 10), "the interval reaches 1.96 standard errors to each side, not one"),
+            (near(1.96**2 * 0.25 / 0.02**2, 30), "that is for an accuracy of 0.5; here it is 0.9"),
+            (near(1.96**2 * 0.09 / 0.02, 5), "square the 0.02 too"),
+        ],
+    ),
+]

@@ -1,0 +1,237 @@
+"""Who may see whom in a translator, and two ways to write: greedily, and with a beam."""
+
+from collections.abc import Callable
+from math import exp
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+
+from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals
+
+PAD = 0
+
+# --- masks ---
+
+
+def may_see(kind: str, source: Tensor, target: Tensor, *, mistake: str = "") -> Tensor:
+    """The right ones, or with one of the mistakes that are known."""
+    queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[kind]
+    if mistake == "turned":
+        queries, keys = keys, queries
+    real = torch.ones_like(keys, dtype=torch.bool) if mistake == "padding" else keys != PAD
+    seen = real.expand(len(queries), len(keys))
+    causal = {"no future": (), "all causal": ("encoder", "decoder", "cross"), "cross causal": ("decoder", "cross")}
+    if kind in causal.get(mistake, ("decoder",)):
+        seen = seen.tril(-1 if mistake == "itself" else 0)
+    if mistake == "upside down" and kind == "decoder":
+        seen = real.expand(len(queries), len(keys)).triu()
+    if mistake == "rows alone":
+        seen = (queries != PAD)[:, None].expand(len(queries), len(keys))
+        seen = seen.tril() if kind == "decoder" else seen
+    if mistake == "rows":
+        seen = seen & (queries != PAD)[:, None]
+    return ~seen if mistake == "hidden" else seen
+
+
+MASK_MISTAKES = [
+    Mistake(hint, lambda *args, name=name: may_see(*args, mistake=name))
+    for name, hint in {
+        "hidden": "True is for what may be seen: this is the opposite",
+        "padding": "padding may be seen: nothing stands there",
+        "rows alone": "padding is hidden as a row: hide its column, so that nobody looks at it",
+        "rows": "padding is hidden as a column; what its own row sees does not matter, and an empty row has no softmax",
+        "no future": "the decoder sees what it has not written yet",
+        "upside down": "the decoder sees the future and not the past",
+        "itself": "a token may see itself: the mask includes the diagonal",
+        "cross causal": "across, nothing lies ahead: all of the source may be seen from the first token on",
+        "all causal": "only the decoder must not see ahead; the source is there from the start",
+        "turned": "rows are those that look: across, that is the target",
+    }.items()
+]
+
+
+def _pair(kind: str, *, padded: bool = True) -> Any:
+    def draw(chance: Generator) -> tuple[str, Tensor, Tensor]:
+        source, target = (torch.randint(1, 30, (length,), generator=chance) for length in (7, 5))
+        if padded:
+            source[5:], target[4:] = PAD, PAD
+        return kind, source, target
+
+    return draw
+
+
+# --- writing ---
+
+
+def greedy(table: Tensor, start: int, end: int, longest: int, *, mistake: str = "") -> list[int]:
+    """The right one, or with one of the mistakes that are known."""
+    written, last = list[int](), start
+    for _ in range(longest + {"one more": 1, "one less": -1}.get(mistake, 0)):
+        last = int(table[last].argmin() if mistake == "least" else table[last].argmax())
+        if last == end and mistake != "never":
+            return [*([start] if mistake == "start" else []), *written, *([end] if mistake == "end" else [])]
+        written.append(last)
+        if mistake == "one step":
+            last = start
+    return [start, *written] if mistake == "start" else written
+
+
+GREEDY_MISTAKES = [
+    Mistake(hint, lambda *args, name=name: greedy(*args, mistake=name))
+    for name, hint in {
+        "start": "the start is not written: leave it out",
+        "end": "the end is not written: leave it out",
+        "never": "it goes on after the end",
+        "one more": "one token more than longest is written",
+        "one less": "one token less than longest is written",
+        "one step": "each step must look up the token that was written last, not the start",
+        "least": "the smallest score is taken",
+    }.items()
+]
+
+Beginning = tuple[list[int], float]
+
+
+def beam_search(
+    table: Tensor, start: int, end: int, width: int, longest: int, *, mistake: str = ""
+) -> tuple[list[int], float]:
+    """The right one, or with one of the mistakes that are known."""
+    if mistake == "greedy":
+        width = 1
+    rank = RANKS.get(mistake.removesuffix(", and given"), _total)
+    kept: list[Beginning] = [([start], 0.0)]
+    for _ in range(longest):
+        candidates: list[Beginning] = []
+        for tokens, total in kept:
+            if tokens[-1] == end and mistake != "go on":
+                candidates += [] if mistake == "ended are lost" else [(tokens, total)]
+                continue
+            scores = (table[tokens[-1]].exp() if mistake == "probabilities" else table[tokens[-1]]).tolist()
+            before = 0 if mistake == "last" else total
+            candidates += [([*tokens, token], before + score) for token, score in enumerate(scores)]
+        best = sorted(candidates, key=rank, reverse=True)
+        kept = (best if mistake == "all" else best[:width]) or kept
+        done = [tokens[-1] == end for tokens, _ in kept]
+        if all(done) or (mistake == "first end" and any(done)):
+            break
+    tokens, total = chosen = max(kept, key=rank)
+    total = {"product": exp(min(total, 0)), "mean": total / (len(tokens) - 1)}.get(mistake, total)
+    if mistake.endswith(", and given"):
+        total = rank(chosen)
+    if mistake in ("marks", "end"):
+        return (tokens if mistake == "marks" else tokens[1:]), total
+    return [token for token in tokens[1:] if token != end], total
+
+
+def _total(beginning: Beginning) -> float:
+    return beginning[1]
+
+
+RANKS: dict[str, Callable[[Beginning], float]] = {
+    "by length": lambda one: one[1] / len(one[0]),
+    "by length without start": lambda one: one[1] / max(1, len(one[0]) - 1),
+}
+BY_LENGTH = "beginnings are ranked by their sum, not divided by their length"
+
+
+BEAM_MISTAKES = [
+    Mistake(hint, lambda *args, name=name: beam_search(*args, mistake=name))
+    for name, hint in {
+        "greedy": "only one beginning is followed: that is greedy",
+        "last": "beginnings are ranked by the sum of all their log-probabilities, not by the last one",
+        "ended are lost": "a text that has ended stays among the candidates, as it is",
+        "go on": "a text that has ended must not be continued",
+        "first end": "it does not stop at the first text that ends, but when all that are kept have ended",
+        "all": "nothing is dropped: only the best are kept",
+        "marks": "start and end are not written: leave them out",
+        "end": "the end is not written: leave it out",
+        "probabilities": "log-probabilities are added, not probabilities: those of a text are multiplied",
+        "product": "the sum of the log-probabilities is asked for, not the probability",
+        "mean": "the sum is asked for, not divided by the length",
+        **{rank + given: BY_LENGTH for rank in RANKS for given in ("", ", and given")},
+    }.items()
+]
+
+
+def _table(words: int, *more: int, hurry: float, tells: Any) -> Any:
+    """Log-probabilities of what follows each token; the first is the start, which never follows, the last the end.
+    `tells`: whether a table tells right from wrong; others are drawn until one does.
+    """
+
+    def draw(chance: Generator) -> tuple[Any, ...]:
+        while True:
+            scores = 1.5 * torch.randn(words, words, generator=chance)
+            scores[:, 0] = -20
+            scores[:, -1] += hurry
+            args = scores.log_softmax(-1), 0, words - 1, *more
+            if tells(args):
+                return args
+
+    return draw
+
+
+def _tells(function: Any, *mistakes: str) -> Any:
+    """Whether the right function gives some tokens, each of these mistakes something else, and the first of them is not
+    taken for the second.
+    """
+
+    def tells(args: tuple[Any, ...]) -> bool:
+        right = function(*args)
+        tokens = right[0] if isinstance(right, tuple) else right
+        if len(tokens) < 2 or (first := function(*args, mistake=mistakes[0])) == right:
+            return False
+        others = (function(*args, mistake=mistake) for mistake in mistakes[1:])
+        return next(others, None) not in (right, first) and all(other != right for other in others)
+
+    return tells
+
+
+ENDS = _tells(greedy, "never", "one step")
+GOES_ON = _tells(greedy, "one step", "one more")
+LOST = ("ended are lost", "greedy", "first end", "go on", "last", "end")
+
+EXERCISES: list[Exercise] = [
+    Function(
+        "may_see",
+        may_see,
+        [
+            Case("the encoder", _pair("encoder")),
+            Case("the decoder", _pair("decoder")),
+            Case("across", _pair("cross")),
+            Case("across, without padding", _pair("cross", padded=False), visible=False),
+        ],
+        MASK_MISTAKES,
+    ),
+    Answer(
+        "passes",
+        equals((1, 11)),
+        "how many passes through the decoder training takes, and writing",
+        hints=[
+            (equals((11, 11)), "in training all tokens are known: they are learned in one pass"),
+            (equals((1, 10)), "the end is written too"),
+            (equals((11, 1)), "it is the other way round"),
+            (equals((1, 1)), "what is not written yet cannot be read"),
+        ],
+    ),
+    Function(
+        "greedy",
+        greedy,
+        [
+            Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
+            Case("no end in sight", _table(6, 7, hurry=-20, tells=GOES_ON)),
+        ],
+        GREEDY_MISTAKES,
+    ),
+    Function(
+        "beam_search",
+        beam_search,
+        [
+            Case("two at a time", _table(6, 2, 6, hurry=0.5, tells=_tells(beam_search, *LOST)), points=2),
+            Case("three at a time", _table(8, 3, 6, hurry=0.5, tells=_tells(beam_search, "by length", *LOST))),
+            Case("a beam of one", _table(7, 1, 6, hurry=0, tells=_tells(beam_search, "last", "end")), visible=False),
+        ],
+        BEAM_MISTAKES,
+        tolerance=1e-4,
+    ),
+]  # fmt: skip

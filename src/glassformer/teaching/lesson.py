@@ -1,0 +1,178 @@
+"""Lessons: notebooks with exercises, each one a Markdown file in `lessons/` with a module in `exercises/`."""
+
+import importlib
+import importlib.util
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from glassformer.config.arguments import check_arguments
+from glassformer.config.errors import Misuse, error_line, first_line, read_failure, refuse_unknown, unknown
+from glassformer.runs.files import write_text
+from glassformer.teaching.answering import Here
+from glassformer.teaching.exercise import Exercise
+from glassformer.teaching.notebook import Cell, cells_of, notebook_of, page_of
+from glassformer.teaching.result import Checked
+
+FOLDER = Path(__file__).with_name("lessons")
+RUNS = Path(__file__).with_name("runs")
+"""Runs that come along, a folder each."""
+EXERCISES = "glassformer.teaching.exercises"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson: a notebook, and exercises that can be checked."""
+
+    file: Path = field(repr=False)
+    """Its Markdown."""
+    title: str
+    number: int
+    """Its place in the course, from 1."""
+    minutes: float
+    """What the whole notebook takes on two slow cores."""
+    cells: Sequence[Cell] = field(repr=False)
+    head: str = field(repr=False)
+    """What stands between the two lines of ---."""
+    slides: Sequence[str] = field(default=(), repr=False)
+    """Where it belongs: a file, and which slides of it."""
+    misconception: str = field(default="", repr=False)
+    """What is often thought, and not so."""
+    run: str = field(default="", repr=False)
+    """What the playground opens at the end."""
+    expects: Mapping[str, Sequence[float]] = field(default_factory=dict, repr=False)
+    """Variables of the notebook at its end: the least and the most, over seeds."""
+
+    @property
+    def name(self) -> str:
+        return self.file.stem
+
+    @cached_property
+    def exercises(self) -> list[Exercise]:
+        """What is to be done, in the notebook's order: ours have a room, those of a person's own lesson stand beside
+        it.
+        """
+        if self.file.parent != FOLDER:
+            return read_exercises(self.file.with_suffix(".py")) if self.file.with_suffix(".py").is_file() else []
+        module = f"{EXERCISES}.{self.name.replace('-', '_')}"
+        return list(importlib.import_module(module).EXERCISES) if importlib.util.find_spec(module) else []
+
+    @property
+    def points(self) -> float:
+        """What there is to be had."""
+        return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def shipped_runs(self) -> list[Path]:
+        """The runs that come along: those that it names as `runs/NAME`."""
+        text = "\n".join([self.run, *(cell.source for cell in self.cells)])
+        return [run for run in sorted(RUNS.glob("*/")) if re.search(rf"\bruns/{re.escape(run.name)}(?![\w-])", text)]
+
+    def check(self, **named: Any) -> Checked:
+        """Try what was written: `lesson.check(attention=attention)`. Shows points, and what is wrong."""
+        by_name = {exercise.name: exercise for exercise in self.exercises}
+        for name in named:
+            refuse_unknown("exercise", name, by_name, Misuse)
+        items = [item for name in named for item in by_name[name].items(Here(named))]
+        return Checked(items, sum(by_name[name].points for name in named) - sum(item.out_of for item in items))
+
+    def notebook(self, *, solution: bool = False) -> dict[str, Any]:
+        """The notebook, as Jupyter's files have it."""
+        return notebook_of(self.cells, name=self.name, solution=solution)
+
+    def page(self) -> str:
+        """The student's version as Markdown."""
+        return page_of(self.cells)
+
+    @check_arguments
+    def write(self, folder: str | Path, *, solution: bool = False, page: bool = False, overwrite: bool = False) -> Path:
+        """Write the notebook, or with `page` Markdown to read, and the runs that come along, into a folder. Gives the
+        file's path.
+        """
+        if page and solution:
+            raise Misuse("a page is for students: it has no solution")
+        ending = ".md" if page else "-solution.ipynb" if solution else ".ipynb"
+        file = Path(folder) / f"{self.name}{ending}"
+        text = (
+            self.page() if page else json.dumps(self.notebook(solution=solution), indent=1, ensure_ascii=False) + "\n"
+        )
+        if file.exists() and not overwrite and file.read_text(encoding="utf-8", errors="replace") != text:
+            raise Misuse(
+                f"{file} is there and may be somebody's work: --overwrite replaces it, --out names another folder"
+            )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, text)
+        for run in self.shipped_runs:
+            shutil.copytree(run, file.parent / "runs" / run.name, dirs_exist_ok=True)
+        if self.file.parent not in (FOLDER, file.parent.resolve()):  # a person's own: its first cell asks for these
+            write_text(file.parent / self.file.name, f"---\n{self.head}---\n{self.page()}")
+            if (beside := self.file.with_suffix(".py")).is_file():
+                shutil.copy(beside, file.parent)
+        return file
+
+
+@check_arguments
+def lesson(name: str | int | Path) -> Lesson:
+    """A lesson by its name or number, such as `attention` or 5, or a person's own by its file: `mine.md`."""
+    if str(name).endswith(".md"):
+        return read_lesson(Path(str(name)).resolve())
+    known = lessons()
+    for one in known:
+        if str(name) in (one.name, str(one.number)):
+            return one
+    raise Misuse(unknown("lesson", str(name), [one.name for one in known]))
+
+
+def lessons() -> list[Lesson]:
+    """All that there are, in the order of the course."""
+    return sorted(map(read_lesson, FOLDER.glob("*.md")), key=lambda one: one.number)
+
+
+def read_lesson(file: Path) -> Lesson:
+    """A lesson's Markdown."""
+    try:
+        start, front, body = f"{file.read_text(encoding='utf-8')}---\n---\n".split("---\n", 2)
+        said = yaml.safe_load(front)
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(read_failure(str(file), error)) from None
+    except yaml.YAMLError as error:
+        raise Misuse(f"{file}: {first_line(error)}") from None
+    if start or not isinstance(said, dict) or not {"title", "number", "minutes"} <= said.keys():
+        raise Misuse(f"{file} is no lesson: it must begin with title, number and minutes between two lines of ---")
+    for key in said:
+        if key not in FRONT_MATTER:
+            raise Misuse(f"{file}: {unknown('key', str(key), FRONT_MATTER)}")
+    for key in ("number", "minutes"):
+        if not isinstance(said[key], int | float):
+            raise Misuse(f"{file}: {key} wants a number, not {said[key]!r}")
+    cells = cells_of(body.removesuffix("---\n---\n"))
+    for cell in cells:
+        opened, shown = cell.source.count("### BEGIN SOLUTION"), cell.text().count("### BEGIN SOLUTION")
+        if cell.kind == "code" and (shown or opened != cell.source.count("### END SOLUTION")):
+            raise Misuse(f"{file}: a ### BEGIN SOLUTION has no ### END SOLUTION: students would see it")
+        if cell.kind == "markdown" and re.search(r"^```(python|sh)", cell.source, re.M):
+            raise Misuse(f"{file}: a block of code does not end with a line of ```")
+    return Lesson(file, cells=cells, head=front, **said)
+
+
+FRONT_MATTER = [one.name for one in fields(Lesson) if one.name not in ("file", "cells", "head")]
+
+
+def read_exercises(file: Path) -> list[Exercise]:
+    """Those that a teacher's file holds as EXERCISES; no __pycache__, which students could read, is made of it."""
+    names: dict[str, Any] = {"__name__": f"exercises_of_{file.stem}", "__file__": str(file)}
+    try:
+        exec(compile(file.read_bytes(), str(file), "exec"), names)
+    except Exception as error:
+        raise Misuse(f"{file}: {error_line(error)}") from None
+    found = names.get("EXERCISES")
+    if not isinstance(found, list) or not found or not all(isinstance(one, Exercise) for one in found):
+        raise Misuse(f"{file} has no EXERCISES: a list of Function, Module or Answer, what students are to define")
+    return found

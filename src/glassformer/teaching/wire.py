@@ -1,0 +1,138 @@
+"""What grader and submission say to each other: plain data and tensors, as JSON and raw bytes. Nothing in it is run,
+and whoever reads it refuses what is too large or not well formed.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+HEAD = struct.Struct(">QQ")
+"""Before each message: bytes of JSON, bytes of tensors."""
+MOST_JSON = 2**22
+MOST_BYTES = 2**26
+"""Of tensors."""
+DEEPEST = 20
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        torch.uint8, torch.bool,
+    )
+}  # fmt: skip
+
+
+class Unsendable(ValueError):
+    """A value that is no plain data, or too much of it; says so in words that follow `gives`."""
+
+
+def pack(value: Any) -> bytes:
+    """A message."""
+    tensors = list[bytes]()
+    try:
+        text = json.dumps(_plain(value, tensors, 0)).encode()
+    except RecursionError:
+        raise Unsendable("lists within lists, too deep") from None
+    blob = b"".join(tensors)
+    if len(text) > MOST_JSON or len(blob) > MOST_BYTES:
+        raise Unsendable("more than can be compared")
+    return HEAD.pack(len(text), len(blob)) + text + blob
+
+
+def _plain(value: Any, tensors: list[bytes], depth: int) -> Any:
+    if depth > DEEPEST:
+        raise Unsendable("lists within lists, too deep")
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Tensor):
+        return {"x": _tensor(value, tensors)}
+    if value is None or type(value) in (bool, str):
+        return value
+    if isinstance(value, bool | int):
+        if abs(int(value)) >= 2**63:
+            raise Unsendable("a number that is too large")
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, list | tuple):
+        parts = [_plain(part, tensors, depth + 1) for part in list(value)]
+        return {"t" if isinstance(value, tuple) else "l": parts}
+    if isinstance(value, Mapping):
+        return {"d": [[_plain(part, tensors, depth + 1) for part in pair] for pair in value.items()]}
+    raise Unsendable(f"{type(value).__name__}, which is neither a tensor nor plain data")
+
+
+def _tensor(value: Tensor, tensors: list[bytes]) -> list[Any]:
+    if value.numel() * value.element_size() > MOST_BYTES:
+        raise Unsendable(f"a tensor of {value.numel():,} numbers, more than can be compared")
+    plain = value.detach().as_subclass(Tensor).cpu()
+    plain = (plain.to_dense() if plain.layout != torch.strided else plain).contiguous()
+    dtype = str(plain.dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise Unsendable(f"a tensor of {dtype}")
+    tensors.append(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return [dtype, list(plain.shape)]
+
+
+class Malformed(ValueError):
+    """Bytes that are no message."""
+
+
+def sizes(head: bytes) -> tuple[int, int]:
+    """Bytes of JSON and of tensors that follow."""
+    text, blob = HEAD.unpack(head)
+    if text > MOST_JSON or blob > MOST_BYTES:
+        raise Malformed
+    return text, blob
+
+
+def unpack(text: bytes, blob: bytes) -> Any:
+    """What a message says."""
+    try:
+        reader = _Reader(blob)
+        value = reader.read(json.loads(text))
+    except (ValueError, TypeError, KeyError, RuntimeError, RecursionError, OverflowError):
+        raise Malformed from None
+    if reader.place != len(blob):
+        raise Malformed
+    return value
+
+
+class _Reader:
+    def __init__(self, blob: bytes) -> None:
+        self.blob = blob
+        self.place = 0
+
+    def read(self, plain: Any, depth: int = 0) -> Any:
+        if plain is None or isinstance(plain, bool | int | float | str):
+            return plain
+        if depth > DEEPEST or not isinstance(plain, dict) or len(plain) != 1:
+            raise ValueError
+        [(kind, parts)] = plain.items()
+        if kind == "x":
+            return self._tensor(*parts)
+        if kind == "d":
+            pairs = [(self.read(name, depth + 1), self.read(part, depth + 1)) for name, part in parts]
+            return dict(pairs)
+        return {"l": list, "t": tuple}[kind](self.read(part, depth + 1) for part in parts)
+
+    def _tensor(self, name: str, shape: list[int]) -> Tensor:
+        dtype = DTYPES[name]
+        if len(shape) > 16 or any(type(size) is not int or size < 0 for size in shape):
+            raise ValueError
+        length = math.prod(shape) * dtype.itemsize
+        piece = self.blob[self.place : self.place + length]
+        if len(piece) != length:
+            raise ValueError
+        self.place += length
+        raw = torch.frombuffer(bytearray(piece), dtype=torch.uint8) if piece else torch.empty(0, dtype=torch.uint8)
+        return (raw != 0 if dtype is torch.bool else raw.view(dtype)).reshape(shape)

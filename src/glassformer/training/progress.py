@@ -1,0 +1,97 @@
+"""A training as it goes, in a line: the step, the loss, the last validation, the speed; in a notebook, with a bar."""
+
+import time
+from typing import Self
+
+from glassformer.config.errors import warn
+from glassformer.config.progress import clock
+from glassformer.notebook.display import Area
+from glassformer.notebook.html import bar
+from glassformer.training.events import Ended, Event, Failed, Noted, Started, Stepped, Validated
+
+SMOOTH = 0.95
+"""How much of the loss that is shown comes from the steps before."""
+
+
+class TrainingProgress:
+    """Hears what happens, and says how far it is."""
+
+    def __init__(self) -> None:
+        self.done = 0.0
+        """0 to 1."""
+        self._loss: float | None = None
+        self._step = ""
+        self._validation = ""
+        self._speed = ""
+        self._first: tuple[int, float] | None = None
+        self._per_example: int | None = None
+
+    def hear(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._per_example = event.tokens_per_example
+        elif isinstance(event, Stepped):
+            self.done, self._step = event.done, f"step {event.step:,}"
+            self._loss = event.loss if self._loss is None else SMOOTH * self._loss + (1 - SMOOTH) * event.loss
+            self._first = self._first or (event.tokens, event.seconds)
+            self._speed = self._speed_of(event.tokens - self._first[0], event.seconds - self._first[1])
+        elif isinstance(event, Validated):
+            self._validation = f"validation {event.evaluation.metrics[event.evaluation.primary]:.4f}"
+
+    def _speed_of(self, tokens: int, seconds: float) -> str:
+        if seconds <= 0 or self._per_example == 0:
+            return ""
+        if self._per_example is None:
+            return f"{tokens / seconds:,.0f} tokens/s"
+        return f"{tokens / self._per_example / seconds:,.0f} examples/s"
+
+    @property
+    def text(self) -> str:
+        loss = "" if self._loss is None else f"loss {self._loss:.4f}"
+        return "  ".join(filter(None, (self._step, loss, self._validation, self._speed)))
+
+
+def warn_of(event: Event) -> None:
+    """A listener in a program: a warning of what was asked for and is not done."""
+    if isinstance(event, Failed):
+        warn(event.text)
+
+
+class NotebookTraining:
+    """Hears a training, and is a bar that moves in place; at the end, one line of what was done."""
+
+    def __init__(self) -> None:
+        self.area = Area()
+        self.progress = TrainingProgress()
+        self.began: float | None = None
+        self.what = "preparing"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, event: Event) -> None:
+        warn_of(event)
+        if isinstance(event, Noted):
+            return
+        self.progress.hear(event)
+        if isinstance(event, Ended):
+            self.progress.done, self.what = 1.0, "judging it, and writing the report"
+            self.area.put(bar(1.0, self.what), self.what)
+            return
+        if isinstance(event, Started):
+            self.began, self.what = time.monotonic(), "training"
+        text = "  ".join(filter(None, (self.progress.text, self.left))) or self.what
+        self.area.show(lambda: bar(self.progress.done, text), text)
+
+    @property
+    def left(self) -> str:
+        done = self.progress.done
+        if self.began is None or not 0 < done < 1:
+            return ""
+        return f"{clock((time.monotonic() - self.began) * (1 - done) / done)} left"
+
+    def end(self, line: str) -> None:
+        self.area.end(line)
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is not None and self.area.is_drawn:
+            self.area.end(f"stopped: {self.progress.text or self.what}")
