@@ -70,8 +70,7 @@ def same_random_numbers_every_time() -> None:
     torch.manual_seed(0)
 
 
-@pytest.fixture(autouse=True)
-def no_plugins_of_others() -> Iterator[None]:
+def _forget_plugins() -> Iterator[None]:
     """What a test registers, and limits that it raises, are known to the processes that it starts, and to no other
     test's.
     """
@@ -83,6 +82,10 @@ def no_plugins_of_others() -> Iterator[None]:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
+
+
+no_plugins_of_others = pytest.fixture(autouse=True)(_forget_plugins)
+no_plugins_of_other_files = pytest.fixture(autouse=True, scope="module")(_forget_plugins)
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.config import plugins
 from glassformer.config.views import OWN_VIEWS
 from glassformer.inspection.views import registry
 
@@ -18,8 +17,6 @@ STUDENT = Path(__file__).parents[1] / "helpers" / "student_bricks.py"
 def student() -> Iterator[Path]:
     gf.use(STUDENT)
     yield STUDENT
-    plugins._parts.clear()
-    plugins._digests.clear()
     sys.modules.pop("student_bricks", None)
     registry._REGISTERED.pop("shortest", None)
     OWN_VIEWS.pop("shortest", None)

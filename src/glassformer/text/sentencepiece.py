@@ -171,6 +171,7 @@ def _whole(folding: bytes) -> bool:
         return False
     nodes, texts = np.frombuffer(folding, "<u4", size // 4, 4), np.frombuffer(folding, np.uint8, -1, 4 + size)
     inner = nodes >> 31 == 0
+    inner[0] = True  # the root, whatever it says
     children = np.arange(len(nodes)) ^ (nodes.astype(np.int64) >> 10 << (nodes >> 6 & 8))
     if not len(texts) or texts[-1] or ((children | 0xFF)[inner] >= len(nodes)).any():
         return False
