@@ -108,6 +108,20 @@ def test_two_processes_are_one_where_a_batch_has_a_single_text(tmp_path: Path) -
     assert tokens == [line["tokens"] for line in log_of(tmp_path / "one") if line["event"] == "step"]
 
 
+@pytest.mark.slow
+def test_processes_agree_on_a_sample_within_minutes(tmp_path: Path) -> None:
+    """How much is judged depends on the clock, which is the first one's: no process waits for an evaluation that the
+    others do not make.
+    """
+    rows = write_table(tmp_path / "rows.csv", opinions(2000))
+    settings = labelled("transformer", training__minutes=0.25, model__width=64, model__layers=4)
+    code, out, err = finish(
+        begin("train", str(rows), "--out", str(tmp_path / "run"), *flags(settings), "--json", world=2)
+    )
+    assert code == 0, err
+    assert json.loads(out)["validation"]["loss"] > 0
+
+
 def test_a_batch_that_cannot_be_shared() -> None:
     with pytest.raises(SettingError, match="batch_size 8 cannot be shared evenly by 3 processes"):
         Trainer(

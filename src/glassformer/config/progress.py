@@ -1,10 +1,10 @@
 """How far long work has come: whoever works tells it, whoever watches shows it, and neither knows the other."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Self
+from typing import Self, TypeVar
 
 from glassformer.config.units import duration, size
 
@@ -12,6 +12,8 @@ Progress = Callable[[int, int], None]
 """Who is told how much is done, and of how much."""
 Watch = Callable[[int, int, str], None]
 """The same, and what is counted."""
+
+T = TypeVar("T")
 
 BYTE = "byte"
 """What reading a file counts: it is heard only while nothing else is counted."""
@@ -42,6 +44,16 @@ def progress_of(unit: str) -> Progress:
     """Whom to tell how many rows, tokens … are done."""
     watch = _watch.get()
     return unheard if watch is None else lambda done, total: watch(done, total, unit)
+
+
+def counted_batches(batches: Iterable[T], size: Callable[[T], int], total: int, unit: str) -> Iterator[T]:
+    """The same batches; whoever watches is told how much of them is done when the next is asked for."""
+    done, progress = 0, progress_of(unit)
+    progress(done, total)
+    for batch in batches:
+        yield batch
+        done += size(batch)
+        progress(done, total)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Texts through a translator, many at once: like lengths together, answers in the order of the questions."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from glassformer.config.progress import progress_of
+from glassformer.config.progress import counted_batches
 from glassformer.decoding.beam import Hypothesis, beam_search
 from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq, device_of
@@ -21,6 +22,15 @@ GPU_SCORES_AT_ONCE, GPU_TOKENS_AT_ONCE = 2**26, 2**19
 
 
 GREEDY = Search(beam=1)
+
+Rows = list[int]
+"""The sources of a batch, by their numbers."""
+Best = list[list[Hypothesis]]
+"""The best translations of each source."""
+
+
+def in_turn(batches: Iterable[Rows], search: Callable[[Rows], Best]) -> list[Best]:
+    return [search(rows) for rows in batches]
 
 
 def longest_translation(source: int, context: int) -> int:
@@ -44,17 +54,18 @@ def translate(
     opening: Sequence[int],
     end: int,
     never: Sequence[int] = (),
-) -> list[list[Hypothesis]]:
-    """For each source, given as its tokens, the best translations. `opening`: what every target begins with."""
-    out: list[list[Hypothesis]] = [[] for _ in sources]
-    done, progress = 0, progress_of("text")
-    progress(done, len(sources))
+    spread: Callable[[Iterable[Rows], Callable[[Rows], Best]], list[Best]] = in_turn,
+) -> Best:
+    """For each source, given as its tokens, the best translations. `opening`: what every target begins with; `spread`:
+    how the batches are gone through, where several processes share them.
+    """
     most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
     if device_of(model).type == "cuda":
         most_rows, most_tokens = max(1, GPU_SCORES_AT_ONCE // model.head.out_features), GPU_TOKENS_AT_ONCE
-    for rows in _batches([len(source) for source in sources], how.beam, most_rows, most_tokens):
+
+    def search(rows: Rows) -> Best:
         ids, mask = _padded([sources[row] for row in rows], device_of(model))
-        results = beam_search(
+        return beam_search(
             model,
             ids,
             mask,
@@ -66,16 +77,16 @@ def translate(
             length_penalty=how.length_penalty,
             best=how.best,
         )
-        for row, hypotheses in zip(rows, results, strict=True):
-            out[row] = hypotheses
-        done += len(rows)
-        progress(done, len(sources))
-    return out
+
+    batches = _batches([len(source) for source in sources], how.beam, most_rows, most_tokens)
+    results = spread(counted_batches(batches, len, len(sources), "text"), search)
+    by_row = dict(zip(itertools.chain(*batches), itertools.chain(*results), strict=True))
+    return [by_row[row] for row in range(len(sources))]
 
 
-def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[list[int]]:
+def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[Rows]:
     """The longest first: if memory is short, that shows at once."""
-    batches: list[list[int]] = []
+    batches: list[Rows] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         last = batches[-1] if batches else []
         rows = (len(last) + 1) * beam

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.data.order import drawn_rows
 from glassformer.notebook.html import facts, table
+from glassformer.tasks.among import ALONE, Among
 from glassformer.text.tokenizer import Tokenizer
 
 MOST_ROWS = 40
@@ -120,6 +121,8 @@ class Task(ABC):
     """What an example counts as, where all count alike and are no words: an image's pixels, a row's columns."""
     share: float = 1.0
     """The part of what is held out that an evaluation judges."""
+    shared_by: Among = ALONE
+    """The processes that judge what is held out together."""
     on_features: bool = False
     """Its inputs are features, computed once, which only a model's head has still to read."""
 
@@ -134,6 +137,14 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
         """Metrics on a part of the data; of at most so many tokens of it."""
+
+    def among(self, processes: Among) -> Self:
+        """The same task, judged by several processes together: all of them ask for the same evaluations."""
+        if processes == self.shared_by:
+            return self
+        shared = copy.copy(self)
+        shared.shared_by = processes
+        return shared
 
     # --- a part of it, drawn at random: the same each time, and a smaller one is in a larger one ---
 

@@ -4,7 +4,6 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, SettingError, with_article
-from glassformer.config.progress import progress_of
+from glassformer.config.progress import counted_batches
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
 from glassformer.data.wording import counted
 from glassformer.models.modules import Predictor, device_of
+from glassformer.tasks.among import ALONE, Among
 from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
@@ -122,7 +122,10 @@ class Labelling(Task):
         examples = self.parts[part]
         if not len(examples):
             raise DataError(f"the {part} part holds no {self.noun}")
-        return self.judge(examples, score(self._reader(model), examples, self.outputs, how or AS_IN_TRAINING))
+        if isinstance(examples, FrozenFeatures):
+            examples.compute(self.shared_by)
+        how = how or AS_IN_TRAINING
+        return self.judge(examples, score(self._reader(model), examples, self.outputs, how, self.shared_by))
 
     def record_count(self, part: str) -> int:
         return len(self.parts[part])
@@ -148,30 +151,38 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
 
 @torch.no_grad()
 def score(
-    model: nn.Module, examples: Inputs, outputs: int, how: Batching = AS_IN_TRAINING
+    model: nn.Module, examples: Inputs, outputs: int, how: Batching = AS_IN_TRAINING, among: Among = ALONE
 ) -> Float[Tensor, "N outputs"]:
-    """The scores of every example, in their order."""
+    """The scores of every example, in their order. `among`: the processes that share the work."""
     if not len(examples):
         return torch.empty(0, outputs)
 
     def compute(*inputs: Tensor) -> Tensor:
         return scores_of(model, inputs, outputs, examples.noun)
 
-    return compute_rows(examples, compute, device_of(model), how)
+    return compute_rows(examples, compute, device_of(model), how, among)
 
 
 def compute_rows(
-    examples: Inputs, compute: Callable[..., Tensor], device: torch.device, how: Batching = AS_IN_TRAINING
+    examples: Inputs,
+    compute: Callable[..., Tensor],
+    device: torch.device,
+    how: Batching = AS_IN_TRAINING,
+    among: Among = ALONE,
 ) -> Tensor:
     """What is computed of every example, in their order."""
-    out, done, progress = torch.empty(0, 0), 0, progress_of(examples.noun)
-    progress(done, len(examples))
-    for rows, tensors in examples.batches(how.tokens):
-        some = compute(*(tensor.to(device) for tensor in tensors)).float().cpu()
-        out = out if len(out) else some.new_empty(len(examples), *some.shape[1:])
-        out[torch.from_numpy(rows)] = some
-        done += len(rows)
-        progress(done, len(examples))
+
+    def compute_batch(rows: NDArray[np.int64]) -> Tensor:
+        some = compute(*(tensor.to(device) for tensor in examples.take(rows))).float().cpu()
+        return some.clone()  # it may be a view of something larger
+
+    batches = list(examples.batch_rows(how.tokens))
+    computed = among.spread(counted_batches(batches, len, len(examples), examples.noun), compute_batch)
+    if not computed:
+        return torch.empty(0, 0)
+    out = computed[0].new_empty(len(examples), *computed[0].shape[1:])
+    while computed:  # which grows less as this grows
+        out[torch.from_numpy(batches.pop())] = computed.pop()
     return out
 
 
@@ -218,6 +229,7 @@ class FrozenFeatures(Inputs):
         self.answers, self.texts, self.noun = examples.answers, examples.texts, examples.noun
         self.has_words = examples.has_words
         self._examples, self._model = examples, model
+        self._features: Float[Tensor, "N pooled"] | None = None
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -229,13 +241,22 @@ class FrozenFeatures(Inputs):
     def select(self, rows: NDArray[np.int64]) -> "FrozenFeatures":
         return FrozenFeatures(self._examples.select(rows), self._model)
 
-    @cached_property
-    @torch.no_grad()
+    @property
     def features(self) -> Float[Tensor, "N pooled"]:
-        """The features that the model has in use: without dropout, and in full precision."""
+        if self._features is None:
+            self.compute()
+        assert self._features is not None
+        return self._features
+
+    @torch.no_grad()
+    def compute(self, among: Among = ALONE) -> None:
+        """The features that the model has in use: without dropout, and in full precision. `among`: the processes that
+        share the work; those that read none of the examples take part as well.
+        """
+        if self._features is not None:
+            return
         model, device, training = self._model, device_of(self._model), self._model.training
         model.eval()
         with torch.autocast(device.type, enabled=False):
-            features = compute_rows(self._examples, model.features, device)
+            self._features = compute_rows(self._examples, model.features, device, among=among)
         model.train(training)
-        return features

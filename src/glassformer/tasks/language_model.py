@@ -1,8 +1,9 @@
 """Windows of packed tokens, and the task that predicts the next token at every position of one."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
 from glassformer.config.errors import DataError
-from glassformer.config.progress import progress_of
+from glassformer.config.progress import counted_batches
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, WindowOrder, segments_of
 from glassformer.models.modules import LanguageModel, TokenModel, device_of
@@ -32,6 +33,14 @@ class Window(NamedTuple):
     end: int
     counted: int
     """The first token that counts: those before it are there to be seen."""
+
+
+class JudgedWindow(NamedTuple):
+    """What is found of a window."""
+
+    record: dict[str, Any]
+    columns: dict[str, NDArray[Any]] | None
+    """What is known of its single tokens; of many windows, only some keep it."""
 
 
 class WindowTask(Task):
@@ -79,6 +88,30 @@ class WindowTask(Task):
         """The windows that are judged."""
         return windows if self.share >= 1 else [windows[at] for at in self.drawn(len(windows)).tolist()]
 
+    def judge_windows(
+        self, windows: list[Window], judge: Callable[[list[Window]], Iterable[JudgedWindow]]
+    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+        """The records of all windows, and the columns of every so-manieth of them one after the other.
+
+        `judge`: what is found of some windows of one length.
+        """
+        apart = math.ceil(token_count(windows) / MOST_KEPT)
+
+        def judge_batch(batch: tuple[int, list[Window]]) -> list[JudgedWindow]:
+            number, rows = batch
+            return [
+                found if place % apart == 0 else found._replace(columns=None)
+                for place, found in enumerate(judge(rows), number)
+            ]
+
+        batches = counted_batches(
+            equal_lengths(windows, self.context), lambda batch: token_count(batch[1]), token_count(windows), "token"
+        )
+        found = list(chain.from_iterable(self.shared_by.spread(batches, judge_batch)))
+        pieces = [window.columns for window in found if window.columns is not None]
+        columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+        return [window.record for window in found], columns
+
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
         """Which document each token is of, where documents are read apart."""
         return segments_of(ids, self.start, self.end) if self.apart else None
@@ -121,40 +154,25 @@ def windows_over(count: int, context: int, stride: int | None = None) -> list[Wi
     return windows
 
 
-def equal_lengths(windows: list[Window], context: int) -> Iterator[list[Window]]:
-    """Windows of one length, as many as are computed at once; whoever watches is told how many tokens they judged."""
+def equal_lengths(windows: list[Window], context: int) -> Iterator[tuple[int, list[Window]]]:
+    """Windows of one length, as many as are computed at once, and how many came before them."""
     at_once = max(1, TOKENS_AT_ONCE // context)
-    done, total, progress = 0, sum(window.end - window.counted for window in windows), progress_of("token")
+    before = 0
     for first in range(0, len(windows), at_once):
-        progress(done, total)
         group = windows[first : first + at_once]
         for length in sorted({window.end - window.begin for window in group}, reverse=True):
-            yield [window for window in group if window.end - window.begin == length]
-        done += sum(window.end - window.counted for window in group)
-    progress(done, total)
+            rows = [window for window in group if window.end - window.begin == length]
+            yield before, rows
+            before += len(rows)
+
+
+def token_count(windows: Iterable[Window]) -> int:
+    """The tokens that count in them."""
+    return sum(window.end - window.counted for window in windows)
 
 
 def stack_rows(device: torch.device, rows: list[NDArray[Any]]) -> Tensor:
     return torch.from_numpy(np.stack(rows).astype(np.int64)).to(device)
-
-
-class TokenColumns:
-    """Columns of what is known of single tokens, in every so-manieth window."""
-
-    def __init__(self, tokens: int) -> None:
-        """`tokens`: how many there are in all windows."""
-        self._apart = math.ceil(tokens / MOST_KEPT)
-        self._windows = 0
-        self._pieces: list[dict[str, NDArray[Any]]] = []
-
-    def add(self, **columns: NDArray[Any]) -> None:
-        """The columns of one window."""
-        self._windows += 1
-        if (self._windows - 1) % self._apart == 0:
-            self._pieces.append(columns)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {name: np.concatenate([piece[name] for piece in self._pieces]) for name in self._pieces[0]}
 
 
 @dataclass(frozen=True)
@@ -277,10 +295,8 @@ class LanguageModelling(WindowTask):
 
         And for each token: its `place` among the ids, how many tokens of the window stand `before` it, its `loss`.
         """
-        windows = self.drawn_windows(self.windows(len(ids), stride, most))
-        records = []
-        columns = TokenColumns(sum(window.end - window.counted for window in windows))
-        for rows in equal_lengths(windows, self.context):
+
+        def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
             batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
             features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))
             following = answers(batch, self.start)
@@ -292,17 +308,17 @@ class LanguageModelling(WindowTask):
             for row, (begin, end, counted) in enumerate(rows):
                 new = slice(counted - begin, None)
                 after = np.flatnonzero(has_answer[row, new].numpy())
-                columns.add(
-                    place=counted + 1 + after,
-                    before=(counted - begin + 1 + after).astype(np.int32),
-                    loss=losses[row, new].numpy()[after].astype(np.float32),
-                )
-                records.append(
-                    {
-                        "start": counted + 1,
-                        "tokens": int(has_answer[row, new].sum()),
-                        "loss": float(losses[row, new].sum()),
-                        "covered": end - counted,
-                    }
-                )
-        return records, columns.arrays()
+                columns: dict[str, NDArray[Any]] = {
+                    "place": counted + 1 + after,
+                    "before": (counted - begin + 1 + after).astype(np.int32),
+                    "loss": losses[row, new].numpy()[after].astype(np.float32),
+                }
+                record = {
+                    "start": counted + 1,
+                    "tokens": int(has_answer[row, new].sum()),
+                    "loss": float(losses[row, new].sum()),
+                    "covered": end - counted,
+                }
+                yield JudgedWindow(record, columns)
+
+        return self.judge_windows(self.drawn_windows(self.windows(len(ids), stride, most)), judge)

@@ -1,6 +1,7 @@
 """Guess tokens that were hidden, from all the others, on both sides."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +19,9 @@ from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel, device_of
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
 from glassformer.tasks.language_model import (
-    TokenColumns,
+    JudgedWindow,
     Window,
     WindowTask,
-    equal_lengths,
     perplexity_text,
     stack_rows,
     windows_over,
@@ -148,11 +148,9 @@ class MaskedModelling(WindowTask):
         And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
         `loss`, whether it is `right`.
         """
-        windows = self.drawn_windows(self.windows(len(ids), most))
         device = device_of(model)
-        records = []
-        columns = TokenColumns(sum(window.end - window.counted for window in windows))
-        for rows in equal_lengths(windows, self.context):
+
+        def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
             inputs, answers = (stack_rows(device, list(side)) for side in zip(*pairs, strict=True))
@@ -164,22 +162,22 @@ class MaskedModelling(WindowTask):
             row_of, place_of = (axis.cpu().numpy() for axis in has_answer.nonzero(as_tuple=True))
             for row, (begin, end, counted) in enumerate(rows):
                 new = (row_of == row) & (place_of >= counted - begin)
-                columns.add(
-                    place=begin + place_of[new],
-                    before=place_of[new].astype(np.int32),
-                    loss=losses[new].astype(np.float32),
-                    right=right[new],
-                )
-                records.append(
-                    {
-                        "start": counted,
-                        "tokens": int(new.sum()),
-                        "loss": float(losses[new].astype(np.float64).sum()),
-                        "right": int(right[new].sum()),
-                        "covered": end - counted,
-                    }
-                )
-        return records, columns.arrays()
+                columns = {
+                    "place": begin + place_of[new],
+                    "before": place_of[new].astype(np.int32),
+                    "loss": losses[new].astype(np.float32),
+                    "right": right[new],
+                }
+                record = {
+                    "start": counted,
+                    "tokens": int(new.sum()),
+                    "loss": float(losses[new].astype(np.float64).sum()),
+                    "right": int(right[new].sum()),
+                    "covered": end - counted,
+                }
+                yield JudgedWindow(record, columns)
+
+        return self.judge_windows(self.drawn_windows(self.windows(len(ids), most)), judge)
 
 
 def guess_losses(

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -158,24 +160,26 @@ class Translating(Task):
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         marks = marks_of(self.tokenizer, model)
-        return translate(model, sources, how, context=self.context, **marks)
+        spread = partial(self.shared_by.spread, even=False)  # the longest translation says how many passes there are
+        return translate(model, sources, how, context=self.context, spread=spread, **marks)
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""
-        device = device_of(model)
-        place = {row: number for number, row in enumerate(rows.tolist())}
-        out: list[tuple[float, int]] = [(0.0, 0)] * len(rows)
-        for some, *tensors in pairs.batches(rows):
-            source, source_mask, target, answers = self._side_by_side(*tensors).tensors(device)
+
+        def judge(some: NDArray[np.int64]) -> list[tuple[float, int]]:
+            _, *tensors = pairs.side_by_side(some)
+            source, source_mask, target, answers = self._side_by_side(*tensors).tensors(device_of(model))
             features = model.features(source, source_mask, target)
             losses = vocabulary_losses(
                 features.flatten(0, 1), model.head.weight, answers.flatten(), bias=model.head.bias
             )
             sums = losses.view_as(answers).double().sum(1).tolist()
-            counts = (answers != NOTHING).sum(1).tolist()
-            for row, value, count in zip(some.tolist(), sums, counts, strict=True):
-                out[place[row]] = (value, count)
-        return out
+            return list(zip(sums, (answers != NOTHING).sum(1).tolist(), strict=True))
+
+        batches = list(pairs.batch_rows(rows))
+        judged = self.shared_by.spread(batches, judge)
+        by_row = dict(zip(np.concatenate(batches).tolist(), chain.from_iterable(judged), strict=True))
+        return [by_row[row] for row in rows.tolist()]
 
 
 def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.models.weights import take_weights
+from glassformer.tasks.among import Among
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.training.average import Average
 from glassformer.training.budget import EACH, FEWEST, Budget, Clock, fit_sample
@@ -34,10 +35,15 @@ class Validator:
     listen: Listener
     clock: Clock
     budget: Budget | None
+    lockstep: bool = False
+    """All processes take part in every forward pass."""
     last: float = 0.0
     """How much of the training was done at the last validation."""
     sampled: Task | None = None
     """The task on the sample that was judged last: what was computed once of its examples stays with it."""
+
+    def __post_init__(self) -> None:
+        self.task = self.task.among(Among(self.processes.rank, self.processes.world, self.lockstep))
 
     def due(self, before: float, done: float) -> bool:
         """Every so many updates, or when a tenth of the budget is through; of minutes, as often as these allow.
@@ -62,7 +68,7 @@ class Validator:
         self.model.eval()
         with self.average.in_use():
             share, growing = fit_sample(self._seconds, count, most, EACH * self.budget.left(progress))
-        progress.sample, progress.growing = map(self.processes.from_first, (share, growing))
+        progress.sample, progress.growing = share, growing
         judged = max(1, round(progress.sample * count))
         if judged < count:
             why = "so that all of them take a tenth of the time at most"
@@ -105,7 +111,7 @@ class Validator:
         """Seconds that judging a part of what is held out takes."""
         began = self.clock()
         self._evaluate(self.task.sample(share), None)
-        return self.clock() - began
+        return self.processes.from_first(self.clock() - began)  # all go on with the same sample
 
     def _sample(self, share: float) -> Task:
         if self.sampled is None or self.sampled.share != share:
@@ -143,7 +149,7 @@ class Validator:
         all of it, if it has to be `whole`.
         """
         budget, progress, task = self.budget, self.progress, self.task
-        share = 1.0 if budget is None else budget.last_share(progress, elapsed)
+        share = 1.0 if budget is None else budget.last_share(progress, self.processes.from_first(elapsed))
         if share >= 1 or budget is None:
             return task
         if whole:

@@ -62,13 +62,17 @@ class Inputs(ABC):
 
         `tokens`: how many a batch may hold, padding among them.
         """
+        for rows in self.batch_rows(tokens):
+            yield rows, self.take(rows)
+
+    def batch_rows(self, tokens: int = TOKENS_AT_ONCE) -> Iterator[NDArray[np.int64]]:
+        """Which examples are in each of the batches."""
         lengths = self.lengths
         order = np.argsort(lengths, kind="stable")
         # few examples in several batches all the same: else short ones are padded to the longest of all
         most = min(tokens, max(FEWEST_AT_ONCE, int(lengths.sum()) // BATCHES))
         for first, last in pairwise(token_borders(most, lengths[order])):
-            rows = order[first:last]
-            yield rows, self.take(rows)
+            yield order[first:last]
 
 
 class Features(ABC):

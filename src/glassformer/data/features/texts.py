@@ -182,12 +182,19 @@ class PairExamples:
 
     def batches(self, rows: NDArray[np.int64] | None = None) -> Iterator[Batch]:
         """These pairs (unset: all) once, those of like length together."""
-        rows = np.arange(len(self)) if rows is None else rows
+        for some in self.batch_rows(np.arange(len(self)) if rows is None else rows):
+            yield self.side_by_side(some)
+
+    def batch_rows(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Which of these pairs are in each of the batches."""
         source, target = self.source.lengths[rows], self.target.lengths[rows]
         order = by_lengths(source, target)
         for first, last in pairwise(token_borders(TOKENS_AT_ONCE, source[order], target[order])):
-            some = rows[order[first:last]]
-            yield some, *self.source.padded(some), *self.target.padded(some)
+            yield rows[order[first:last]]
+
+    def side_by_side(self, rows: NDArray[np.int64]) -> Batch:
+        """These pairs as one batch."""
+        return rows, *self.source.padded(rows), *self.target.padded(rows)
 
 
 def encode_pairs(

@@ -1,0 +1,54 @@
+"""An evaluation that processes share is that of one of them, bit for bit, and each does its part of the work."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from glassformer.tasks.among import Among
+from helpers import judging_together
+from helpers.running import finish
+
+FEW = {"few examples", "few examples, in lockstep"}
+"""One batch: there is nothing for a second process."""
+
+
+def together(world: int) -> list[dict[str, list[list[int]]]]:
+    """How many batches each process judged of each kind of task: shared with the others, and alone."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world)]
+    process = subprocess.Popen(
+        [*torchrun, str(Path(judging_together.__file__))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    code, out, err = finish(process)
+    assert code == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_every_task_is_judged_together_as_alone(world: int) -> None:
+    ranks = together(world)
+    assert len(ranks) == world
+    for name in ranks[0]:
+        counts = [judged[name][0] for judged in ranks]
+        alone = ranks[0][name][1]
+        for count, *shares in zip(alone, *counts, strict=True):
+            rounds = -(-count // world)
+            uneven = name == "translation, in lockstep" and count == alone[-1]
+            if "lockstep" in name:
+                assert shares == [count if uneven else rounds] * world, name
+            else:
+                assert sum(shares) == count, name
+                assert max(shares) == rounds, name
+        assert max(alone) >= world or name in FEW, name
+
+
+def test_one_process_needs_no_other() -> None:
+    assert Among().spread(iter("abc"), str.upper) == ["A", "B", "C"]
+    assert Among(lockstep=True).spread(iter("abc"), str.upper, even=False) == ["A", "B", "C"]
