@@ -47,13 +47,13 @@ class Counting(Among):
 
     judged: list[int] = field(default_factory=list)
 
-    def spread(self, batches: Iterable[Any], judge: Callable[[Any], Any], *, even: bool = True) -> list[Any]:
+    def spread(self, batches: Iterable[Any], judge: Callable[[Any], Any]) -> list[Any]:
         def count(batch: Any) -> Any:
             self.judged[-1] += 1
             return judge(batch)
 
         self.judged.append(0)
-        return super().spread(batches, count, even=even)
+        return super().spread(batches, count)
 
 
 def documents(*lengths: int) -> Tokens:
@@ -123,14 +123,13 @@ def main() -> None:
     dist.init_process_group("gloo")
     judged = {}
     for name, task, model, more in cases():
-        for lockstep in (False, True):
-            processes, alone = Counting(rank, world, lockstep), Counting()
-            together, other = (
-                new(task, model, frozen=name == FROZEN).among(who).evaluate(model, PART, **more)
-                for who in (processes, alone)
-            )
-            same(together, other)
-            judged[f"{name}, in lockstep" if lockstep else name] = [processes.judged, alone.judged]
+        processes, alone = Counting(rank, world), Counting()
+        together, other = (
+            new(task, model, frozen=name == FROZEN).among(who).evaluate(model, PART, **more)
+            for who in (processes, alone)
+        )
+        same(together, other)
+        judged[name] = [processes.judged, alone.judged]
     print(json.dumps(judged), flush=True)
     dist.destroy_process_group()
 

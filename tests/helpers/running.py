@@ -18,7 +18,7 @@ from torch import Tensor
 
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.resolve import used_keys
-from glassformer.runs.checkpoints import list_checkpoints
+from glassformer.runs.checkpoints import list_checkpoints, load_checkpoint
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Stepped
 from glassformer.verbs.train import Trained, train
@@ -148,9 +148,9 @@ def tensors_of(run: Path) -> dict[str, Tensor]:
     """Every number that a run leaves: the best weights, and the newest checkpoint's weights, their average where there
     is one, and optimiser state.
     """
-    newest = list_checkpoints(run / "checkpoints")[-1]
-    files = [run / "model.safetensors", *sorted(newest.glob("*.safetensors"))]
-    return {f"{file.name}: {name}": value for file in files for name, value in load_file(file).items()}
+    checkpoint = load_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+    parts = {"model": load_file(run / "model.safetensors"), **checkpoint._asdict()}
+    return {f"{part}: {name}": value for part in parts if part != "state" for name, value in parts[part].items()}
 
 
 def log_of(run: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from glassformer.tasks.among import Among
 from helpers import judging_together
 from helpers.running import finish
 
-FEW = {"few examples", "few examples, in lockstep"}
+FEW = "few examples"
 """One batch: there is nothing for a second process."""
 
 
@@ -40,15 +40,10 @@ def test_every_task_is_judged_together_as_alone(world: int) -> None:
         alone = ranks[0][name][1]
         for count, *shares in zip(alone, *counts, strict=True):
             rounds = -(-count // world)
-            uneven = name == "translation, in lockstep" and count == alone[-1]
-            if "lockstep" in name:
-                assert shares == [count if uneven else rounds] * world, name
-            else:
-                assert sum(shares) == count, name
-                assert max(shares) == rounds, name
-        assert max(alone) >= world or name in FEW, name
+            assert sum(shares) == count, name
+            assert max(shares) == rounds, name
+        assert max(alone) >= world or name == FEW, name
 
 
 def test_one_process_needs_no_other() -> None:
     assert Among().spread(iter("abc"), str.upper) == ["A", "B", "C"]
-    assert Among(lockstep=True).spread(iter("abc"), str.upper, even=False) == ["A", "B", "C"]

@@ -123,11 +123,11 @@ def test_processes_agree_on_a_sample_within_minutes(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_cannot_be_shared() -> None:
-    with pytest.raises(SettingError, match="batch_size 8 cannot be shared evenly by 3 processes"):
+    with pytest.raises(SettingError, match="batch_size 2 is too small for 3 processes"):
         Trainer(
             linear(),
             Fit(8),
-            TrainingSettings(batch_size=8),
+            TrainingSettings(batch_size=2),
             device=torch.device("cpu"),
             checkpointer=Memory(),
             listen=lambda event: None,

@@ -20,10 +20,15 @@ _writing: set[str] = set()
 """The parts that this process writes to."""
 
 
+def part_name(path: Path) -> Path:
+    """A name beside `path` to write to, which says whose it is."""
+    return path.with_name(f".{path.name.lstrip('.')}.{HOST}-{os.getpid()}.part")
+
+
 @contextlib.contextmanager
 def part_of(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to, a file or a folder; gone at the end, and so is what others left under it."""
-    temporary = path.with_name(f".{path.name.lstrip('.')}.{HOST}-{os.getpid()}.part")
+    temporary = part_name(path)
     sweep(path.parent, path.name.lstrip("."))
     _writing.add(os.path.abspath(temporary))
     try:

@@ -259,6 +259,14 @@ class TrainingSettings:
     accumulation_steps: int = setting(
         1, "gradient accumulation: pieces each batch is computed in; less memory, the same update", least=1
     )
+    parallel: str = setting(
+        "auto",
+        "several processes: each holds the whole model (ddp), or a shard of it (fsdp); auto: ddp while it fits",
+        choices=("auto", "ddp", "fsdp"),
+    )
+    recompute: bool = setting(
+        False, "Transformers: compute each block again in the backward pass (activation checkpointing): less memory"
+    )
     optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
     lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)
     momentum: float = setting(0.9, "of `momentum`; Muon has its own, 0.95", least=0.0, most=0.99999)

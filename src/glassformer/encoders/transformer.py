@@ -1,10 +1,12 @@
 """The Transformer: blocks of attention and feed-forward. Causality is a flag of the one stack, memory another."""
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.bricks.attention import KeyValues, Memory
 from glassformer.bricks.own import modules_of_ours
@@ -27,6 +29,8 @@ class TransformerEncoder(Encoder):
 
     opaque = True
     has_states = False
+    recompute = False
+    """In the backward pass each block is computed again, instead of being kept (activation checkpointing)."""
 
     def __init__(
         self,
@@ -67,7 +71,11 @@ class TransformerEncoder(Encoder):
             seen = seen if mask is None else seen & mask.unsqueeze(1)
         x, rotation = self._place(x, index)
         for block in self.blocks:
-            x = block(x, mask, memory=memory, rotation=rotation, seen=seen)
+            if self.recompute and torch.is_grad_enabled():
+                call = partial(block, memory=memory, rotation=rotation, seen=seen)
+                x = checkpoint(call, x, mask, use_reentrant=False)
+            else:
+                x = block(x, mask, memory=memory, rotation=rotation, seen=seen)
         return self.norm(x, mask)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TransformerState:

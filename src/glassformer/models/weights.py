@@ -71,6 +71,11 @@ def take_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: held[name].detach() for name in names.values()}
 
 
+def trained_weights(model: nn.Module) -> dict[str, Tensor]:
+    """What is learned, by name; a shared weight once."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
 def put_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> None:
     """Weights into a model that they must fit exactly; `source` is what an error calls them."""
     weights = with_current_names(weights, model.state_dict().keys())

@@ -3,6 +3,7 @@
 import contextlib
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ from glassformer.families.load import (
 from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
+from glassformer.models.deferred_init import DeferredInit
 from glassformer.pipeline.loggers import Loggers, asked_loggers
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.planning.available_memory import available_memory
-from glassformer.planning.model_size import refuse_too_large
+from glassformer.planning.model_size import choose_sharding
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.folders import check_writable, fill, is_unfinished
@@ -89,7 +91,7 @@ class Training:
                 card = self.run.card()
                 self.say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
                 return Trained.from_card(self.run, card)
-            if self.processes.join(self.device):
+            if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
                 self.held.callback(self.processes.leave)
             self.prepare()
             self.build()
@@ -195,16 +197,26 @@ class Training:
     def build(self) -> None:
         """The model with its first weights, those of a run that it starts from among them."""
         own, parts = self.request.own_model, parts_of(self.config)
+        self.sharded = self.config.training.parallel == "fsdp"
         if own is None and not parts:
             room = available_memory(self.device)
-            refuse_too_large(self.config, lambda config: build_model(config, self.prepared), room)
-        self.model = build_model(self.config, self.prepared, own)
+            build = partial(build_model, processor=self.prepared)
+            self.sharded = choose_sharding(self.config, build, room, self.processes.world, self.say)
+        # weights that come from elsewhere are put into a whole model
+        starts_anew = own is None and not parts and not self.config.is_finetuned
+        self.first: DeferredInit | None = None
+        if self.sharded and starts_anew:
+            with DeferredInit.recorded() as self.first:
+                self.model = build_model(self.config, self.prepared)
+        else:
+            self.model = build_model(self.config, self.prepared, own)
         if own is not None or parts:
             try_out(self.model, self.prepared, " and ".join(map(str, parts)) or "model=…")
         if self.resumes:
             self.finetuned_from = self.run.card().get("from")
         if self.snapshot is None:
-            self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
+            with contextlib.nullcontext() if self.first is None else self.first.recording():
+                self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
         freeze(self.model, self.config.training.last_blocks, self.new_parts)
         say_size(self.model, self.say)
 
@@ -225,7 +237,7 @@ class Training:
         self.trainer = Trainer(
             self.model,
             self.family.training_task(prepared.task, self.model, self.config),
-            training,
+            replace(training, parallel="fsdp" if self.sharded else "ddp"),
             device=self.device,
             checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush),
             listen=recorder if self.processes.first else silent,
@@ -236,6 +248,7 @@ class Training:
             new=self.new_parts,
             clock=self.request.clock,
             budget=self._budget(),
+            first=self.first,
         )
         if self.processes.first:  # only now, when nothing can be refused any more
             self._first_files(card, total)
@@ -329,6 +342,9 @@ class Training:
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
+        self.processes.wait()  # until the first has written what all read
+        if self.sharded:  # nothing but the weights is needed any more
+            self.model = build_model(self.config, self.prepared, self.request.own_model).to(self.device)
         self.run.load_weights(self.model)
         self.model.eval()
         task = trainer.validator.last_task(parts, trainer.elapsed(), whole=self.request.draft)

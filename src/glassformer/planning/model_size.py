@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from glassformer.config.errors import GlassformerError, SettingError, is_overflow
+from glassformer.config.errors import GlassformerError, Say, SettingError, is_overflow
 from glassformer.config.limits import limits
 from glassformer.config.resolve import Config
 from glassformer.config.units import count, size
@@ -30,17 +30,39 @@ class ModelSize(NamedTuple):
     learned: int
 
 
-def refuse_too_large(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory) -> None:
-    """Refuse a model whose weights, gradients and optimiser alone do not fit. `build`: makes the model."""
+def choose_sharding(
+    config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, world: int, say: Say
+) -> bool:
+    """Whether each process holds a shard of the model: where it is asked for, or where weights, gradients and optimiser
+    alone do not fit one. What fits in neither way is refused. `build`: makes the model.
+    """
+    sharded = config.training.parallel == "fsdp"
+    needed, _ = model_bytes(config, build)
+    if config.training.parallel == "auto" and world > 1 and needed > _most(room):
+        say(f"weights, gradients and optimiser take {size(needed)}, of {size(room.bytes)} {room.words}: sharded (FSDP)")
+        sharded = True
+    refuse_too_large(config, build, room, world if sharded else 1)
+    return sharded
+
+
+def refuse_too_large(
+    config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, shards: int = 1
+) -> None:
+    """Refuse a model whose weights, gradients and optimiser alone do not fit, in so many shards."""
     needed, model = model_bytes(config, build)
-    if needed <= limits().memory_share * room.bytes:
+    if needed / shards <= _most(room):
         return
+    each = "" if shards == 1 else f"{size(needed // shards)} on each of {shards} processes, "
     sgd = "" if config.training.optimizer == "sgd" else ", or take --optimizer sgd"
     raise SettingError(
         f"a model of {count(model.parameters)} parameters does not fit: weights, gradients and optimiser alone take "
-        f"{size(needed)}, of {size(room.bytes)} {room.words}; lower --size, --model.width or --model.layers{sgd} "
+        f"{size(needed)}, {each}of {size(room.bytes)} {room.words}; lower --size, --model.width or --model.layers{sgd} "
         "(a smaller batch is no help; --limit memory_share=2 tries it nevertheless)"
     )
+
+
+def _most(room: AvailableMemory) -> float:
+    return limits().memory_share * room.bytes
 
 
 def model_bytes(config: Config, build: Callable[[Config], nn.Module]) -> tuple[int, ModelSize]:

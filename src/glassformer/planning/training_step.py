@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.bricks.losses import l2_penalty
 from glassformer.config.sections import TrainingSettings
+from glassformer.models.weights import trained_weights
 from glassformer.planning.kernels import Kernels
 from glassformer.planning.memory_meter import AllocationMeter, Phase, TensorMeter, peaks_of
 from glassformer.tasks.base import Task
@@ -196,7 +197,7 @@ def _metered_step(
     with meter() as held:
         held.add([*model.parameters(), *model.buffers()])
         weights = held.now
-        average = Average(model, settings.average)
+        average = Average(trained_weights(model), settings.average)
         averages = held.now - weights
         optimiser = Optimiser(model, settings)
         for weight in trained:

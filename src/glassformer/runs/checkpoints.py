@@ -4,15 +4,17 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from glassformer.config.errors import RunError
-from glassformer.config.parts import part_of
-from glassformer.runs.files import digest, read_json, read_tensors, save_tensors
+from glassformer.config.parts import part_name, part_of
+from glassformer.runs.files import digest, read_json, save_tensors, write_text
 from glassformer.runs.folders import flush, writing
+from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 
 FILES = ("weights.safetensors", "optimiser.safetensors")
 AVERAGE = "average.safetensors"
@@ -20,11 +22,19 @@ AVERAGE = "average.safetensors"
 STATE = "state.json"
 
 
+SHARD = re.compile(r"shard-(\d{5,})-of-\d{5,}\.safetensors")
+"""A file of a checkpoint that several processes write, each its shards of all tensors."""
+STARTS = ("weights/", "optimiser/", "average/")
+"""What the names in such a file begin with."""
+
+
 class Checkpoint(NamedTuple):
-    weights: dict[str, Tensor]
-    optimiser: dict[str, Tensor]
+    """What is not asked for is not read."""
+
+    weights: StoredTensors
+    optimiser: StoredTensors
     state: dict[str, Any]
-    average: dict[str, Tensor]
+    average: StoredTensors
     """The average of the weights, empty where there is none."""
 
 
@@ -57,17 +67,64 @@ def save_checkpoint(
             for name, tensors in contents.items():
                 save_tensors(temporary / name, tensors)
                 flush(temporary / name)
-            digests = {name: digest(temporary / name) for name in contents}
-            text = json.dumps({**state, "digests": {**digests, STATE: _digest_of(state)}}, indent=2)
-            (temporary / STATE).write_text(text, encoding="utf-8")
-            flush(temporary / STATE)
-            flush(temporary)
-            if target.exists():
-                shutil.rmtree(target)
-            temporary.rename(target)
-            flush(folder)
+            _commit(temporary, target, state, {name: digest(temporary / name) for name in contents})
     prune_checkpoints(folder, step, keep)
     return target
+
+
+def _commit(temporary: Path, target: Path, state: dict[str, Any], digests: dict[str, str]) -> None:
+    """What was written aside becomes a checkpoint."""
+    text = json.dumps({**state, "digests": {**digests, STATE: _digest_of(state)}}, indent=2)
+    (temporary / STATE).write_text(text, encoding="utf-8")
+    flush(temporary / STATE)
+    flush(temporary)
+    if target.exists():
+        shutil.rmtree(target)
+    temporary.rename(target)
+    flush(target.parent)
+
+
+# --- of several processes ---
+
+
+def begin_shards(folder: Path, step: int) -> Path:
+    """Where all processes write their shards of a checkpoint; made by the first."""
+    with writing(folder):
+        temporary = part_name(folder / f"step-{step}")
+        temporary.mkdir(parents=True)
+    return temporary
+
+
+def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows]) -> None:
+    """A process's rows of all tensors, in one file."""
+    file = temporary / _shard_name(number, world)
+    with writing(file):
+        found = write_rows(file, rows)
+        flush(file)
+        write_text(_digest_file(temporary, number), found)
+
+
+def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any], keep: int) -> Path:
+    """All processes have written: it is a checkpoint now."""
+    folder = temporary.parent
+    with writing(folder):
+        digests = {}
+        for number in range(world):
+            file = _digest_file(temporary, number)
+            digests[_shard_name(number, world)] = file.read_text(encoding="utf-8")
+            file.unlink()
+        target = folder / f"step-{step}"
+        _commit(temporary, target, state, digests)
+    prune_checkpoints(folder, step, keep)
+    return target
+
+
+def _shard_name(number: int, world: int) -> str:
+    return f"shard-{number + 1:05}-of-{world:05}.safetensors"
+
+
+def _digest_file(temporary: Path, number: int) -> Path:
+    return temporary / f"process-{number}.sha256"
 
 
 def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
@@ -91,15 +148,21 @@ def load_checkpoint(path: Path) -> Checkpoint:
     digests = state.pop("digests", None)
     if not isinstance(digests, dict) or digests.get(STATE) != _digest_of(state):
         raise RunError(f"{path / STATE} is not as it was written")
+    shards = [name for name in digests if SHARD.fullmatch(name)]
     averaged = AVERAGE in digests or (path / AVERAGE).exists()
-    for name in (*FILES, AVERAGE) if averaged else FILES:
+    for name in shards or ((*FILES, AVERAGE) if averaged else FILES):
         file = path / name
         if not file.is_file():
             raise RunError(f"{path} lacks {name}")
         if digest(file) != digests.get(name):
             raise RunError(f"{file} is not as it was written")
-    weights, optimiser = (read_tensors(path / name) for name in FILES)
-    return Checkpoint(weights, optimiser, state, read_tensors(path / AVERAGE) if averaged else {})
+    if shards:
+        files = [path / name for name in shards]
+        weights, optimiser, average = (StoredTensors.of_files(files, start) for start in STARTS)
+    else:
+        weights, optimiser = (StoredTensors.of_files([path / name]) for name in FILES)
+        average = StoredTensors.of_files([path / AVERAGE] if averaged else [])
+    return Checkpoint(weights, optimiser, state, average)
 
 
 def _digest_of(state: dict[str, Any]) -> str:

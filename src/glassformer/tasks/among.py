@@ -21,22 +21,17 @@ class Among:
 
     rank: int = 0
     world: int = 1
-    lockstep: bool = False
-    """All take part in every forward pass, as they must where each holds a shard of the weights."""
 
-    def spread(self, batches: Iterable[T], judge: Callable[[T], R], *, even: bool = True) -> list[R]:
+    def spread(self, batches: Iterable[T], judge: Callable[[T], R]) -> list[R]:
         """The result of every batch, in their order, on every process. `batches`: told in few words, since each process
-        passes over those of the others. `even`: a judgement is one forward pass; if it may be any number of them, then
-        in lockstep every process judges every batch.
+        passes over those of the others.
         """
-        if self.world == 1 or (self.lockstep and not even):
+        if self.world == 1:
             return [judge(batch) for batch in batches]
         mine, coming = [], iter(batches)
         while batch_each := list(islice(coming, self.world)):
             if self.rank < len(batch_each):
                 mine.append(judge(batch_each[self.rank]))
-            elif self.lockstep:
-                judge(batch_each[0])  # for the company alone: another process gives this result
         by_rank: list[list[R]] = [[]] * self.world
         dist.all_gather_object(by_rank, mine)
         return [by_rank[number % self.world][number // self.world] for number in range(sum(map(len, by_rank)))]

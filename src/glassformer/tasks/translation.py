@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -160,7 +159,7 @@ class Translating(Task):
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         marks = marks_of(self.tokenizer, model)
-        spread = partial(self.shared_by.spread, even=False)  # the longest translation says how many passes there are
+        spread = self.shared_by.spread
         return translate(model, sources, how, context=self.context, spread=spread, **marks)
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:

@@ -1,10 +1,10 @@
 """A running average of the weights: what is validated and kept, while the weights themselves go on being trained."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.models.weights import with_current_names
 
@@ -13,13 +13,12 @@ class Average:
     """The weights of about the last `span` updates, averaged; later ones count more. None: there is no average, and
     the weights are used as they are.
 
-    Only what is trained is averaged, a shared weight once; buffers are always as they are.
+    `weights`: what is trained, by name, a shared weight once; buffers are always as they are.
     """
 
-    def __init__(self, model: nn.Module, span: int | None) -> None:
+    def __init__(self, weights: Mapping[str, Tensor], span: int | None) -> None:
         self.span = span
-        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        self.weights = {} if span is None else trained
+        self.weights = {} if span is None else dict(weights)
         self.averages = {name: _exact(weight).clone() for name, weight in self.weights.items()}
 
     @torch.no_grad()

@@ -1,7 +1,8 @@
 """All that going on with a run needs, and who keeps it, the best weights and moments on the way."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -10,6 +11,10 @@ from glassformer.runs import history
 from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
+from glassformer.training.processes import Processes
+
+if TYPE_CHECKING:
+    from glassformer.training.shard_writer import ShardWriter
 
 SCALE_GROWS_AFTER = 2000
 """fp16: updates without overflow after which the loss is scaled up again."""
@@ -70,10 +75,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    weights: dict[str, Tensor]
-    optimiser: dict[str, Tensor]
+    weights: Mapping[str, Tensor]
+    optimiser: Mapping[str, Tensor]
     progress: Progress
-    average: dict[str, Tensor] = field(default_factory=dict)
+    average: Mapping[str, Tensor] = field(default_factory=dict)
     """The average of the weights; empty: there is none."""
 
 
@@ -86,6 +91,15 @@ class Checkpointer:
         """Keep a checkpoint; gives where it is."""
         return ""
 
+    def before_checkpoint(self) -> None:
+        """What a checkpoint stands for must be logged before it is there, or a run that is killed right after it would
+        go on with a hole in its log.
+        """
+
+    def shard_writer(self, processes: Processes) -> "ShardWriter | None":
+        """Who writes the shards of this process; None: nobody keeps checkpoints."""
+        return None
+
     def forget(self, step: int) -> None:
         """This step's checkpoint is no good."""
 
@@ -97,27 +111,33 @@ class Checkpointer:
 
 
 class RunCheckpointer(Checkpointer):
-    """Keeps them in a run's folder. `first` is called before a checkpoint is written: what it stands for must be
-    logged, or a run that is killed right after it would go on with a hole in its log.
-    """
+    """Keeps them in a run's folder. `first` writes the log, before each checkpoint."""
 
     def __init__(self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None) -> None:
         self.run = run
         self.keep = keep
         self.first = first
 
-    def checkpoint(self, snapshot: Snapshot) -> str:
+    def before_checkpoint(self) -> None:
         self.first()
+
+    def checkpoint(self, snapshot: Snapshot) -> str:
+        self.before_checkpoint()
         path = save_checkpoint(
             self.run.checkpoints_path,
             snapshot.progress.step,
-            snapshot.weights,
-            snapshot.optimiser,
+            dict(snapshot.weights),
+            dict(snapshot.optimiser),
             asdict(snapshot.progress),
             keep=self.keep,
-            average=snapshot.average,
+            average=dict(snapshot.average),
         )
         return str(path)
+
+    def shard_writer(self, processes: Processes) -> "ShardWriter":
+        from glassformer.training.shard_writer import ShardWriter
+
+        return ShardWriter(self.run.checkpoints_path, processes, self.keep)
 
     def forget(self, step: int) -> None:
         forget_checkpoint(self.run.checkpoints_path, step)
@@ -132,7 +152,10 @@ class RunCheckpointer(Checkpointer):
 
 
 def restore(
-    weights: dict[str, Tensor], optimiser: dict[str, Tensor], state: dict[str, object], average: dict[str, Tensor]
+    weights: Mapping[str, Tensor],
+    optimiser: Mapping[str, Tensor],
+    state: dict[str, object],
+    average: Mapping[str, Tensor],
 ) -> Snapshot:
     """A snapshot from what a checkpoint held."""
     try:

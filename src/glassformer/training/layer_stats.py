@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from glassformer.training.parallel import Replicated
 
 EVERY_OCTAVE = 4
 """Steps that are measured between one power of two and the next: some forty of a thousand."""
@@ -45,8 +47,8 @@ def layer_of(name: str) -> str:
 class LayerStatsRecorder:
     """Measures a model's layers around an update; it changes nothing."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    def __init__(self, parallel: Replicated) -> None:
+        self.parallel, self.weights = parallel, parallel.weights
         self._before: tuple[list[str], Tensor, list[Tensor]] | None = None
         """Of what has a gradient: the names, the gradients' squares, and the weights."""
 
@@ -67,12 +69,13 @@ class LayerStatsRecorder:
         names, gradients, old = self._before
         self._before = None
         now = [self.weights[name].detach() for name in names]
-        squares = torch.stack([gradients, _squares(now), _squares(torch._foreach_sub(now, old))]).cpu()
+        squares = torch.stack([gradients, _squares(now), _squares(torch._foreach_sub(now, old))])
+        squares = self.parallel.sum(squares).cpu()
         layers: dict[str, list[int]] = {}
         for place, name in enumerate(names):
             layers.setdefault(layer_of(name), []).append(place)
         means = {
-            layer: squares[:, places].sum(1) / sum(now[place].numel() for place in places)
+            layer: squares[:, places].sum(1) / sum(self.parallel.size(names[place]) for place in places)
             for layer, places in layers.items()
         }
         stats = {layer: LayerStats(*mean.sqrt().tolist()) for layer, mean in means.items()}

@@ -8,17 +8,19 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.bricks.losses import l2_penalty
 from glassformer.bricks.own import is_own
 from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
-from glassformer.models.weights import put_weights, take_weights
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.models.deferred_init import DeferredInit
+from glassformer.models.weights import take_weights
+from glassformer.runs.checkpoints import step_of
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Task
 from glassformer.training.average import Average
@@ -30,11 +32,15 @@ from glassformer.training.finding import lower_rate
 from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
 from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
-from glassformer.training.processes import Processes, check_shares, exchanging, reseed, share_of
+from glassformer.training.parallel import Replicated
+from glassformer.training.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.recorded_step import Recording, StepRecorder
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.update_rules import gradients_of
 from glassformer.training.validation import Validator
+
+if TYPE_CHECKING:
+    from glassformer.training.shard_writer import ShardWriter
 
 
 @dataclass(frozen=True)
@@ -44,10 +50,8 @@ class _Share:
     step: int
     batch: Batch
     """The whole batch."""
-    weight: float
-    """What a piece's summed loss counts."""
-    pieces: list[tuple[Tensor, ...]]
-    """On the device."""
+    pieces: list[tuple[tuple[Tensor, ...], float]]
+    """Tensors on the device, and what their summed loss counts."""
 
 
 class Trainer:
@@ -69,12 +73,18 @@ class Trainer:
         new: Sequence[str] = (),
         clock: Clock | None = None,
         budget: Budget | None = None,
+        first: DeferredInit | None = None,
     ) -> None:
         """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
         what a model that was trained before has beside what was taken; `clock`: seconds since the command began;
-        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing).
+        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `first`: the first weights
+        of a model that has no numbers yet.
         """
-        self.model = model.to(device)
+        self.sharded = settings.parallel == "fsdp"
+        for part in model.modules():
+            if isinstance(part, TransformerEncoder):
+                part.recompute = settings.recompute
+        self.model = model if self.sharded else model.to(device)
         self.task = task
         self.settings = settings
         self.device = device
@@ -83,33 +93,33 @@ class Trainer:
         self.processes = processes or Processes()
         self.total = total_steps(settings, task)
         check_shares(settings, self.processes)
-        self.optimiser = Optimiser(model, settings, new)
-        self.progress = Progress()
-        if resume is not None:
-            put_weights(model, resume.weights, "the checkpoint")
-            self.optimiser.load(resume.optimiser)
-            self.progress = resume.progress
-        self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
         self.precision = choose_precision(settings.precision, device)
         self.scaled = self.precision.name == "fp16"
         self.loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
-        self.stepper: nn.Module = self.loss
-        if self.processes.world > 1:
-            self.stepper = DistributedDataParallel(self.loss, device_ids=[device] if device.type == "cuda" else None)
-        self.average = Average(model, settings.average)  # of weights that are by now the same in all processes
+        self.parallel = self._make_parallel(first)
+        if resume is not None:
+            self.parallel.put_weights(resume.weights)
+        self.optimiser = Optimiser(model, settings, new, self.parallel.weights, self.parallel.muon)
+        self.average = Average(self.parallel.weights, settings.average)
+        self.progress = Progress()
+        if resume is not None:
+            self.optimiser.load(self.parallel.read(resume.optimiser))
+            self.progress = resume.progress
         if resume is not None and resume.average:
-            self.average.load(resume.average)
+            self.average.load(self.parallel.read(resume.average))
         else:
             self.progress.averaged = 0
-        self.penalised = list(decayed(model).values()) if settings.l2 else []
-        self.weights = [weight for weight in model.parameters() if weight.requires_grad]
+        self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
+        self.penalised = [self.parallel.weights[name] for name in decayed(model)] if settings.l2 else []
+        self.weights = list(self.parallel.weights.values())
+        self.shard_writer = checkpointer.shard_writer(self.processes) if self.sharded else None
         self.watch = LossWatch(device)
         self._recorder = self._make_recorder()
         self._recording: Recording | None = None
         """The recording that this step is replayed from."""
         self._ahead: _Share | None = None
         """What the next step needs, got ready while a GPU computes this one."""
-        self.layer_stats = LayerStatsRecorder(model) if self.processes.first else None
+        self.layer_stats = LayerStatsRecorder(self.parallel) if self.processes.first or self.sharded else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
         """How far through the training, 0 to 1."""
@@ -118,6 +128,7 @@ class Trainer:
         self._before = self.progress.elapsed
         """Seconds of the commands that this one goes on from."""
         self.validator = Validator(
+            parallel=self.parallel,
             model=model,
             task=task,
             settings=settings,
@@ -134,6 +145,13 @@ class Trainer:
         """The step of the newest checkpoint."""
         self._interrupt = Interrupt()
 
+    def _make_parallel(self, first: DeferredInit | None) -> Replicated:
+        if not self.sharded:
+            return Replicated(self.loss, self.processes, self.device)
+        from glassformer.training.sharded import Sharded
+
+        return Sharded(self.loss, self.processes, self.device, self.precision, first)
+
     def run(self) -> Ended:
         """Train to the end of the budget, until it is enough, or until asked to stop.
 
@@ -144,6 +162,7 @@ class Trainer:
         try:
             with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []), self._interrupt:
                 reason = self._run()
+                self._finish_checkpoint()
         finally:
             torch.set_num_threads(threads)
         ended = Ended(self.progress.step, reason, self.progress.seconds)
@@ -198,8 +217,8 @@ class Trainer:
         settings, progress = self.settings, self.progress
         began = self.clock()
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
-        if not self.model.training:
-            self.model.train()
+        if not self.loss.model.training:
+            self.loss.model.train()
         ahead, self._ahead = self._ahead, None
         share = ahead if ahead is not None and ahead.step == progress.step else self._share_of(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)
@@ -221,28 +240,30 @@ class Trainer:
         batch = self.task.batch(step)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
         weight = self.processes.world / max(1, batch.count)
-        pieces = share_of(batch, self.settings.accumulation_steps, self.processes)
-        if not pieces:  # a small batch, and none of it for this process: it takes part all the same, with no weight
-            pieces, weight = [batch.rows(0, 1)], 0.0
-        return _Share(step, batch, weight, [piece.tensors(self.device) for piece in pieces])
+        pieces = [(piece, weight) for piece in share_of(batch, self.settings.accumulation_steps, self.processes)]
+        # of a small batch there may be nothing for this process: it takes part all the same, with no weight; and in
+        # every pass, where each needs the shards of all
+        passes = self.settings.accumulation_steps if self.sharded else 1
+        pieces += [(batch.rows(0, 1), 0.0)] * (passes - len(pieces))
+        return _Share(step, batch, [(piece.tensors(self.device), weight) for piece, weight in pieces])
 
     def _make_gradients(self, share: "_Share") -> None:
         """Of the loss of this process's share of the batch, piece by piece."""
-        for number, tensors in enumerate(share.pieces):
+        for number, (tensors, weight) in enumerate(share.pieces):
             first, last = number == 0, number + 1 == len(share.pieces)
             self._recording = None if self._recorder is None else self._recorder.find(tensors)
             if self._recording is not None:
-                self.watch.add(self._recording.find_loss(tensors, share.weight), first=first, last=last)
+                self.watch.add(self._recording.find_loss(tensors, weight), first=first, last=last)
                 self._recording.make_gradients()
                 continue
-            with exchanging(self.stepper, last=last):
-                loss = self._loss_of(tensors, share.weight)
+            with self.parallel.exchange(last=last):
+                loss = self._loss_of(tensors, weight)
                 self.watch.add(loss, first=first, last=last)
                 self._backward(loss, first=first)
 
     def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.precision.autocast():
-            return self.loss.through(self.stepper, tensors, self._say_not_compiled) * weight
+            return self.loss.through(self.parallel.stepper, tensors, self._say_not_compiled) * weight
 
     def _say_not_compiled(self, line: str) -> None:
         """Nothing of a compiler that was ended by the signal that ends the run."""
@@ -250,13 +271,13 @@ class Trainer:
             self._say(line)
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
-        if self.penalised and first:
+        if self.penalised and first and not self.sharded:
             loss = loss + l2_penalty(self.penalised, self.settings.l2)
         (loss * self.progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
 
     def _make_recorder(self) -> StepRecorder | None:
         """On one CUDA GPU, steps are recorded and replayed, where batches are of few shapes and all is done there."""
-        alone = self.processes.world == 1 and self.settings.accumulation_steps == 1
+        alone = self.processes.world == 1 and self.settings.accumulation_steps == 1 and not self.sharded
         few_shapes = self.task.steady or self.task.tokens_per_example is not None
         if not alone or self.scaled or not self.optimiser.recordable or not few_shapes or is_own(self.model):
             return None
@@ -274,15 +295,22 @@ class Trainer:
 
         All must decide alike: in one exchange each step.
         """
-        mine = (self.watch.read(), float(asked), self.elapsed() if self.processes.first else 0.0)
-        loss, any_asked, self.progress.elapsed = self.processes.sums(mine, self.device)
+        written = self.shard_writer is not None and self.shard_writer.has_written
+        elapsed = self.elapsed() if self.processes.first else 0.0
+        mine = (self.watch.read(), float(asked), elapsed, float(written))
+        loss, any_asked, self.progress.elapsed, writers = self.processes.sums(mine, self.device)
+        if writers == self.processes.world:
+            self._finish_checkpoint()
         return loss / self.processes.world, any_asked > 0
 
     def _update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
         """Clip and update; gives the gradient's norm where reading it costs nothing, and now and then each layer's."""
         norm = None
+        self.parallel.collect()
         if self.scaled:
             torch._foreach_mul_(self._gradients(), 1 / self.progress.loss_scale)
+        if self.penalised and self.sharded:  # a shard is no part of the forward pass: the gradient of l2 · ‖w‖²
+            torch._foreach_add_(gradients_of(self.penalised), self.penalised, alpha=2 * self.settings.l2)
         if self.layer_stats is not None:
             self.layer_stats.before(self.progress.step + 1)
         if self._recording is not None:
@@ -296,7 +324,7 @@ class Trainer:
                     self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
                 self.optimiser.step(factor)
                 self.progress.averaged = self.average.update(self.progress.averaged)
-            self.optimiser.zero()
+            self.parallel.zero()
         layers = None if self.layer_stats is None else self.layer_stats.after()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
 
@@ -307,7 +335,7 @@ class Trainer:
         """Gradients no longer than allowed; gives their norm, where it is needed."""
         if self.settings.grad_clip is None and not self.scaled:
             return None
-        norm = nn.utils.get_total_norm(self._gradients())
+        norm = self.parallel.norm(self._gradients())
         most = self.settings.grad_clip
         if most is not None and (norm.device.type != "cpu" or not norm + 1e-6 <= most):  # else they would be times 1
             nn.utils.clip_grads_with_norm_(self.weights, most, norm)
@@ -321,9 +349,10 @@ class Trainer:
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         batch = self.task.batch(step)
         pieces = share_of(batch, self.settings.accumulation_steps, self.processes)
-        found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
-        culprit = next(filter(None, found), "none when computed again")
-        rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))
+        with self.parallel.whole_weights():
+            found = (first_not_finite(self.model, partial(self._plain_loss, piece)) for piece in pieces)
+            culprit = next(filter(None, found), "none when computed again")
+            rows = rows_not_finite(self.model, batch.size, lambda row: self._plain_loss(batch.rows(row, row + 1)))
         example = self.shown(batch, rows[0]) if rows else ""
         diverged = Diverged(step, what, culprit, step + 1, rows, example, batch.size, lr)
         if self.processes.first and self.saved == step:
@@ -349,7 +378,8 @@ class Trainer:
             "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
             "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how
             == "tuned",
-            f"{self.processes.world} processes": self.processes.world > 1,
+            f"{self.processes.world} processes": self.processes.world > 1 and not self.sharded,
+            f"{self.processes.world} processes, each with its shard of the model (FSDP)": self.sharded,
             f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
         }
         return tuple(note for note, holds in notes.items() if holds)
@@ -372,16 +402,33 @@ class Trainer:
     def _keep_moment(self, *, last: bool = False) -> None:
         """If one is due. Before the checkpoint of the same step: a run that goes on from that has this behind it."""
         step = self.progress.step
-        if self.settings.keep_checkpoints and self.processes.first and (last or due(step, self.total)):
+        if self.settings.keep_checkpoints and (last or due(step, self.total)):
             with self.average.in_use():
-                self.checkpointer.moment(take_weights(self.model), step, self.total)
+                weights = self.parallel.take_weights()
+                if self.processes.first:
+                    self.checkpointer.moment(weights, step, self.total)
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:
             return
         self.saved = self.progress.step
+        if self.shard_writer is not None:
+            self._checkpoint_shards(self.shard_writer)
+            return
         if self.processes.first:
             weights, average = take_weights(self.model), self.average.state()
             snapshot = Snapshot(weights, self.optimiser.state(), self.progress, average)
             self.listen(Checkpointed(self.progress.step, self.checkpointer.checkpoint(snapshot)))
         self.processes.wait()
+
+    def _checkpoint_shards(self, writer: "ShardWriter") -> None:
+        self._finish_checkpoint()
+        self.checkpointer.before_checkpoint()
+        writer.begin(self.progress, self.parallel.rows(self.optimiser.state(), self.average.state()))
+
+    def _finish_checkpoint(self) -> None:
+        """All that was written of a checkpoint becomes one."""
+        if self.shard_writer is not None and self.shard_writer.at_work:
+            path = self.shard_writer.finish()
+            if path is not None:
+                self.listen(Checkpointed(step_of(path), str(path)))

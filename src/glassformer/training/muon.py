@@ -76,11 +76,20 @@ class Muon(UpdateRule):
     def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
         for weight in weights:
-            alike[weight.flatten(1).shape].append(weight)
-        for some in alike.values():  # matrices of one shape go through the iteration together
-            self._update(some, group["lr"], group["momentum"], group["weight_decay"])
+            alike[self.matrix_shape(weight)].append(weight)
+        for shape, some in alike.items():  # matrices of one shape go through the iteration together
+            self._update(some, shape, group["lr"], group["momentum"], group["weight_decay"])
 
-    def _update(self, weights: list[Tensor], lr: float | Tensor, momentum: float, weight_decay: float) -> None:
+    def matrix_shape(self, weight: Tensor) -> torch.Size:
+        return weight.flatten(1).shape
+
+    def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
+        """Matrices of one shape, each made orthogonal."""
+        return orthogonalise(torch.stack(matrices))
+
+    def _update(
+        self, weights: list[Tensor], shape: torch.Size, lr: float | Tensor, momentum: float, weight_decay: float
+    ) -> None:
         averages = []
         for weight in weights:
             state = self.state[weight]
@@ -90,8 +99,8 @@ class Muon(UpdateRule):
         gradients = gradients_of(weights)
         torch._foreach_lerp_(averages, gradients, 1 - momentum)
         ahead = torch._foreach_lerp(gradients, averages, momentum)
-        updates = orthogonalise(torch.stack([update.flatten(1) for update in ahead]))
-        updates.mul_(lr * 0.2 * max(updates.shape[-2:]) ** 0.5)
+        updates = self.orthogonalise([update.flatten(1) for update in ahead], shape)
+        updates.mul_(lr * 0.2 * max(shape) ** 0.5)
         if weight_decay:
             torch._foreach_mul_(weights, 1 - lr * weight_decay)
         shaped = [update.reshape_as(weight) for update, weight in zip(updates, weights, strict=True)]

@@ -1,13 +1,13 @@
 """The update: plain gradient descent, momentum, AdamW, or Muon for matrices and AdamW for the rest."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
-from glassformer.models.weights import with_current_names
+from glassformer.models.weights import trained_weights, with_current_names
 from glassformer.training.frozen import rates
 from glassformer.training.muon import Muon
 from glassformer.training.update_rules import SGD, AdamW, UpdateRule
@@ -29,16 +29,26 @@ def decayed(model: nn.Module) -> dict[str, nn.Parameter]:
 class Optimiser:
     """One or two update rules as one, with state by parameter name. Deeper weights may learn more slowly."""
 
-    def __init__(self, model: nn.Module, settings: TrainingSettings, new: Sequence[str] = ()) -> None:
-        """`new`: what a model that was trained before has beside what was taken; it learns at the full rate."""
+    def __init__(
+        self,
+        model: nn.Module,
+        settings: TrainingSettings,
+        new: Sequence[str] = (),
+        weights: Mapping[str, Tensor] | None = None,
+        muon: Callable[..., Muon] = Muon,
+    ) -> None:
+        """`new`: what a model that was trained before has beside what was taken; it learns at the full rate.
+        `weights`: what is updated, by name, where it is not all of each weight; and `muon`: the Muon of such.
+        """
+        weights = trained_weights(model) if weights is None else weights
         self.lr = settings.lr or 0.0
         self._rate = self.lr
-        self.names = {id(weight): name for name, weight in model.named_parameters() if weight.requires_grad}
+        self.names = {id(weight): name for name, weight in weights.items()}
         self.decay = settings.weight_decay
         self._rates = rates(model, settings.layer_decay, new)
-        decaying = decayed(model)
+        decaying = {name: weights[name] for name in decayed(model)}
         decay = list(decaying.values())
-        rest = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in map(id, decay)]
+        rest = [weight for name, weight in weights.items() if name not in decaying]
         self._by_hand: list[tuple[float, list[Tensor]]] = []
         if settings.optimizer in ("sgd", "momentum"):
             momentum = settings.momentum if settings.optimizer == "momentum" else 0.0
@@ -48,11 +58,11 @@ class Optimiser:
             # decay is no part of the gradient, which would be L2
             self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
-        bags = {id(module.weight) for module in model.modules() if isinstance(module, nn.EmbeddingBag)}
+        bags = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, nn.EmbeddingBag)}
         matrices = {
             name: weight
             for name, weight in decaying.items()
-            if settings.optimizer == "muon" and not name.startswith("head.") and id(weight) not in bags
+            if settings.optimizer == "muon" and not name.startswith("head.") and name not in bags
         }
         decay = [weight for name, weight in decaying.items() if name not in matrices]
         self.parts = []
@@ -63,15 +73,15 @@ class Optimiser:
             self.parts.append(AdamW(groups, lr=self.lr, betas=betas))
         if matrices:
             groups = self._groups(matrices.values())
-            self.parts.append(Muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
+            self.parts.append(muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
         if self.recordable:
             for part in self.parts:
                 for group in part.param_groups:
                     group["lr"] = torch.tensor(self.lr, device=group["params"][0].device)
 
-    def _groups(self, weights: Iterable[nn.Parameter], **more: Any) -> list[dict[str, Any]]:
+    def _groups(self, weights: Iterable[Tensor], **more: Any) -> list[dict[str, Any]]:
         """Weights that learn at one rate together; `part`: of the whole rate."""
-        by_rate: dict[float, list[nn.Parameter]] = {}
+        by_rate: dict[float, list[Tensor]] = {}
         for weight in weights:
             by_rate.setdefault(self._rates[self.names[id(weight)]], []).append(weight)
         return [{"params": some, "part": part, **more} for part, some in by_rate.items()]

@@ -2,7 +2,6 @@
 batch, with random numbers of its own. One process is the same with a world of one.
 """
 
-import contextlib
 import os
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,8 +9,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
+from torch._C._distributed_c10d import HashStore
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
@@ -40,13 +38,15 @@ class Processes:
             raise SettingError(f"WORLD_SIZE is {world}, but RANK is not set: start several processes with torchrun")
         return Processes(int(os.environ["RANK"]), world, int(os.environ.get("LOCAL_RANK", "0")))
 
-    def join(self, device: torch.device) -> bool:
-        """Meet the others; gives whether there is something to leave afterwards."""
-        if self.world == 1 or dist.is_initialized():
+    def join(self, device: torch.device, *, alone: bool = False) -> bool:
+        """Meet the others; gives whether there is something to leave afterwards. `alone`: also where there are none."""
+        if (self.world == 1 and not alone) or dist.is_initialized():
             return False
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        store = HashStore() if self.world == 1 else None
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world)
         return True
 
     def leave(self) -> None:
@@ -82,13 +82,13 @@ class Processes:
 
 
 def check_shares(settings: TrainingSettings, processes: Processes) -> None:
-    """Refuse a batch that cannot be shared evenly."""
+    """Refuse a batch of which some would have nothing."""
     if settings.batch_tokens is not None:  # batches are of any number of rows anyway
         return
-    if settings.batch_size % (processes.world * settings.accumulation_steps):
+    if settings.batch_size < processes.world * settings.accumulation_steps:
         raise SettingError(
-            f"training.batch_size {settings.batch_size} cannot be shared evenly by "
-            f"{processes.world} processes with training.accumulation_steps {settings.accumulation_steps}"
+            f"training.batch_size {settings.batch_size} is too small for {processes.world} processes "
+            f"with training.accumulation_steps {settings.accumulation_steps}"
         )
 
 
@@ -98,13 +98,6 @@ def share_of(batch: Batch, accumulation_steps: int, processes: Processes) -> lis
     borders = [batch.size * part // parts for part in range(parts + 1)]
     mine = list(pairwise(borders))[processes.rank * accumulation_steps :][:accumulation_steps]
     return [batch.rows(first, last) for first, last in mine if first < last]
-
-
-def exchanging(stepper: nn.Module, *, last: bool) -> contextlib.AbstractContextManager[object]:
-    """Processes exchange gradients once a step: with the last piece."""
-    if last or not isinstance(stepper, DistributedDataParallel):
-        return contextlib.nullcontext()
-    return stepper.no_sync()
 
 
 def reseed(seed: int, step: int, processes: Processes, device: torch.device) -> None:

@@ -9,7 +9,6 @@ from torch import nn
 from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
-from glassformer.models.weights import take_weights
 from glassformer.tasks.among import Among
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.training.average import Average
@@ -17,6 +16,7 @@ from glassformer.training.budget import EACH, FEWEST, Budget, Clock, fit_sample
 from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision
 from glassformer.training.events import Listener, Noted, Validated
+from glassformer.training.parallel import Replicated
 from glassformer.training.processes import Processes
 
 
@@ -24,6 +24,7 @@ from glassformer.training.processes import Processes
 class Validator:
     """Judges a model as it is trained, and keeps the best weights."""
 
+    parallel: Replicated
     model: nn.Module
     task: Task
     settings: TrainingSettings
@@ -35,15 +36,13 @@ class Validator:
     listen: Listener
     clock: Clock
     budget: Budget | None
-    lockstep: bool = False
-    """All processes take part in every forward pass."""
     last: float = 0.0
     """How much of the training was done at the last validation."""
     sampled: Task | None = None
     """The task on the sample that was judged last: what was computed once of its examples stays with it."""
 
     def __post_init__(self) -> None:
-        self.task = self.task.among(Among(self.processes.rank, self.processes.world, self.lockstep))
+        self.task = self.task.among(Among(self.processes.rank, self.processes.world))
 
     def due(self, before: float, done: float) -> bool:
         """Every so many updates, or when a tenth of the budget is through; of minutes, as often as these allow.
@@ -66,7 +65,7 @@ class Validator:
         count = task.record_count("validation")
         most = task.token_share("validation", self.settings.validation_tokens)
         self.model.eval()
-        with self.average.in_use():
+        with self.average.in_use(), self.parallel.whole_weights():
             share, growing = fit_sample(self._seconds, count, most, EACH * self.budget.left(progress))
         progress.sample, progress.growing = share, growing
         judged = max(1, round(progress.sample * count))
@@ -84,7 +83,8 @@ class Validator:
             return None
         self.model.eval()
         with self.average.in_use():
-            evaluation = self._evaluation()
+            with self.parallel.whole_weights():
+                evaluation = self._evaluation()
             score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
             if not math.isfinite(score):
                 return f"the validation {evaluation.primary} became {score} after step {self.progress.step}"
@@ -121,9 +121,13 @@ class Validator:
     def _keep_last(self) -> None:
         """Where nothing is held out to judge weights by, those of this step."""
         with self.average.in_use():
-            if self.processes.first:
-                nothing = Evaluation({}, "", lower_is_better=True)
-                self.checkpointer.best(take_weights(self.model), nothing, self.progress.step)
+            self._keep(Evaluation({}, "", lower_is_better=True))
+
+    def _keep(self, evaluation: Evaluation) -> None:
+        """The weights as they are, for the run."""
+        weights = self.parallel.take_weights()
+        if self.processes.first:
+            self.checkpointer.best(weights, evaluation, self.progress.step)
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
         """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
@@ -131,8 +135,7 @@ class Validator:
         better = self.settings.keep == "last" or progress.best_score is None or score < progress.best_score
         if better:
             progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
-            if self.processes.first:
-                self.checkpointer.best(take_weights(self.model), evaluation, progress.step)
+            self._keep(evaluation)
         else:
             progress.since_best += 1
         loss = self.processes.from_first(evaluation.metrics.get("loss", score))
@@ -142,7 +145,8 @@ class Validator:
             progress.stale, progress.improved = 0, progress.elapsed
         else:
             progress.stale += 1
-        self.listen(Validated(progress.step, evaluation, better))
+        with self.parallel.whole_weights():  # of which a sample may be asked
+            self.listen(Validated(progress.step, evaluation, better))
 
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
         """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or

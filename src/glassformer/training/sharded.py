@@ -1,0 +1,237 @@
+"""Fully sharded data parallel training (FSDP2): every process holds its rows of each weight.
+
+Imported only where it is used: torch takes seconds to load what stands behind it.
+"""
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+
+from glassformer.config.errors import SettingError
+from glassformer.encoders.blocks import Block
+from glassformer.models.deferred_init import DeferredInit
+from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
+from glassformer.runs.stored_tensors import Rows, StoredTensors
+from glassformer.training.device import PRECISIONS, Precision, StepLoss
+from glassformer.training.muon import Muon, orthogonalise
+from glassformer.training.parallel import Replicated
+from glassformer.training.processes import Processes
+
+
+class Sharded(Replicated):
+    """The model that is trained is a twin of the one that others know, which has numbers only where they are asked for
+    (`whole_weights`). Of the twin, the blocks of a Transformer come together one at a time, the rest for a whole step.
+    """
+
+    def __init__(
+        self,
+        loss: StepLoss,
+        processes: Processes,
+        device: torch.device,
+        precision: Precision,
+        first: DeferredInit | None = None,
+    ) -> None:
+        """`first`: the model has no numbers yet, and these are its first ones."""
+        self.model, self.stepper, self.processes, self.device = loss.model, loss, processes, device
+        for name, weight in self.model.named_parameters():
+            if not weight.dim():
+                raise SettingError(f"training.parallel fsdp: {name} is a single number: make it a vector of one")
+        start = dict(_tensors(self.model))
+        for name, buffer in self.model.named_buffers():
+            start[name] = buffer if first is None else first.make(buffer)
+        _assign(self.model, {name: _without_numbers(tensor) for name, tensor in self.model.named_parameters()}, start)
+        self.twin = loss.model = copy.deepcopy(self.model)
+        self._mesh = init_device_mesh(device.type, (processes.world,))
+        # inputs are not cast: what is computed in half precision is autocast's choice, as on one process
+        policy = MixedPrecisionPolicy(PRECISIONS.get(precision.name), torch.float32, cast_forward_inputs=False)
+        for block in [module for module in loss.modules() if isinstance(module, Block)]:
+            fully_shard(block, mesh=self._mesh, mp_policy=policy)
+        fully_shard(loss, mesh=self._mesh, mp_policy=policy, reshard_after_forward=False)
+        loss.to_empty(device=device)
+        for name, tensor in _tensors(self.twin):
+            whole = start.pop(name)
+            self._put(tensor, whole if first is None else first.make(whole))
+        self._sharded = trained_weights(self.twin)
+        self.weights = {name: shard_of(weight) for name, weight in self._sharded.items()}
+
+    # --- a step ---
+
+    def exchange(self, *, last: bool) -> contextlib.AbstractContextManager[object]:
+        assert isinstance(self.stepper, FSDPModule)
+        self.stepper.set_requires_gradient_sync(last)
+        return contextlib.nullcontext()
+
+    def collect(self) -> None:
+        for name, weight in self._sharded.items():
+            self.weights[name].grad = None if weight.grad is None else shard_of(weight.grad)
+
+    def zero(self) -> None:
+        super().zero()
+        for weight in self._sharded.values():
+            weight.grad = None
+
+    def size(self, name: str) -> int:
+        return self._sharded[name].numel()
+
+    def sum(self, squares: Tensor) -> Tensor:
+        dist.all_reduce(squares)
+        return squares
+
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        return self.sum(super().norm(gradients).square()).sqrt()
+
+    def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
+        rows = {id(self.weights[name]): weight.shape[0] for name, weight in self._sharded.items()}
+        return ShardedMuon(groups, rows, self.processes, **settings)
+
+    # --- the whole model ---
+
+    @contextlib.contextmanager
+    def whole_weights(self) -> Iterator[None]:
+        bare = {name: _without_numbers(weight) for name, weight in self.model.named_parameters()}
+        for buffer in self.twin.buffers():  # each process has its own, of the batches that it saw
+            dist.broadcast(buffer, 0)
+        with torch.no_grad():
+            weights = {name: _whole(weight) for name, weight in self.twin.named_parameters()}
+        whole = {name: nn.Parameter(weight, bare[name].requires_grad) for name, weight in weights.items()}
+        _assign(self.model, whole, {name: buffer.clone() for name, buffer in self.twin.named_buffers()})
+        try:
+            yield
+        finally:
+            _assign(self.model, bare, {})
+
+    @torch.no_grad()
+    def take_weights(self) -> dict[str, Tensor]:
+        whole = {}
+        for name, weight in take_weights(self.twin).items():
+            value = _whole(weight)
+            if self.processes.first:
+                whole[name] = value.cpu()
+        return whole
+
+    # --- checkpoints ---
+
+    def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
+        if isinstance(tensor, DTensor):
+            return Rows(shard_of(tensor), self._rows(tensor.shape[0]).start)
+        if name in self.weights and tensor.shape == self.weights[name].shape:
+            return Rows(tensor, self._rows(self._sharded[name].shape[0]).start)
+        return Rows(tensor) if self.processes.first else None  # all have it alike
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        return take_weights(self.twin)
+
+    @torch.no_grad()
+    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+        assert isinstance(weights, StoredTensors)
+        stored = weights.renamed(self.twin.state_dict().keys())
+        refuse_misfit(self.twin, {name: stored.shape(name) for name in stored}, "the checkpoint")
+        for name, tensor in take_weights(self.twin).items():
+            if isinstance(tensor, DTensor):
+                tensor.to_local().copy_(stored.rows(name, self._rows(tensor.shape[0])))
+            else:
+                tensor.copy_(stored[name])
+
+    def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(stored, StoredTensors)
+        stored, tensors = stored.renamed(self._sharded.keys()), {}
+        for name in stored:
+            weight = self._sharded.get(name.partition("/")[0])
+            if weight is None or stored.shape(name) != tuple(weight.shape):
+                tensors[name] = stored[name]
+            else:
+                tensors[name] = stored.rows(name, self._rows(weight.shape[0]))
+        return tensors
+
+    def _put(self, tensor: Tensor, whole: Tensor) -> None:
+        with torch.no_grad():
+            if isinstance(tensor, DTensor):
+                tensor.to_local().copy_(whole[self._rows(tensor.shape[0])])
+            else:
+                tensor.copy_(whole)
+
+    def _rows(self, count: int) -> slice:
+        """This process's of so many, as torch divides them."""
+        each = -(-count // self.processes.world)
+        first = min(self.processes.rank * each, count)
+        return slice(first, min(first + each, count))
+
+
+class ShardedMuon(Muon):
+    """Muon of shards: Newton–Schulz on rows of a matrix would be another optimiser. So each process gets the whole of
+    every so manieth matrix, makes it orthogonal, and gives the others their rows back.
+    """
+
+    def __init__(
+        self, groups: Sequence[dict[str, Any]], rows: Mapping[int, int], processes: Processes, **settings: Any
+    ) -> None:
+        """`rows`: of each whole weight, by the id of its shard."""
+        super().__init__(groups, **settings)
+        self.rows, self.processes = rows, processes
+
+    def matrix_shape(self, weight: Tensor) -> torch.Size:
+        return torch.Size([self.rows[id(weight)], weight.flatten(1).shape[1]])
+
+    def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
+        world, rank = self.processes.world, self.processes.rank
+        rows, columns = shape
+        rounds, each = -(-len(matrices) // world), -(-rows // world)
+        sent = matrices[0].new_zeros(world, rounds, each, columns)  # to each process, rows of its matrices
+        for number, matrix in enumerate(matrices):
+            sent[number % world, number // world, : len(matrix)] = matrix
+        mine = _exchanged(sent).transpose(0, 1).reshape(rounds, world * each, columns)
+        owned = len(range(rank, len(matrices), world))
+        made = torch.zeros_like(mine)
+        if owned:
+            made[:owned, :rows] = orthogonalise(mine[:owned, :rows])
+        back = _exchanged(made.view(rounds, world, each, columns).transpose(0, 1).contiguous())
+        height = len(matrices[0])
+        return torch.stack([back[number % world, number // world, :height] for number in range(len(matrices))])
+
+
+def _exchanged(tensor: Tensor) -> Tensor:
+    """Row r of what each process has goes to process r; what comes stands in the order of the processes."""
+    received = torch.empty_like(tensor)
+    dist.all_to_all_single(received, tensor)
+    return received
+
+
+def _assign(model: nn.Module, weights: Mapping[str, nn.Parameter], buffers: Mapping[str, Tensor]) -> None:
+    """Other weights and buffers in the places of a model's own; who shares one goes on to share it."""
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    for module in model.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            setattr(module, name, weights[names[id(weight)]])
+    for path, module in model.named_modules():
+        for name, _ in list(module.named_buffers(recurse=False)):
+            if (found := f"{path}.{name}".lstrip(".")) in buffers:
+                setattr(module, name, buffers[found])
+
+
+def _without_numbers(weight: Tensor) -> nn.Parameter:
+    return nn.Parameter(torch.empty_like(weight, device="meta"), requires_grad=weight.requires_grad)
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    whole: Tensor = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return whole
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from model.named_parameters()
+    yield from model.named_buffers()
+
+
+def shard_of(tensor: Tensor) -> Tensor:
+    """This process's rows of a tensor."""
+    assert isinstance(tensor, DTensor)
+    local: Tensor = tensor.detach().to_local()  # type: ignore[attr-defined]
+    return local
