@@ -1,5 +1,5 @@
-"""FSDP on one GPU: what sharding costs where there is nothing to share, what checkpoints cost that are written while the
-training goes on, and whether three billion weights train.
+"""FSDP on one GPU: what sharding costs where there is nothing to share, what checkpoints cost that are written while
+the training goes on, and whether three billion weights train.
 
     python benchmarks/sharded_gpu.py [step|checkpoints|large …]
 
@@ -30,7 +30,8 @@ from glassformer.training.processes import Processes
 GPT2 = {"model.layers": 12, "model.heads": 12, "model.width": 768, "model.context": 1024, "batch_size": 64,
         "style": "gpt2", "optimizer": "adamw", "training.compile": "on", "vocab": 50304}  # fmt: skip
 LARGE = {"model.layers": 32, "model.heads": 22, "model.width": 2816, "model.context": 2048, "batch_size": 16,
-         "style": "gpt2", "optimizer": "adamw", "training.compile": "off", "training.recompute": True, "vocab": 50304}  # fmt: skip
+         "style": "gpt2", "optimizer": "adamw", "training.compile": "off", "training.recompute": True,
+         "vocab": 50304}  # fmt: skip
 
 
 def seconds_of(steps, checkpointer=None, **flags):
@@ -38,7 +39,8 @@ def seconds_of(steps, checkpointer=None, **flags):
     vocab = flags.pop("vocab")
     config = resolve({}, {"training.validate_every": 10**9, "steps": steps, "training.validation_tokens": 1, **flags})
     parts = {"train": random_tokens(3_000_000, vocab), "validation": random_tokens(5_000, vocab, 1)}
-    task = LanguageModelling(parts, context=config.model.context, batch_size=config.training.batch_size, start=1, seed=0)
+    batch = config.training.batch_size
+    task = LanguageModelling(parts, context=config.model.context, batch_size=batch, start=1, seed=0)
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -71,7 +73,7 @@ def say(what, seconds, tokens, memory, **more):
 
 
 def step():
-    for rounds in range(2):
+    for _ in range(2):
         times = {}
         for parallel in ("ddp", "fsdp"):
             times[parallel], _, memory = seconds_of(80, **GPT2, **{"training.parallel": parallel})

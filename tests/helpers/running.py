@@ -78,11 +78,14 @@ class SignalAfter(NamedTuple):
     rank: int = 0
 
 
-def begin(*words: str, world: int = 1, signal: SignalAfter | None = None, **more: Any) -> "subprocess.Popen[str]":
-    """`glassformer …` in a process of its own, or in several through torchrun."""
+def begin(
+    *words: str, world: int = 1, restarts: int = 0, signal: SignalAfter | None = None, **more: Any
+) -> "subprocess.Popen[str]":
+    """`glassformer …` in a process of its own, or in several through torchrun, which may start them again."""
     python = [sys.executable]
     if world > 1:
         python += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world)]
+        python += ["--max-restarts", str(restarts), "--monitor-interval", "0.5"]
     script = ["-m", "glassformer.cli.main"]
     if signal is not None:
         script = [str(Path(__file__).with_name("signalled.py")), *(str(int(part)) for part in signal)]

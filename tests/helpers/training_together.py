@@ -1,6 +1,6 @@
 """What torchrun starts: the same processes make several trainings, one after the other.
 
-Its arguments are a file of JSON: a list of {"data": …, "out": …, "settings": {…}}.
+Its argument is a file of JSON: a list of {"data": …, "out": …, "settings": {…}}; without data, the run there goes on.
 """
 
 import json
@@ -19,7 +19,8 @@ def main() -> None:
     dist.init_process_group("gloo")
     trainings: list[dict[str, Any]] = json.loads(Path(sys.argv[1]).read_text())
     for training in trainings:
-        train(training["data"], out=training["out"], **training["settings"])
+        data = training["data"]
+        train(data, out=training["out"], resume=data is None, **training["settings"])
         dist.barrier()
     dist.destroy_process_group()
 

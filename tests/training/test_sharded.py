@@ -1,21 +1,46 @@
-"""FSDP: two and three processes, each with its shards, are one process with the whole model, to rounding; checkpoints go
-from any number of processes to any other.
+"""FSDP: processes with a shard each are one process with the whole model, to rounding; and checkpoints go from any
+number of processes to any other.
 """
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.checkpoint.state_dict_loader import load
 
+from glassformer.config.errors import Misuse
+from glassformer.config.resolve import resolve
+from glassformer.models.build import build_language_model
+from glassformer.models.deferred_init import DeferredInit
+from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 from glassformer.verbs.train import train
 from helpers import training_together
-from helpers.running import DATA, finish, labelled, losses_of, tensors_of, tiny
+from helpers.running import (
+    CAUSAL,
+    DATA,
+    begin,
+    finish,
+    flags,
+    identical,
+    labelled,
+    log_of,
+    losses_of,
+    steps_saved,
+    tensors_of,
+    tiny,
+    wait_for,
+)
 from helpers.tables import amounts, opinions, write_table
 from helpers.translating import mirrored, translating
 
@@ -110,3 +135,107 @@ def test_shards_are_the_whole(world: int, tmp_path: Path) -> None:
     for training in trainings:
         out = Path(training["out"])
         close(out, tmp_path / "one" / out.name)
+
+
+HALF = {"training.steps": 6, "training.schedule_steps": 12, "training.validate_every": 3}
+WHOLE = {**HALF, "training.steps": 12}
+FSDP = {"training.parallel": "fsdp"}
+
+
+@pytest.mark.slow
+def test_a_checkpoint_goes_to_any_number_of_processes(tmp_path: Path) -> None:
+    """Saved by one, two and three, loaded by one, two and three, as shards and whole; on as many, bit for bit."""
+    settings = tiny(training__average=4, training__batch_size=6)
+    whole = train(DATA, out=tmp_path / "whole", **settings, **WHOLE)
+    train(DATA, out=tmp_path / "by 1", **settings, **HALF)
+    for world in (2, 3):
+        plan = {"by": HALF, "whole": WHOLE}
+        trainings = [
+            {"data": DATA, "out": str(tmp_path / f"{name} {world}"), "settings": {**settings, **steps, **FSDP}}
+            for name, steps in plan.items()
+        ]
+        together(world, trainings, tmp_path)
+    for world in (1, 2, 3):
+        trainings = []
+        for saved in (1, 2, 3):
+            for parallel in ("ddp", "fsdp"):
+                out = tmp_path / f"{saved} to {world} {parallel}"
+                shutil.copytree(tmp_path / f"by {saved}", out)
+                changes = {"training.steps": 12, "training.parallel": parallel}
+                trainings.append({"data": None, "out": str(out), "settings": changes})
+        together(world, trainings, tmp_path)
+        for training in trainings:
+            close(Path(training["out"]), tmp_path / "whole")
+        if world > 1:
+            identical(tensors_of(tmp_path / f"{world} to {world} fsdp"), tensors_of(tmp_path / f"whole {world}"))
+    assert whole.reason == "finished"
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_torch_reads_the_shards_that_are_written(tmp_path: Path) -> None:
+    """In the format of torch.distributed.checkpoint: rows of two files become one tensor, and a single number stays."""
+    whole = torch.arange(35.0).reshape(7, 5)
+    for number, rows in enumerate((slice(0, 4), slice(4, 7))):
+        single = {"step": Rows(torch.tensor(3.0))} if number == 0 else {}
+        write_rows(tmp_path / f"{number}.safetensors", {"matrix": Rows(whole[rows], rows.start), **single})
+    read = {"matrix": torch.zeros(7, 5)}
+    load(read, storage_reader=HuggingFaceStorageReader(str(tmp_path)), no_dist=True)
+    assert torch.equal(read["matrix"], whole)
+    stored = StoredTensors.of_files(sorted(tmp_path.iterdir()))
+    assert torch.equal(stored["matrix"], whole)
+    assert torch.equal(stored.rows("matrix", slice(3, 6)), whole[3:6])
+    assert stored.rows("matrix", slice(7, 7)).shape == (0, 5)
+    assert float(stored["step"]) == 3
+    assert stored.shape("step") == ()
+
+
+@pytest.mark.parametrize("look", [{}, {"style": "classic"}, {"style": "gpt2"}, {"style": "llama"}])
+def test_first_weights_of_every_style_one_at_a_time(look: dict[str, str]) -> None:
+    first_weights({**tiny(), **look})
+
+
+@pytest.mark.parametrize("encoder", CAUSAL)
+def test_first_weights_one_at_a_time_are_those_of_a_model_built_at_once(encoder: str) -> None:
+    first_weights(tiny(encoder))
+
+
+def first_weights(settings: dict[str, Any]) -> None:
+    config = resolve({}, settings, {"task": "language-model"})
+    whole = build_language_model(config.model, vocab=13, seed=5)
+    with DeferredInit.recorded() as first:
+        bare = build_language_model(config.model, vocab=13, seed=5)
+    assert all(weight.is_meta for weight in bare.parameters())
+    wanted = dict([*whole.named_parameters(), *whole.named_buffers()])
+    for name, tensor in [*bare.named_parameters(), *bare.named_buffers()]:
+        assert torch.equal(first.make(tensor), wanted[name]), name
+
+
+def workers_of(agent: int) -> list[int]:
+    """The processes that torchrun has started."""
+    return [int(child) for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_started_again_and_the_run_goes_on(tmp_path: Path) -> None:
+    """torchrun --max-restarts: killed at any moment, it ends where a run that nobody killed does."""
+    settings = tiny(training__steps=400, training__checkpoint_every=5, training__batch_size=4, **FSDP)
+    code, _, err = finish(begin("train", DATA, "--out", str(tmp_path / "whole"), *flags(settings), world=2))
+    assert code == 0, err
+    out, kills, random = tmp_path / "killed", int(os.environ.get("KILLS", "2")), Random(0)
+    process = begin("train", DATA, "--out", str(out), *flags(settings), world=2, restarts=kills + 1)
+    for _ in range(kills):
+        saved = steps_saved(out)[-1:] if out.exists() else []
+        wait_for(lambda saved=saved: steps_saved(out)[-1:] > saved, process)  # type: ignore[misc]
+        time.sleep(0.3 * random.random())
+        os.kill(random.choice(workers_of(process.pid)), signal.SIGKILL)
+    code, _, err = finish(process)
+    assert code == 0, err
+    assert err.count("going on after") >= 1
+    identical(tensors_of(out), tensors_of(tmp_path / "whole"))
+    assert log_of(out) == log_of(tmp_path / "whole")
+
+
+def test_restarts_need_a_folder_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(Misuse, match="name its folder with --out"):
+        train(DATA, **tiny())

@@ -4,6 +4,7 @@ import argparse
 import gc
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from glassformer.cli.terminal.show import say, say_next, show_result, show_table
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 from glassformer.training.budget import Stopwatch
+
+REQUEUE = 75
+"""The exit code of a training that a scheduler told to stop, which has saved and wants to go on (EX_TEMPFAIL)."""
 
 PARSER = Parser(
     "train",
@@ -100,7 +104,7 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
         refit = " --refit" * (options.refit and trained.before_refit is None)
         say(f"stopped after step {trained.steps:,} and saved; go on with: "
             f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
-        raise SystemExit(1)
+        raise SystemExit(1 if trained.signal in (None, signal.SIGINT) else REQUEUE)
     show_result(trained, as_json=options.json, show=lambda: show_text(trained.line))
     say_next(trained.run)
 

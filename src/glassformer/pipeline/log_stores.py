@@ -117,6 +117,8 @@ class WandB(LogStore):
         known = run.state.setdefault("id", uuid.uuid4().hex[:12])
         self.html = wandb.Html
         settings = wandb.Settings(silent=True, console="off")
+        while any(Path(settings.wandb_dir).glob(f"offline-run-{time.strftime('%Y%m%d_%H%M%S')}-{known}")):
+            time.sleep(0.1)  # its folders are named by the second: one that goes on at once would lose what it logs
         self.run = wandb.init(
             project=PROJECT, id=known, name=run.name, group=run.data, config=run.settings, resume="allow",
             allow_val_change=True, settings=settings,

@@ -45,6 +45,8 @@ class Trained:
     test: dict[str, float] | None = None
     before_refit: dict[str, Any] | None = None
     """How good the training before a refit, which has seen all rows, was on rows held out."""
+    signal: int | None = field(default=None, compare=False)
+    """The signal that stopped it, if it was one. Not part of `to_dict`."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
     """What was said of the data: its columns, what was held out, and what was skipped. Not part of `to_dict`; a run
     that had finished before has none."""

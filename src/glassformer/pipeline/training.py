@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.errors import GlassformerError, Misuse, SettingError, TrainingFailed, first_line, silent
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, renamed_lines
@@ -49,7 +49,7 @@ from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes
+from glassformer.training.processes import Processes, allowed_restarts, is_lost_company, restarts
 from glassformer.training.schedule import total_steps
 
 
@@ -66,8 +66,8 @@ class Training:
     ended: Ended
 
     def __init__(self, request: TrainRequest) -> None:
-        self.request = request
         self.processes = Processes.from_environment()
+        self.request = _after_restart(request)
         self.listen = request.listen if self.processes.first else silent
         self.rows: Any = None
         self.columns: list[str] = []
@@ -91,12 +91,17 @@ class Training:
                 card = self.run.card()
                 self.say(f"{self.run.path} is {card['status']}: {card['steps']:,} updates, nothing is left to do")
                 return Trained.from_card(self.run, card)
-            if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
-                self.held.callback(self.processes.leave)
-            self.prepare()
-            self.build()
-            self.fit()
-            return self.report()
+            try:
+                if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
+                    self.held.callback(self.processes.leave)
+                self.prepare()
+                self.build()
+                self.fit()
+                return self.report()
+            except RuntimeError as error:
+                if self.processes.world == 1 or not is_lost_company(error):
+                    raise
+                raise TrainingFailed(f"another process of this training is gone ({first_line(error)[:80]})") from error
 
     def say(self, text: str) -> None:
         self.listen(Noted(text))
@@ -338,7 +343,8 @@ class Training:
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        return Trained.from_card(self.run, card, self.evaluations, (*self.columns, *self.prepared.corpus.remarks))
+        trained = Trained.from_card(self.run, card, self.evaluations, (*self.columns, *self.prepared.corpus.remarks))
+        return replace(trained, signal=self.ended.signal)
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
@@ -359,6 +365,13 @@ class Training:
             return True
         self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
         return False
+
+
+def _after_restart(request: TrainRequest) -> TrainRequest:
+    """Under torchrun with restarts, a training that is started again goes on."""
+    if allowed_restarts() and request.out is None and not request.resume:
+        raise Misuse("torchrun --max-restarts may start this training again: name its folder with --out")
+    return replace(request, resume=True, overwrite=False) if restarts() else request
 
 
 def refuse_refit(config: Config) -> None:

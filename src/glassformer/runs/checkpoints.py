@@ -104,7 +104,7 @@ def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows
         write_text(_digest_file(temporary, number), found)
 
 
-def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any], keep: int) -> Path:
+def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any]) -> Path:
     """All processes have written: it is a checkpoint now."""
     folder = temporary.parent
     with writing(folder):
@@ -115,7 +115,6 @@ def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any],
             file.unlink()
         target = folder / f"step-{step}"
         _commit(temporary, target, state, digests)
-    prune_checkpoints(folder, step, keep)
     return target
 
 

@@ -126,6 +126,8 @@ class Ended:
     reason: str
     """finished, patience, interrupted."""
     seconds: float
+    signal: int | None = None
+    """That this process was told to stop by."""
 
 
 Event = Started | Stepped | Validated | Checkpointed | Sampled | Diverged | FindingReported | Noted | Ended

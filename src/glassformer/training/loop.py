@@ -165,7 +165,7 @@ class Trainer:
                 self._finish_checkpoint()
         finally:
             torch.set_num_threads(threads)
-        ended = Ended(self.progress.step, reason, self.progress.seconds)
+        ended = Ended(self.progress.step, reason, self.progress.seconds, self._interrupt.signal)
         self.listen(ended)
         return ended
 

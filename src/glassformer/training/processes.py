@@ -3,17 +3,21 @@ batch, with random numbers of its own. One process is the same with a world of o
 """
 
 import os
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore
+from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch
+
+PORTS = 20_000
+"""Where processes that srun started meet: from this port on, one for each job."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,9 @@ class Processes:
 
     @staticmethod
     def from_environment() -> "Processes":
-        """What torchrun says in the environment."""
+        """What torchrun says in the environment, or Slurm's srun."""
+        if "WORLD_SIZE" not in os.environ and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+            os.environ.update(_from_srun())
         world = int(os.environ.get("WORLD_SIZE", "1"))
         if world == 1:
             return Processes()
@@ -44,10 +50,20 @@ class Processes:
             return False
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        store = HashStore() if self.world == 1 else None
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-        dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.world)
+        dist.init_process_group(backend, store=self._store(), rank=self.rank, world_size=self.world)
         return True
+
+    def _store(self) -> Store | None:
+        """Where processes find each other; None: where torch says. What torchrun has for it outlives restarts, and what
+        those who are gone left there must not be found.
+        """
+        if self.world == 1:
+            return HashStore()
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return None
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return PrefixStore(f"{restarts()}-{self.world}", TCPStore(host, port, self.world, is_master=False))
 
     def leave(self) -> None:
         dist.destroy_process_group()
@@ -76,6 +92,32 @@ class Processes:
         holder = [word]
         dist.broadcast_object_list(holder, 0)
         return holder[0]
+
+
+def _from_srun() -> dict[str, str]:
+    """What torch wants to know, where srun started the processes: they meet on the node that it was called on."""
+    names = {"WORLD_SIZE": "SLURM_STEP_NUM_TASKS", "RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}
+    told = {name: os.environ[theirs] for name, theirs in names.items()}
+    port = PORTS + int(os.environ.get("SLURM_JOB_ID", "0")) % PORTS
+    meeting = {"MASTER_ADDR": os.environ.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"), "MASTER_PORT": str(port)}
+    return {**told, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
+
+
+def restarts() -> int:
+    """How often torchrun has started this training again."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+
+
+def allowed_restarts() -> int:
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
+
+
+LOST = re.compile(r"gloo|nccl|connection (?:closed|reset|refused)|broken pipe|store", re.IGNORECASE)
+
+
+def is_lost_company(error: RuntimeError) -> bool:
+    """Whether an error is that another process ended in the middle of an exchange."""
+    return LOST.search(str(error)) is not None
 
 
 # --- a step ---

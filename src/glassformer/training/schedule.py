@@ -34,25 +34,29 @@ def rate_factor(settings: TrainingSettings, step: int, progress: float, total: i
     return settings.lr_floor + (1 - settings.lr_floor) * wave
 
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []))
+
+
 class Interrupt:
-    """Ctrl-C and SIGTERM: finish the step, save, and stop. While it is open, the first signal only sets `asked`; a
-    second Ctrl-C stops at once.
+    """Ctrl-C, SIGTERM, and SIGUSR1, by which a scheduler tells that the time is nearly up: finish the step, save, and
+    stop. While it is open, the first signal only sets `asked`; a second Ctrl-C stops at once.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self.signal: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Interrupt":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in SIGNALS:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.asked = True
+        self.asked, self.signal = True, number
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():

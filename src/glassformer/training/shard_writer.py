@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.config.errors import GlassformerError, RunError, error_line
 from glassformer.config.parts import remove
-from glassformer.runs.checkpoints import begin_shards, commit_shards, save_shard
+from glassformer.runs.checkpoints import begin_shards, commit_shards, prune_checkpoints, save_shard
 from glassformer.runs.stored_tensors import Rows
 from glassformer.training.checkpointer import Progress
 from glassformer.training.processes import Processes
@@ -27,6 +27,7 @@ class ShardWriter:
         self._staged: dict[str, Tensor] = {}
         """Pinned memory that shards of a GPU are copied to, the same each time."""
         self._thread: threading.Thread | None = None
+        self._pruning: threading.Thread | None = None
         self._failure: str | None = None
         self._progress = Progress()
         self._temporary = Path()
@@ -78,6 +79,8 @@ class ShardWriter:
             return None
         self._thread.join()
         self._thread = None
+        if self._pruning is not None:
+            self._pruning.join()
         failures: list[str | None] = [self._failure] * self.processes.world
         if self.processes.world > 1:
             dist.all_gather_object(failures, self._failure)
@@ -87,6 +90,8 @@ class ShardWriter:
             raise RunError(next(filter(None, failures)))
         if not self.processes.first:
             return None
-        return commit_shards(
-            self._temporary, self._progress.step, self.processes.world, asdict(self._progress), self.keep
-        )
+        step = self._progress.step
+        path = commit_shards(self._temporary, step, self.processes.world, asdict(self._progress))
+        self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.keep))
+        self._pruning.start()  # large files take a while to go
+        return path
