@@ -12,7 +12,8 @@ from typing import Any
 from glassformer.config.errors import silent
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.io import source
-from glassformer.data.io.source import Source, survey
+from glassformer.data.io.source import Source
+from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, whole

@@ -17,7 +17,8 @@ import pytest
 from glassformer.config.errors import silent
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source, survey
+from glassformer.data.io.source import Source
+from glassformer.data.io.survey import survey
 from glassformer.data.packing import entries, store
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack

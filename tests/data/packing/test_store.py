@@ -11,10 +11,12 @@ import pytest
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.sections import TOKENIZER_KINDS, TokenizerSettings
+from glassformer.data.cache import cache_folders
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source, survey
+from glassformer.data.io.source import Source
+from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer as packing
-from glassformer.data.packing.store import Tokens, cache_folders, pack
+from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, whole
 from glassformer.text.tokenizer import Tokenizer
 

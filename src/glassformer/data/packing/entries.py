@@ -50,9 +50,7 @@ class ShardEntry:
     """How many files the part has."""
     dtype: str
     first: int
-    """The chunks of the part that stand before it."""
-    chunks: int
-    characters: int
+    """The characters of the part that stand before it."""
     tokens: int
     checksum: int
     unknown: int

@@ -7,7 +7,6 @@ claimed packs it. The claim of a process that is killed falls, and another makes
 
 import contextlib
 import os
-import shutil
 import time
 import uuid
 import zlib
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from glassformer.config.errors import Say
 from glassformer.config.locks import claimed
 from glassformer.config.parts import part_of, sweep
+from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
 from glassformer.data.packing.entries import ShardEntry, map_ids, path_of, read_entry, write_entry
 from glassformer.data.split.documents import Part
@@ -41,20 +41,29 @@ EVERY = 15.0
 
 
 class _Text:
-    """The chunks of a part one after the other, and how much of it was taken."""
+    """The chunks of a part one after the other, and how many characters of it lie behind."""
 
-    def __init__(self, chunks: Iterator[Chunk]) -> None:
-        self._chunks = chunks
-        self.chunks = self.characters = 0
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._chunks = part.chunks()
+        self.characters = 0
 
-    def until(self, characters: int | None) -> Iterator[Chunk]:
+    def until(self, border: int | None) -> Iterator[Chunk]:
         """The chunks up to so many characters of the part, or to its end."""
-        while characters is None or self.characters < characters:
+        while border is None or self.characters < border:
             if (chunk := next(self._chunks, None)) is None:
                 return
-            self.chunks += 1
             self.characters += len(chunk.text)
             yield chunk
+
+    def pass_over(self, border: int | None) -> None:
+        """Go on where `until` would end; files that lie before are not read."""
+        if border is None:
+            return
+        place = self._part.place_before(border)
+        if place.characters > self.characters:
+            self._chunks, self.characters = self._part.chunks(place), place.characters
+        deque(self.until(border), maxlen=0)
 
 
 class Packing:
@@ -70,7 +79,7 @@ class Packing:
         self.paths: dict[int, Path] = {}
         """Where the ids of each of these lie."""
         self.firsts: list[int] = []
-        """The chunks before each shard, of those that this process has come to."""
+        """The characters before each shard, of those that this process has come to."""
         self._report = _progress(part, say)
         self._has_written = False
 
@@ -83,16 +92,16 @@ class Packing:
 
     def _go_through(self) -> None:
         """Read the part, and make those shards that nobody has made or makes now."""
-        text, self.firsts = _Text(self.part.chunks()), []
+        text, self.firsts = _Text(self.part), []
         for number in range(self.count):
             last = number + 1 == self.count
-            chunks = text.until(None if last else (number + 1) * self.part.characters // self.count)
-            self.firsts.append(text.chunks)
+            border = None if last else (number + 1) * self.part.characters // self.count
+            self.firsts.append(text.characters)
             if not self._find(number):
                 with self._claim(number) as mine:
                     if mine and not self._find(number):  # which another may have ended a moment ago
-                        self._write(number, chunks, text)
-            deque(chunks, maxlen=0)
+                        self._write(number, text, border)
+            text.pass_over(border)
 
     def _others_ended(self) -> bool:
         """Whether all shards are whole, when those that others had claimed are made, or their makers gone."""
@@ -124,7 +133,7 @@ class Packing:
                     break
         return number in self.shards
 
-    def _write(self, number: int, chunks: Iterable[Chunk], text: _Text) -> None:
+    def _write(self, number: int, text: _Text, border: int | None) -> None:
         """A shard, into the folder with the most room; where that takes no more, it is made for another folder when the
         text is read again.
         """
@@ -135,43 +144,31 @@ class Packing:
         self._has_written = True
         folder = max(self.writable, key=free_bytes)
         try:
-            self.shards[number] = self._write_to(folder, number, chunks, text)
+            self.shards[number] = self._write_to(folder, number, text, border)
         except OSError as error:
             self.writable.remove(folder)
             if not self.writable:
                 raise
             self.say(f"{folder} takes no more tokens ({error.strerror}): the rest goes to the other folders")
 
-    def _write_to(self, folder: Path, number: int, chunks: Iterable[Chunk], text: _Text) -> ShardEntry:
-        before = text.characters, sum(shard.tokens for shard in self.shards.values())
+    def _write_to(self, folder: Path, number: int, text: _Text, border: int | None) -> ShardEntry:
+        first, before = text.characters, sum(shard.tokens for shard in self.shards.values())
         tokens = checksum = unknown = 0
         with part_of(folder / f"{self.key}.{uuid.uuid4().hex}") as aside:
             with aside.open("wb") as file:
-                for group in _together(chunks):
+                for group in _together(text.until(border)):
                     ids = _encode(group, self.tokenizer, self.dtype)
                     data = ids.tobytes()
                     file.write(data)
                     tokens += len(ids)
                     checksum = zlib.crc32(data, checksum)
                     unknown += int((ids == self.tokenizer.unk).sum()) if self.tokenizer.unk is not None else 0
-                    self._report(text.characters, before[1] + tokens)
+                    self._report(text.characters, before + tokens)
                 file.flush()
                 os.fsync(file.fileno())
             path = path_of(folder, self.key, None if self.count == 1 else number)
             aside.replace(path)
-        first = self.firsts[number]
-        entry = ShardEntry(
-            self.key,
-            number,
-            self.count,
-            self.dtype.name,
-            first,
-            text.chunks - first,
-            text.characters - before[0],
-            tokens,
-            checksum,
-            unknown,
-        )
+        entry = ShardEntry(self.key, number, self.count, self.dtype.name, first, tokens, checksum, unknown)
         if self.count > 1:
             write_entry(entry, _entry_path(folder, self.key, number))
         self.paths[number] = path
@@ -180,14 +177,6 @@ class Packing:
 
 def _entry_path(folder: Path, key: str, number: int) -> Path:
     return folder / f"{key}.{number}.json"
-
-
-def free_bytes(folder: Path) -> int:
-    """The room on a folder's disk; on one that is gone, none."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
 
 
 def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -5,7 +5,6 @@ packing that was stopped goes on after the last of them.
 """
 
 import contextlib
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
 from glassformer.config.parts import sweep
+from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
 from glassformer.data.io import source
 from glassformer.data.packing.entries import PartEntry, map_ids, path_of, read_entry, write_entry
-from glassformer.data.packing.packer import Packing, free_bytes
+from glassformer.data.packing.packer import Packing
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
@@ -79,10 +79,12 @@ class Shards:
 
     def _stretch(self, first: int, stop: int) -> NDArray[Any]:
         pieces = []
-        for file, end in zip(self._files, self._ends.tolist(), strict=True):
+        number = int(np.searchsorted(self._ends, first, side="right"))
+        while first < stop and number < len(self._files):
+            file, end = self._files[number], int(self._ends[number])
             start = end - len(file)
-            if start < stop and first < end:
-                pieces.append(file[max(first - start, 0) : stop - start])
+            pieces.append(file[first - start : stop - start])
+            first, number = end, number + 1
         if not pieces:
             return np.empty(0, self.dtype)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
@@ -145,7 +147,7 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     folders = [folder / "tokens" for folder in cache_folders()]
     if (tokens := _load(folders, key, say)) is not None:
         return tokens
-    reasons = {folder: why for folder in folders if (why := _unwritable(folder))}
+    reasons = {folder: why for folder in folders if (why := why_unwritable(folder))}
     writable = [folder for folder in folders if folder not in reasons]
     where = [f"cannot write to the cache {folder} ({why})" for folder, why in reasons.items()]
     if not writable:
@@ -159,29 +161,6 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     for folder in writable:
         _sweep(folder)
     return _build(part, tokenizer, writable, key, say)
-
-
-def cache_folders() -> list[Path]:
-    """Those of $GLASSFORMER_CACHE, several on disks of their own as in $PATH, or where the system keeps caches; none,
-    where a user has no home.
-    """
-    own, caches = os.environ.get("GLASSFORMER_CACHE", ""), os.environ.get("XDG_CACHE_HOME")
-    try:
-        if folders := [Path(folder).expanduser() for folder in own.split(os.pathsep) if folder]:
-            return folders
-        return [Path(caches or Path.home() / ".cache") / "glassformer"]
-    except RuntimeError:  # containers run as users whom no file knows
-        return []
-
-
-def _unwritable(folder: Path) -> str:
-    """Why a folder cannot be written to; empty, if it can."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
 
 
 def _sweep(folder: Path) -> None:
@@ -200,25 +179,29 @@ def _load(folders: Sequence[Path], key: str, say: Say) -> Tokens | None:
     a sound disk reports what it cannot read: so the checksum of a shard is compared only when the file is not the one
     that was written or compared before, told by the time of its last change.
     """
-    found = ((folder, read_entry(PartEntry, folder / f"{key}.json", key)) for folder in folders)
-    at, entry = next(((folder, entry) for folder, entry in found if entry is not None), (None, None))
-    if at is None or entry is None:
-        return None
-    files, changed, count = [], [], len(entry.tokens)
-    for number in range(count):
-        shard = next(filter(None, (_map_shard(folder, entry, number) for folder in folders)), None)
-        if shard is None:
-            if count > 1:
-                where = " or ".join(map(str, folders))
-                say(f"packed tokens are missing or damaged in {where}: shard {number + 1:,} of {count:,} is made again")
-            return None
-        files.append(shard[0])
-        changed.append(shard[1])
-    if count > 1 and changed != entry.changed:
-        with contextlib.suppress(OSError):  # compared again the next time
-            write_entry(replace(entry, changed=changed), at / f"{key}.json")
-    ids = files[0] if count == 1 else Shards(files)
-    return Tokens(ids, entry.bytes, entry.characters, entry.documents, entry.unknown)
+    lacking = ""
+    for at in folders:
+        entry = read_entry(PartEntry, at / f"{key}.json", key)
+        if entry is None:
+            continue
+        files, changed, count = [], [], len(entry.tokens)
+        for number in range(count):
+            shard = next(filter(None, (_map_shard(folder, entry, number) for folder in folders)), None)
+            if shard is None:
+                lacking = f"shard {number + 1:,} of {count:,}" if count > 1 else ""
+                break
+            files.append(shard[0])
+            changed.append(shard[1])
+        else:
+            if count > 1 and changed != entry.changed:
+                with contextlib.suppress(OSError):  # compared again the next time
+                    write_entry(replace(entry, changed=changed), at / f"{key}.json")
+            ids = files[0] if count == 1 else Shards(files)
+            return Tokens(ids, entry.bytes, entry.characters, entry.documents, entry.unknown)
+    if lacking:
+        where = " or ".join(map(str, folders))
+        say(f"packed tokens are missing or damaged in {where}: {lacking} is made again")
+    return None
 
 
 def _map_shard(folder: Path, entry: PartEntry, number: int) -> tuple[NDArray[Any], int] | None:
