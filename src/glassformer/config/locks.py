@@ -54,3 +54,10 @@ def claimed(path: Path, *, wait: bool = False) -> Iterator[bool]:
         if claim:
             held.callback(path.unlink, missing_ok=True)  # while it is held: who comes next makes a new one
         yield claim
+
+
+def sweep_claims(folder: Path, pattern: str) -> None:
+    """Take away the files of claims whose holders were killed."""
+    for path in folder.glob(pattern):
+        with claimed(path):
+            pass

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.locks import claimed
+from glassformer.config.locks import claimed, sweep_claims
 from glassformer.config.parts import part_of
 from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source as reading
@@ -144,6 +144,7 @@ def _keep(group: FileGroup, *, wait: bool = False) -> _Columns | None:
     if path is None:
         return _survey_group(group) if wait else None
     if (kept := _load(path)) is not None:
+        sweep_claims(path.parent, f"{path.stem}.lock")
         return kept
     with claimed(path.with_suffix(".lock"), wait=wait) as mine:
         if not (mine or wait):

@@ -117,7 +117,7 @@ class Packing:
     def _claim(self, number: int, *, wait: bool = False) -> contextlib.AbstractContextManager[bool]:
         if self.count == 1:  # made sooner than waited for
             return contextlib.nullcontext(True)
-        return claimed(self.folders[0] / f".{self.key}.{number}.lock", wait=wait)
+        return claimed(self.folders[0] / claim_name(self.key, number), wait=wait)
 
     def _find(self, number: int) -> bool:
         """Whether a shard is there and whole, by whomever it was made."""
@@ -173,6 +173,11 @@ class Packing:
             write_entry(entry, _entry_path(folder, self.key, number))
         self.paths[number] = path
         return entry
+
+
+def claim_name(key: str, number: int | str) -> str:
+    """The file that says that somebody makes a shard now."""
+    return f".{key}.{number}.lock"
 
 
 def _entry_path(folder: Path, key: str, number: int) -> Path:

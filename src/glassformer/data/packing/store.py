@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.locks import sweep_claims
 from glassformer.config.parts import sweep
 from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
 from glassformer.data.io import source
 from glassformer.data.packing.entries import PartEntry, map_ids, path_of, read_entry, write_entry
-from glassformer.data.packing.packer import Packing
+from glassformer.data.packing.packer import Packing, claim_name
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
@@ -145,6 +146,8 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     # the size of chunks: where a shard ends is told by counting them
     key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
     folders = [folder / "tokens" for folder in cache_folders()]
+    for folder in folders:
+        sweep_claims(folder, claim_name(key, "*"))
     if (tokens := _load(folders, key, say)) is not None:
         return tokens
     reasons = {folder: why for folder in folders if (why := why_unwritable(folder))}
