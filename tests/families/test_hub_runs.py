@@ -113,7 +113,7 @@ def test_shards_are_learned_from_and_judged_as_one_file(tmp_path: Path, monkeypa
     plain = one("plain")
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(packing, "TOGETHER", 300)
-    monkeypatch.setattr(packing, "SHARD", 500)
+    monkeypatch.setattr(packing, "SHARD", 300)
     shards = one("shards")
     assert isinstance(shards[3].parts["train"].ids, Shards)
     assert isinstance(shards[3].parts["validation"].ids, Shards)

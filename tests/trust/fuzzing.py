@@ -122,7 +122,8 @@ def metrics(path: Path) -> object:
 def table(path: Path) -> object:
     from glassformer.config.sections import DataSettings
     from glassformer.data.io.aligned import read_pairs
-    from glassformer.data.io.source import open_source, survey
+    from glassformer.data.io.source import open_source
+    from glassformer.data.io.survey import survey
 
     if path.suffix != ".tmx":
         survey(open_source(str(path), DataSettings(text="text")))

@@ -130,7 +130,8 @@ def _leave_traceback(error: BaseException, argv: list[str]) -> str:
     """The traceback in a file, for a report of the error; gives where it is."""
     lines = [f"glassformer {VERSION}, Python {sys.version}", f"{argv!r}", *traceback.format_exception(error)]
     try:
-        folder = Path(os.environ.get("GLASSFORMER_CACHE") or tempfile.gettempdir()).expanduser()
+        first, *_ = os.environ.get("GLASSFORMER_CACHE", "").split(os.pathsep)
+        folder = Path(first or tempfile.gettempdir()).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"glassformer-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
         file.write_text("\n".join(lines), encoding="utf-8", errors="backslashreplace")

@@ -88,7 +88,8 @@ def train(argv: list[str]) -> None:
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
 
-    from glassformer.data.io.source import open_source, survey
+    from glassformer.data.io.source import open_source
+    from glassformer.data.io.survey import survey
     from glassformer.data.split.documents import whole
     from glassformer.text.tokenizer import Tokenizer
 

@@ -15,7 +15,8 @@ from glassformer.config.limits import read_text
 from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
-from glassformer.data.io.source import Source, open_source, survey
+from glassformer.data.io.source import Source, open_source
+from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.data.wording import counted

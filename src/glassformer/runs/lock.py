@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.locks import is_there, lock_file
 from glassformer.config.parts import is_alive, sweep
 from glassformer.runs.folders import LOCK, writing
 
 PATIENCE = 90.0
 """Seconds to wait for processes of a holder that was killed: they save where they stand."""
-WINDOWS_BYTE = 1 << 30
-"""The place that is locked on Windows, where what is locked cannot be read: far behind what the file says."""
 _held: dict[tuple[int, str], IO[str]] = {}
 """The locks of this process, by thread and folder."""
 
@@ -69,7 +67,7 @@ def _lock(folder: Path, work: str, say: Say) -> IO[str]:
         if time.monotonic() - began < 0.1:
             say(f"waiting for what the {holder.get('work')} that was stopped left running: it saves where it stands")
         time.sleep(0.1)
-    if not _is_there(file, folder / LOCK):  # who held it has taken it away
+    if not is_there(file, folder / LOCK):  # who held it has taken it away
         file.close()
         return _lock(folder, work, say)
     since = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -97,28 +95,3 @@ def _try_lock(file: IO[str], say: Say) -> bool:
     except OSError as error:
         say(f"this disk knows no locks ({error.strerror}): nothing keeps a second process out of {file.name}'s folder")
     return True
-
-
-def lock_file(file: IO[Any], *, wait: bool = False) -> bool:
-    """Whether an open file is locked by this process now, until it is closed; on a disk without locks, an error."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(WINDOWS_BYTE)
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
-
-
-def _is_there(file: IO[str], path: Path) -> bool:
-    """Whether an open file is the one that has this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except OSError:
-        return False

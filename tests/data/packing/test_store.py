@@ -11,10 +11,12 @@ import pytest
 
 from glassformer.config.errors import GlassformerError
 from glassformer.config.sections import TOKENIZER_KINDS, TokenizerSettings
+from glassformer.data.cache import cache_folders
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source, survey
+from glassformer.data.io.source import Source
+from glassformer.data.io.survey import survey
 from glassformer.data.packing import packer as packing
-from glassformer.data.packing.store import Tokens, cache_folder, pack
+from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, whole
 from glassformer.text.tokenizer import Tokenizer
 
@@ -188,11 +190,13 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("GLASSFORMER_CACHE", "/own")
-    assert cache_folder() == Path("/own")
+    assert cache_folders() == [Path("/own")]
+    monkeypatch.setenv("GLASSFORMER_CACHE", os.pathsep.join(["/one", "~/two", ""]))
+    assert cache_folders() == [Path("/one"), Path("/home/someone/two")]
     monkeypatch.delenv("GLASSFORMER_CACHE")
-    assert cache_folder() == Path("/xdg/glassformer")
+    assert cache_folders() == [Path("/xdg/glassformer")]
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert cache_folder() == Path("/home/someone/.cache/glassformer")
+    assert cache_folders() == [Path("/home/someone/.cache/glassformer")]
 
 
 def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +209,6 @@ def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     said: list[str] = []
-    assert cache_folder() is None
+    assert cache_folders() == []
     assert len(pack(part_of("abc"), Letters(), said.append)) == 5
     assert said == ["there is no home folder for a cache: tokens go to a temporary folder, this time only"]

@@ -9,7 +9,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import DATASETS
 from glassformer.data.io import source as source_module
-from glassformer.data.io.source import Source, open_source, survey
+from glassformer.data.io.source import Source, open_source
+from glassformer.data.io.survey import survey
 from glassformer.data.split.documents import Part, TextCorpus, split_texts
 
 THIRDS = DataSettings(validation_fraction=0.2, test_fraction=0.1)

@@ -8,7 +8,8 @@ import numpy as np
 
 from glassformer.config.data_section import EXACT, NORMAL
 from glassformer.data.check.tables import Spread, finding, occurrences_of, spread_of
-from glassformer.data.io.source import Source, survey
+from glassformer.data.io.source import Source
+from glassformer.data.io.survey import survey
 from glassformer.data.same_text import in_other_letters, near_duplicates, near_in_words
 
 

@@ -1,16 +1,11 @@
 """Where text comes from: a file, a folder of files, a table's rows, or a data set by its name. Never held whole."""
 
 import functools
-import hashlib
 import itertools
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.progress import progress_of, unheard
@@ -23,12 +18,13 @@ from glassformer.data.io.place import PACKED, files_below, find
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
 from glassformer.data.io.table import join_texts, text_parts
-from glassformer.data.mixing import Numbers
-from glassformer.data.same_text import NormalDigest
 from glassformer.data.wording import EXAMPLES, counted, listed
 
 CHUNK = 2**20
 """Characters in a piece, at most."""
+
+GROUP = 2**26
+"""Bytes of files, at least, that are a group."""
 
 RUN_FILE = "glassformer.json"
 """A folder that holds this file is a run."""
@@ -48,15 +44,39 @@ class Chunk:
     """Whether it ends a document."""
 
 
+Documents = Callable[[], Iterator[Iterator[str]]]
+"""Begins a new reading: each document as the blocks of its text."""
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """Some files that are read one after the other: what several processes share, and what can be begun with."""
+
+    documents: Documents
+    files: tuple[Path, ...] = ()
+    """Those files; of documents that come from elsewhere, none."""
+    reading: str = ""
+    """The settings by which they are read."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        for document in self.documents():
+            yield from chunks_of(document)
+
+
 @dataclass(frozen=True)
 class Source:
     """Documents that can be read again and again, in the same order."""
 
     name: str
-    documents: Callable[[], Iterator[Iterator[str]]]
-    """Begins a new reading: each document as the blocks of its text."""
+    documents: Documents
     note: str = ""
     """What was left out, in words for a person."""
+    file_groups: tuple[FileGroup, ...] = ()
+
+    @property
+    def groups(self) -> tuple[FileGroup, ...]:
+        """The same documents, a group of files after the other; one group, where nothing divides them."""
+        return self.file_groups or (FileGroup(self.documents),)
 
     def chunks(self) -> Iterator[Chunk]:
         blank = True
@@ -65,7 +85,10 @@ class Source:
                 blank = blank and not chunk.text.strip()
                 yield chunk
         if blank:
-            raise DataError(f"{self.name} is empty: there is no text in it")
+            raise self.empty()
+
+    def empty(self) -> DataError:
+        return DataError(f"{self.name} is empty: there is no text in it")
 
 
 def chunks_of(blocks: Iterable[str]) -> Iterator[Chunk]:
@@ -105,19 +128,37 @@ def open_source(path_or_name: str, settings: DataSettings) -> Source:
     check_encoding(settings.encoding)
     if path.is_dir():
         return _folder(path_or_name, path, settings)
-    return Source(path_or_name, functools.partial(_documents, [path], settings))
+    return _source(path_or_name, [path], settings)
 
 
-def _documents(files: list[Path], settings: DataSettings) -> Iterator[Iterator[str]]:
-    """A table is a document a row; any other file is one document."""
-    progress = progress_of("file") if len(files) > 1 else unheard
+def _source(name: str, files: list[Path], settings: DataSettings, note: str = "") -> Source:
+    read = functools.partial(_documents, files, settings)
+    borders, size = [0], 0
     for number, file in enumerate(files):
+        if size >= GROUP:
+            borders.append(number)
+            size = 0
+        size += file.stat().st_size
+    reading = f"{settings.encoding} {settings.text}"
+    groups = [
+        FileGroup(functools.partial(read, first, stop), tuple(files[first:stop]), reading)
+        for first, stop in itertools.pairwise([*borders, len(files)])
+    ]
+    return Source(name, read, note, tuple(groups))
+
+
+def _documents(
+    files: list[Path], settings: DataSettings, first: int = 0, stop: int | None = None
+) -> Iterator[Iterator[str]]:
+    """Those of some of the files, or of all. A table is a document a row; any other file is one document."""
+    progress = progress_of("file") if len(files) > 1 else unheard
+    for number, file in enumerate(files[first:stop], first):
         progress(number, len(files))
         if is_table(file):
             yield from _texts(str(file), read_rows(file, settings.encoding), settings)
         else:
             yield text_blocks(file, settings.encoding)
-    progress(len(files), len(files))
+    progress(len(files[:stop]), len(files))
 
 
 def _texts(name: str, rows: Iterator[Row], settings: DataSettings) -> Iterator[Iterator[str]]:
@@ -145,7 +186,7 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     if not files:
         raise DataError(f"no text files in {name}" + (f" ({note})" if note else ""))
     notes = [_read_of_tables(folder, files), note]
-    return Source(name, functools.partial(_documents, files, settings), "; ".join(filter(None, notes)))
+    return _source(name, files, settings, "; ".join(filter(None, notes)))
 
 
 def _read_of_tables(folder: Path, files: list[Path]) -> str:
@@ -180,60 +221,3 @@ def _embedded(name: str, settings: DataSettings) -> Source:
         return _texts(name, rows, settings)
 
     return Source(name, documents, dataset.note)
-
-
-# --- one pass over a source: what it holds, without holding it ---
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """A few numbers a document, so that millions of them fit in memory."""
-
-    source: Source
-    fingerprint: str
-    """The same for the same texts and borders between documents; blank documents do not count."""
-    characters: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    """Bytes of each document as UTF-8."""
-    digests: Numbers
-    """Equal documents have equal ones."""
-    keys: Numbers
-    """Documents of one normal form have equal ones."""
-    sketches: list[Numbers]
-    """What near-duplicates are found by, where they are looked for."""
-    filled: NDArray[np.bool_]
-    """A document of nothing but white space is not learned from."""
-
-
-def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
-    """`near_duplicates`: whether to look for them."""
-    characters, sizes, digests, keys, filled = array("q"), array("q"), array("Q"), array("Q"), array("b")
-    sketches: list[Numbers] = []
-    whole = hashlib.sha256()
-    for chunk in source.chunks():
-        if chunk.starts:
-            one, normal = hashlib.sha256(), NormalDigest()
-            for column in (characters, sizes, filled):
-                column.append(0)
-        text = chunk.text.encode()
-        one.update(text)
-        normal.update(chunk.text, sketch=near_duplicates)
-        characters[-1] += len(chunk.text)
-        sizes[-1] += len(text)
-        filled[-1] |= bool(chunk.text.strip())
-        if chunk.ends:
-            digests.append(int.from_bytes(one.digest()[:8], "little"))
-            keys.append(normal.number)
-            sketches += [normal.sketch] if near_duplicates else []
-            if filled[-1]:
-                whole.update(one.digest())
-    return Survey(
-        source,
-        whole.hexdigest(),
-        np.array(characters, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        np.array(digests, dtype=np.uint64),
-        np.array(keys, dtype=np.uint64),
-        sketches,
-        np.array(filled, dtype=np.bool_),
-    )

@@ -5,7 +5,6 @@ packing that was stopped goes on after the last of them.
 """
 
 import contextlib
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,9 +16,12 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.locks import sweep_claims
 from glassformer.config.parts import sweep
+from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
 from glassformer.data.io import source
-from glassformer.data.packing.packer import PartEntry, map_ids, pack_shards, path_of, read_entry, write_entry
+from glassformer.data.packing.entries import PartEntry, map_ids, path_of, read_entry, write_entry
+from glassformer.data.packing.packer import Packing, claim_name
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
@@ -78,10 +80,12 @@ class Shards:
 
     def _stretch(self, first: int, stop: int) -> NDArray[Any]:
         pieces = []
-        for file, end in zip(self._files, self._ends.tolist(), strict=True):
+        number = int(np.searchsorted(self._ends, first, side="right"))
+        while first < stop and number < len(self._files):
+            file, end = self._files[number], int(self._ends[number])
             start = end - len(file)
-            if start < stop and first < end:
-                pieces.append(file[max(first - start, 0) : stop - start])
+            pieces.append(file[first - start : stop - start])
+            first, number = end, number + 1
         if not pieces:
             return np.empty(0, self.dtype)
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
@@ -141,40 +145,25 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
     # the size of chunks: where a shard ends is told by counting them
     key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
-    cache = cache_folder()
-    folder = None if cache is None else cache / "tokens"
-    tokens = None if folder is None else _load(folder, key)
-    if tokens is not None:
+    folders = [folder / "tokens" for folder in cache_folders()]
+    for folder in folders:
+        sweep_claims(folder, claim_name(key, "*"))
+    if (tokens := _load(folders, key, say)) is not None:
         return tokens
-    if folder is None or (why := _unwritable(folder)):
-        where = (
-            "there is no home folder for a cache" if folder is None else f"cannot write to the cache {folder} ({why})"
-        )
-        say(f"{where}: tokens go to a temporary folder, this time only")
+    reasons = {folder: why for folder in folders if (why := why_unwritable(folder))}
+    writable = [folder for folder in folders if folder not in reasons]
+    where = [f"cannot write to the cache {folder} ({why})" for folder, why in reasons.items()]
+    if not writable:
+        lacking = "; ".join(where) or "there is no home folder for a cache"
+        say(f"{lacking}: tokens go to a temporary folder, this time only")
         # The mapped files stay readable after their names are gone, so nothing is left behind.
         with tempfile.TemporaryDirectory(prefix="glassformer-") as temporary:
-            return _build(part, tokenizer, Path(temporary), key, say)
-    _sweep(folder)
-    return _build(part, tokenizer, folder, key, say)
-
-
-def cache_folder() -> Path | None:
-    """$GLASSFORMER_CACHE, or where the system keeps caches; None, where a user has no home."""
-    own, caches = os.environ.get("GLASSFORMER_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    try:
-        return Path(own).expanduser() if own else Path(caches or Path.home() / ".cache") / "glassformer"
-    except RuntimeError:  # containers run as users whom no file knows
-        return None
-
-
-def _unwritable(folder: Path) -> str:
-    """Why a folder cannot be written to; empty, if it can."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
+            return _build(part, tokenizer, [Path(temporary)], key, say)
+    for line in where:
+        say(f"{line}: tokens go to the other folders")
+    for folder in writable:
+        _sweep(folder)
+    return _build(part, tokenizer, writable, key, say)
 
 
 def _sweep(folder: Path) -> None:
@@ -186,58 +175,72 @@ def _sweep(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _load(folder: Path, key: str) -> Tokens | None:
+def _load(folders: Sequence[Path], key: str, say: Say) -> Tokens | None:
     """Nothing, if a file is missing, of another size, or damaged.
 
     The checksum of a single file is compared each time. Of many that would read the whole corpus at every start, and
     a sound disk reports what it cannot read: so the checksum of a shard is compared only when the file is not the one
     that was written or compared before, told by the time of its last change.
     """
-    entry = read_entry(PartEntry, folder / f"{key}.json", key)
-    if entry is None:
-        return None
-    files, changed = [], []
-    for number, (tokens, checksum) in enumerate(zip(entry.tokens, entry.checksums, strict=True)):
-        path = path_of(folder, key, number if len(entry.tokens) > 1 else None)
-        try:
-            changed.append(path.stat().st_mtime_ns)
-        except OSError:
-            return None
-        known = len(entry.tokens) > 1 and changed[-1] == entry.changed[number]
-        ids = map_ids(path, entry.dtype, tokens, None if known else checksum)
-        if ids is None:
-            return None
-        files.append(ids)
-    if len(files) > 1 and changed != entry.changed:
-        with contextlib.suppress(OSError):  # compared again the next time
-            write_entry(replace(entry, changed=changed), folder / f"{key}.json")
-    return Tokens(
-        files[0] if len(files) == 1 else Shards(files), entry.bytes, entry.characters, entry.documents, entry.unknown
-    )
+    lacking = ""
+    for at in folders:
+        entry = read_entry(PartEntry, at / f"{key}.json", key)
+        if entry is None:
+            continue
+        files, changed, count = [], [], len(entry.tokens)
+        for number in range(count):
+            shard = next(filter(None, (_map_shard(folder, entry, number) for folder in folders)), None)
+            if shard is None:
+                lacking = f"shard {number + 1:,} of {count:,}" if count > 1 else ""
+                break
+            files.append(shard[0])
+            changed.append(shard[1])
+        else:
+            if count > 1 and changed != entry.changed:
+                with contextlib.suppress(OSError):  # compared again the next time
+                    write_entry(replace(entry, changed=changed), at / f"{key}.json")
+            ids = files[0] if count == 1 else Shards(files)
+            return Tokens(ids, entry.bytes, entry.characters, entry.documents, entry.unknown)
+    if lacking:
+        where = " or ".join(map(str, folders))
+        say(f"packed tokens are missing or damaged in {where}: {lacking} is made again")
+    return None
 
 
-def _build(part: Part, tokenizer: Tokenizer, folder: Path, key: str, say: Say) -> Tokens:
-    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
+def _map_shard(folder: Path, entry: PartEntry, number: int) -> tuple[NDArray[Any], int] | None:
+    """The ids of one file of a part, if it lies whole in this folder, and when that was last changed."""
+    many = len(entry.tokens) > 1
+    path = path_of(folder, entry.key, number if many else None)
     try:
-        shards = pack_shards(part, tokenizer, folder, key, say)
-        paths = [path_of(folder, key, number if len(shards) > 1 else None) for number in range(len(shards))]
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        return None
+    known = many and changed == entry.changed[number]
+    ids = map_ids(path, entry.dtype, entry.tokens[number], None if known else entry.checksums[number])
+    return None if ids is None else (ids, changed)
+
+
+def _build(part: Part, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> Tokens:
+    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
+    where = ", ".join(map(str, folders))
+    try:
+        packing = Packing(part, tokenizer, folders, key, say)
+        shards = packing.run()
         entry = PartEntry(
             key,
             shards[0].dtype,
             [shard.tokens for shard in shards],
             [shard.checksum for shard in shards],
-            [path.stat().st_mtime_ns for path in paths],
+            [packing.paths[shard.number].stat().st_mtime_ns for shard in shards],
             part.bytes,
             part.characters,
             part.documents,
             sum(shard.unknown for shard in shards),
         )
-        write_entry(entry, folder / f"{key}.json")
+        write_entry(entry, max(folders, key=free_bytes) / f"{key}.json")
     except OSError as error:
-        raise GlassformerError(
-            f"cannot keep the tokens of the {part.name} part in {folder}: {error.strerror}"
-        ) from None
-    tokens = _load(folder, key)
+        raise GlassformerError(f"cannot keep the tokens of the {part.name} part in {where}: {error.strerror}") from None
+    tokens = _load(folders, key, say)
     if tokens is None:
-        raise GlassformerError(f"the tokens just written to {folder} cannot be read back: is the disk sound?")
+        raise GlassformerError(f"the tokens just written to {where} cannot be read back: is the disk sound?")
     return tokens

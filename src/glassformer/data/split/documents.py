@@ -1,8 +1,10 @@
 """Texts, divided: the end of a single one is held out, or whole documents of several, or files of their own."""
 
 import itertools
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,8 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import APART, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.io.source import Chunk, Source, Survey, open_source, survey
+from glassformer.data.io.source import Chunk, Source, open_source
+from glassformer.data.io.survey import Survey, survey
 from glassformer.data.mixing import Numbers, mix, number
 from glassformer.data.same_text import KEPT_TOGETHER, NO_PAIRS, near_duplicates, near_in_words
 from glassformer.data.split.base import (
@@ -27,6 +30,16 @@ from glassformer.data.split.base import (
     training_in_words,
 )
 from glassformer.data.wording import counted
+
+
+class Place(NamedTuple):
+    """The beginning of a group of files, in a part."""
+
+    group: int = 0
+    document: int = 0
+    """Documents of the source before it."""
+    characters: int = 0
+    """Characters of the part before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,28 +60,42 @@ class Part:
     """Of its documents, each: those of one normal form have equal ones."""
     span: tuple[int, int] | None = None
     """First character, and the one after the last: a stretch counts as a document of its own."""
+    places: tuple[Place, ...] = (Place(),)
+    """Where reading may begin: at each group of files."""
 
-    def chunks(self) -> Iterator[Chunk]:
-        characters = 0
-        for chunk in self._documents() if self.span is None else self._stretch(*self.span):
-            characters += len(chunk.text)
-            yield chunk
-        if characters != self.characters:
-            raise DataError(
-                f"{self.source.name} changed while it was being read: "
-                f"the {self.name} part had {self.characters:,} characters and now has {characters:,}"
-            )
+    def place_before(self, characters: int) -> Place:
+        """The last place with no more than so many characters before it."""
+        return self.places[bisect_right(self.places, characters, key=lambda place: place.characters) - 1]
 
-    def _documents(self) -> Iterator[Chunk]:
-        document = -1
-        for chunk in self.source.chunks():
+    def chunks(self, place: Place = Place()) -> Iterator[Chunk]:  # noqa: B008 (it cannot be changed)
+        """All of it, or what follows a place."""
+        characters = place.characters
+        for group in range(place.group, len(self.places)):
+            for chunk in self._documents(group) if self.span is None else self._stretch(*self.span):
+                characters += len(chunk.text)
+                yield chunk
+            last = group + 1 == len(self.places)
+            expected = self.characters if last else self.places[group + 1].characters
+            if characters != expected:
+                raise DataError(
+                    f"{self.source.name} changed while it was being read: "
+                    f"the {self.name} part had {expected:,} characters up to here and now has {characters:,}"
+                )
+
+    def _documents(self, group: int) -> Iterator[Chunk]:
+        return self._chosen(self.source.groups[group].chunks(), self.places[group].document)
+
+    def _chosen(self, chunks: Iterator[Chunk], first: int) -> Iterator[Chunk]:
+        """Those of chosen documents; `first`: the number of the first document."""
+        document = first - 1
+        for chunk in chunks:
             document += chunk.starts
             if document < len(self.chosen) and self.chosen[document]:
                 yield chunk
 
     def _stretch(self, first: int, stop: int) -> Iterator[Chunk]:
         at = 0
-        for chunk in self._documents():
+        for chunk in self._chosen(self.source.chunks(), 0):
             begin, end = max(first - at, 0), min(stop - at, len(chunk.text))
             if begin < end:
                 yield Chunk(chunk.text[begin:end], starts=at + begin == first, ends=at + end == stop)
@@ -88,7 +115,14 @@ def documents_of(found: Survey, name: str, chosen: Mask) -> Part:
         int(found.bytes[chosen].sum()),
         chosen,
         found.keys[chosen],
+        places=_places(found, chosen),
     )
+
+
+def _places(found: Survey, chosen: Mask) -> tuple[Place, ...]:
+    """The beginning of each group of files in the part of the chosen documents."""
+    before = np.append(0, np.cumsum(np.where(chosen, found.characters, 0)))
+    return tuple(Place(group, first, int(before[first])) for group, first in enumerate(found.groups))
 
 
 def whole(found: Survey, name: str) -> Part:

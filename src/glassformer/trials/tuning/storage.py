@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import Misuse, Say, first_line
+from glassformer.config.locks import lock_file
 from glassformer.config.parts import is_alive
-from glassformer.runs.lock import lock_file
 from glassformer.trials.tuning.search import Search
 
 try:
