@@ -20,7 +20,7 @@ PARQUET, JSON = "parquet", "jsonl"
 PRINTED = (*DELIMITERS, JSON)
 """The kinds of tables that are text, and so can go to stdout."""
 KINDS = (*PRINTED, PARQUET)
-GROUP_BYTES = 2**25
+GROUP_BYTES = 2**24
 """Of a .parquet file that is written, a row group holds about so much: all of it is in memory at once."""
 
 Cells = Mapping[str, Any]

@@ -16,7 +16,8 @@ PARSER = Parser(
     "RUN [TEXT …]",
     "Texts as vectors: what the run's head sees of each (of a linear bag, its scores); of a language model or "
     "translator, the mean over its tokens.",
-    'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy',
+    'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy\n'
+    "  glassformer embed last --file parts --out vectors --format npy --on ray",
     [
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to embed (default: each line of stdin)"),

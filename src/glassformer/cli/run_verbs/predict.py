@@ -20,7 +20,8 @@ PARSER = Parser(
     "RUN [TEXT …]",
     "What a run says of a text, an image or a row: a label with the probability of each, a number, of a language model "
     "the next token, of a masked one what stands at <mask>, of a translator the translation.",
-    'glassformer predict last "the food was good, not bad at all"',
+    'glassformer predict last "the food was good, not bad at all"\n'
+    "  glassformer predict last --file parts --out judged --shard 1/4",
     [
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to judge: texts, files of images, or rows as "

@@ -16,7 +16,8 @@ PARSER = Parser(
     "translate",
     "RUN [TEXT …]",
     "Translate texts, a line each, in their order; blank lines stay blank.",
-    'glassformer translate last "le 14 juillet 1989" --beam 5',
+    'glassformer translate last "le 14 juillet 1989" --beam 5\n'
+    "  glassformer translate last --file parts --out translated",
     [
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to translate (default: each line of stdin)"),

@@ -62,8 +62,7 @@ class RayWorkers:
             compute=data.ActorPoolStrategy(size=min(self.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
             num_gpus=int(gpus > 0),
             num_cpus=int(not gpus),
-            max_restarts=-1,
-            max_task_retries=RETRIES,
+            ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": RETRIES},
         )
         sizes = {part.name: part.size for part in parts}
         done, total, progress = 0, sum(sizes.values()), progress_of(BYTE)
@@ -74,7 +73,10 @@ class RayWorkers:
                 done += sizes[result.part]
                 progress(done, total)
         except ray.exceptions.RayError as error:
-            raise RunError(f"Ray gave up: {first_line(error)}; what is done is kept") from None
+            raise RunError(
+                f"Ray lost the cluster, or {RETRIES + 1} workers over one part: what is done is kept, so give the same "
+                f"command again, with fewer --jobs where memory is short ({first_line(error)[:200]})"
+            ) from None
 
 
 class PartWorker:
@@ -118,10 +120,12 @@ def _from_row(row: dict[str, str]) -> PartResult:
 
 
 def _import_ray() -> tuple[Any, Any]:
+    """Ray and Ray Data, which say nothing of their own but what went wrong."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         ray, data = (importlib.import_module(name) for name in ("ray", "ray.data"))
     except ImportError:
         raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     data.DataContext.get_current().enable_progress_bars = False
     return ray, data
