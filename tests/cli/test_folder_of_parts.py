@@ -152,6 +152,26 @@ def test_translate(command: Command, translators: Path, tmp_path: Path) -> None:
     assert (code, "each row has one translation" in one_line(err)) == (2, True)
 
 
+def test_a_part_without_rows_has_none_afterwards(command: Command, runs: Path, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "a.csv").write_text("id,text\n")
+    write_table(tmp_path / "parts" / "b.csv", [("1", "a soup")], ("id", "text"))
+    table = pyarrow.table({"id": pyarrow.array([], pyarrow.int64()), "text": pyarrow.array([], pyarrow.string())})
+    parquet.write_table(table, tmp_path / "parts" / "c.parquet")
+    assert command("predict", runs / "two", "--file", "parts", "--out", "judged")[0] == 0
+    assert (tmp_path / "judged" / "a.csv").read_text() == "id,text,predicted,probability\n"
+    found = parquet.read_table(tmp_path / "judged" / "c.parquet")
+    assert (found.num_rows, found.schema.field("id").type) == (0, pyarrow.int64())
+    assert command("embed", runs / "two", "--file", "parts", "--out", "vectors", "--format", "npy")[0] == 0
+    width = np.load(tmp_path / "vectors" / "b.npy").shape[1]
+    assert np.load(tmp_path / "vectors" / "c.npy").shape == (0, width)
+    assert {entry["part"]: entry["rows"] for entry in entries(tmp_path / "vectors")} == {
+        "a.csv": 0,
+        "b.csv": 1,
+        "c.parquet": 0,
+    }
+
+
 # --- shards ---
 
 

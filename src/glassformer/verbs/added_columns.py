@@ -110,8 +110,9 @@ def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered
     pyarrow, parquet = (arrow(module, part, "writing") for module in ("pyarrow", "pyarrow.parquet"))
     texts = pyarrow.string()
     types = {str: texts, float: pyarrow.float64(), list[str]: pyarrow.list_(texts)}
-    rows = _ArrowRows(file.path, pyarrow) if kind_of(file.path) == PARQUET else None
-    own = record_schema(file.path) if rows is not None else pyarrow.schema([(name, texts) for name in file.sample])
+    is_parquet = kind_of(file.path) == PARQUET
+    own = record_schema(file.path) if is_parquet else pyarrow.schema([(name, texts) for name in file.sample])
+    rows = _ArrowRows(file.path, own, pyarrow) if is_parquet else None
     new = pyarrow.schema([(name, types[kind]) for name, kind in added.items()])
     schema = pyarrow.schema([*own, *new], own.metadata)
     held: list[Any] = []
@@ -134,8 +135,9 @@ def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered
 class _ArrowRows:
     """The rows of a .parquet file as they were written, as many at a time as are asked for."""
 
-    def __init__(self, path: Path, pyarrow: Any) -> None:
+    def __init__(self, path: Path, schema: Any, pyarrow: Any) -> None:
         self.batches = record_batches(path)
+        self.schema = schema
         self.pyarrow = pyarrow
         self.ahead: list[Any] = []
 
@@ -143,6 +145,6 @@ class _ArrowRows:
         """The columns of the next rows."""
         while sum(batch.num_rows for batch in self.ahead) < count:
             self.ahead.append(next(self.batches))
-        table = self.pyarrow.Table.from_batches(self.ahead)
+        table = self.pyarrow.Table.from_batches(self.ahead, self.schema)
         self.ahead = table.slice(count).to_batches()
         return list(table.slice(0, count).columns)

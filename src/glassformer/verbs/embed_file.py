@@ -81,15 +81,13 @@ def write_vectors(
     loaded: Any, chunks: Iterator[list[str]], count: int, out: str | TextIO, *, tokens: bool = False
 ) -> int:
     """The vectors of so many texts, written as they come."""
-    if not count:
-        raise Misuse("there is no text to embed")
     is_array = isinstance(out, str) and kind_of(Path(out)) == ARRAY
     if is_array and tokens and count > 1:
         raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
     embedded = _embedded(loaded, chunks, count, tokens=tokens)
     if isinstance(out, str) and is_array:
         with aside(Path(out)) as part:
-            _write_array(part, embedded, count)
+            _write_array(part, embedded if count else iter(loaded.embed(["none"])), count)
         return count
     with text_writer(Path(out)) if isinstance(out, str) else nullcontext(out) as to:
         to.writelines(json_line(_row(one), to.encoding) + "\n" for one in embedded)
@@ -107,14 +105,16 @@ def _embedded(loaded: Any, chunks: Iterator[list[str]], count: int, *, tokens: b
 
 
 def _write_array(part: Path, embedded: Iterator[Embedded], count: int) -> None:
-    """A vector a row, or the vectors of the one text's tokens; on disk as they come."""
+    """A vector a row, or the vectors of the one text's tokens; on disk as they come. Of no texts, any vector tells how
+    many numbers theirs would have.
+    """
     first = next(embedded)
     rows = first.vector[None] if first.vectors is None else first.vectors
     shape = (count, *first.vector.shape) if first.vectors is None else first.vectors.shape
     with part.open("wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(rows.dtype), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
-        file.write(np.ascontiguousarray(rows).tobytes())
+        file.write(np.ascontiguousarray(rows[:count] if first.vectors is None else rows).tobytes())
         file.writelines(np.ascontiguousarray(one.vector).tobytes() for one in embedded)
 
 

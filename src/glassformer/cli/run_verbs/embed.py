@@ -60,6 +60,8 @@ def run(argv: list[str]) -> None:
     with RowProgress(printed=options.out is None):
         if options.file is None:
             texts = held_texts(options.texts)
+            if not texts:
+                raise Misuse("there is no text to embed")
             count = write_vectors(loaded, iter([texts]), len(texts), options.out or sys.stdout, tokens=options.tokens)
         else:
             count = embed_file(loaded, options.file, options.out or sys.stdout, **how, say=say).rows

@@ -7,18 +7,26 @@ import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import DataError
 from glassformer.config.limits import limits, parse_json, refuse_beyond
-from glassformer.data.io.parquet import record_batches, values_of
+from glassformer.data.io.parquet import record_batches, record_schema, values_of
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
 
 Row = tuple[int, dict[str, str]]
 """The line on which a row begins (of a .parquet file: the row's number), and its values as text."""
+
+
+class NoRows(DataError):
+    """A table that has columns and no rows: nothing can be learned from it, but it can be answered."""
+
+    def __init__(self, line: str, columns: Sequence[str]) -> None:
+        super().__init__(line)
+        self.columns = columns
 
 
 def is_table(path: Path) -> bool:
@@ -77,7 +85,7 @@ def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
             row += 1
             yield row, dict(zip(batch.schema.names, values, strict=True))
     if not row:
-        raise DataError(f"{path} has no rows")
+        raise NoRows(f"{path} has no rows", record_schema(path).names)
 
 
 def as_text(value: Any) -> str:
@@ -122,7 +130,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
         yield line, dict(zip(names, fields, strict=True))
         count += 1
     if not count:
-        raise DataError(f"{path} has a header ({listed(names)}) and no rows below it")
+        raise NoRows(f"{path} has a header ({listed(names)}) and no rows below it", names)
 
 
 def delimiter_of(path: Path, encoding: str) -> str:
