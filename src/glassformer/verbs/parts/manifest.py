@@ -119,11 +119,16 @@ class Manifest:
         filled = folder.is_dir() and any(not path.name.startswith(LOCKS) for path in contents(folder))
         if filled and not manifest._read_all():
             raise Misuse(f"{folder} is not empty and holds no answers of ours: name another --out")
-        with locked(folder / f"{LOCKS}{shard}", identity.verb, say):
-            if overwrite:
-                manifest._clear()
-            manifest._join()
-            yield manifest
+        place = folder / f"{LOCKS}{shard}"
+        try:
+            with locked(place, identity.verb, say):
+                if overwrite:
+                    manifest._clear()
+                manifest._join()
+                yield manifest
+        finally:
+            with contextlib.suppress(OSError):  # which one who was killed may have left
+                place.rmdir()
 
     def _read_all(self) -> dict[Path, tuple[Identity, list[PartEntry]]]:
         paths = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
