@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -323,9 +324,18 @@ def test_a_damaged_manifest(command: Command, runs: Path, parts: Path, tmp_path:
     held["parts"][0]["output"] = "../mine.csv"
     path.write_text(json.dumps(held))
     code, _, err = command(*words, "--overwrite")
-    damaged = "is damaged: delete it, and its parts are done again (../mine.csv is outside)"
+    damaged = "is damaged: restore it from a copy, or name another --out (../mine.csv is outside)"
     assert (code, err.splitlines()[-1]) == (1, f"glassformer: judged/manifest-1-of-1.json {damaged}")
     assert mine.read_text() == "mine"
+
+
+def test_without_ray(
+    command: Command, runs: Path, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    code, _, err = command("predict", runs / "two", "--file", "parts", "--out", "judged", "--on", "ray")
+    assert (code, err) == (2, "glassformer: --on ray needs Ray: pip install 'glassformer[ray]'\n")
+    assert not (tmp_path / "judged").exists()
 
 
 def test_from_python(runs: Path, parts: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from glassformer.config.errors import GlassformerError, Misuse, Say, silent
+from glassformer.config.errors import GlassformerError, Misuse, RunError, Say, read_failure, silent
 from glassformer.config.progress import BYTE, Watch, progress_of, watched
 from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
@@ -23,7 +23,7 @@ from glassformer.finetuning.sources import weights_digest
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 from glassformer.verbs.parts.manifest import Identity, Manifest
-from glassformer.verbs.parts.on_ray import RayWorkers
+from glassformer.verbs.parts.on_ray import RayWorkers, import_ray
 from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.part import Part, PartResult, parts_in, write_part
 from glassformer.verbs.parts.work import FileWork
@@ -69,9 +69,11 @@ Answer = Callable[[Sequence[Part]], Results]
 
 
 @contextmanager
-def answer_here(load: Callable[[], Loaded], work: FileWork, parts: Sequence[Part]) -> Iterator[Iterator[PartResult]]:
+def answer_here(
+    load_run: Callable[[], Loaded], work: FileWork, parts: Sequence[Part]
+) -> Iterator[Iterator[PartResult]]:
     """In this process, one part after the other."""
-    loaded = load()
+    loaded = load_run()
 
     def results() -> Iterator[PartResult]:
         done, total = 0, sum(part.size for part in parts)
@@ -118,9 +120,11 @@ def write_rows(
     if os.path.isdir(file):
         if not isinstance(out, str):
             raise Misuse(f"{file} is a folder of parts: --out names the folder to write to")
-        here = partial(answer_here, load_here, work)
-        ray = RayWorkers(str(folder.path), options.device, options.precision, options.jobs)
-        answer = partial(ray.answer, work) if options.on == "ray" else here
+        answer: Answer = partial(answer_here, load_here, work)
+        if options.on == "ray":
+            import_ray()  # without which nothing is begun
+            workers = RayWorkers(str(folder.path), options.device, options.precision, options.jobs)
+            answer = partial(workers.answer, work)
         return write_parts(folder, work, Path(file), Path(out), answer, options, say)
     loaded = load_here()
     began = time.monotonic()
@@ -134,10 +138,10 @@ def write_parts(
     """Every part of a shard that is not done yet. A part that cannot be read is told, and the others are done."""
     parts = options.share.select(parts_in(folder, out, work, say))
     told = {**work.options(), "precision": options.precision}
-    identity = Identity(work.verb, str(run.path), weights_digest(run.path), told)
+    identity = Identity(work.verb, str(run.path), _weights(run), told)
     remarks, failures, rows = Remarks(say), dict[str, str](), 0
     with Manifest.opened(out, options.share, identity, overwrite=options.overwrite, say=say) as manifest:
-        todo = [part for part in parts if manifest.find(part.name, part.path, work.output_name(part.name)) is None]
+        todo = list(_undone(manifest, work, parts))
         with answer(todo) if todo else nullcontext(iter(())) as results:
             began = time.monotonic()
             for result in results:
@@ -155,6 +159,24 @@ def write_parts(
         line = f"{len(failed):,} of {counted(len(parts), 'part')} could not be read ({listed(failed, EXAMPLES)})"
         raise PartsFailed(f"{line}: {failures[failed[0]]}; mend them, and give the same command again", written)
     return written
+
+
+def _weights(run: Run) -> str:
+    """What tells a run from others: the digest of its weights."""
+    try:
+        return weights_digest(run.path)
+    except OSError as error:
+        raise RunError(read_failure(run.weights_path, error)) from None
+
+
+def _undone(manifest: Manifest, work: FileWork, parts: Sequence[Part]) -> Iterator[Part]:
+    """The parts that are not done. What is done is read again, to be sure of it."""
+    read, total, progress = 0, sum(part.size for part in parts), progress_of(BYTE)
+    for part in parts:
+        if manifest.find(part.name, part.path, work.output_name(part.name)) is None:
+            yield part
+        read += part.size
+        progress(read, total)
 
 
 class Remarks:

@@ -207,4 +207,6 @@ def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
                 raise ValueError(f"{entry.output} is outside")
         return Identity(**value), entries
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path} is damaged: delete it, and its parts are done again ({first_line(error)})") from None
+        raise RunError(
+            f"{path} is damaged: restore it from a copy, or name another --out ({first_line(error)})"
+        ) from None

@@ -41,7 +41,7 @@ class RayWorkers:
 
     @contextmanager
     def answer(self, work: FileWork, parts: Sequence[Part]) -> Iterator[Iterator[PartResult]]:
-        ray, data = _import_ray()
+        ray, data = import_ray()
         begins = not ray.is_initialized()
         if begins:
             variables = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
@@ -119,7 +119,7 @@ def _from_row(row: dict[str, str]) -> PartResult:
     return PartResult(result["part"], entry, tuple(result["remarks"]), result["failure"])
 
 
-def _import_ray() -> tuple[Any, Any]:
+def import_ray() -> tuple[Any, Any]:
     """Ray and Ray Data, which say nothing of their own but what went wrong."""
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
