@@ -92,7 +92,7 @@ def test_ten_times_the_rows_need_no_more_memory(kind: str, runs: Path, tmp_path:
         (entry,) = json.loads((out / "manifest-1-of-1.json").read_text())["parts"]
         assert entry["rows"] == rows
         peaks.append(1024 * int(done.stdout))
-    assert peaks[1] - peaks[0] < 9 * FEW * NOTE / 2, peaks  # half of what the notes alone would take
+    assert peaks[1] - peaks[0] < 0.7 * 9 * FEW * NOTE, peaks  # what the notes alone would take, and some room
 
 
 # --- Ray ---
