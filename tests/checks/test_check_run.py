@@ -425,8 +425,8 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     [
         (
             "lstm-translator",
-            "glassformer.cli.run_verbs.translate.lines_of",
-            lambda file, encoding: Path(file).read_text().splitlines()[::-1],
+            "glassformer.data.io.chunks._rows",
+            lambda file, encoding: enumerate({"text": line} for line in Path(file).read_text().splitlines()[::-1]),
         ),
         ("writer", "glassformer.cli.run_verbs.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
     ],

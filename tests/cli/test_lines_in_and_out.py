@@ -95,8 +95,8 @@ def test_vectors_stopped_on_the_way(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(np.lib.format, "open_memmap", stopped)
-        patch.setattr("glassformer.cli.run_verbs.embed._row", stopped)
+        patch.setattr(np.lib.format, "write_array_header_1_0", stopped)
+        patch.setattr("glassformer.verbs.embed_file._row", stopped)
         code, _, err = command("embed", runs / "two", "a text", "--out", name)
     assert (code, err) == (1, "glassformer: stopped\n")
     assert (tmp_path / name).read_text() == "before"

@@ -118,7 +118,7 @@ def test_predicting_rows(make: Make, tmp_path: Path) -> None:
     assert run.predict(rows[0]) == found[0]
     assert found[0].to_dict().keys() == {"example", "label", "probability", "probabilities"}
     path = write_rows(tmp_path / "new.csv", [{"extra": "1", **row} for row in rows])
-    assert predict_file(run, str(path), str(tmp_path / "out.jsonl")) == 5
+    assert predict_file(run, str(path), str(tmp_path / "out.jsonl")).rows == 5
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["predicted"] for line in lines] == [one.label for one in found]
     assert [line["probability"] for line in lines] == pytest.approx([one.probability for one in found], abs=1e-6)
@@ -153,7 +153,7 @@ def test_predicting_images(make: Make, tmp_path: Path) -> None:
 def test_predicting_mixed_rows(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = loaded(make("mixed", "transformer"))
     path = tmp_path / "a.csv"
-    assert predict_file(run, str(path), str(tmp_path / "out.jsonl")) == 30
+    assert predict_file(run, str(path), str(tmp_path / "out.jsonl")).rows == 30
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     whole = evaluate(run, str(path))
     assert [line["predicted"] for line in lines] == [record["predicted"] for record in whole.records]
@@ -169,7 +169,7 @@ def test_predicting_mixed_rows(make: Make, tmp_path: Path, monkeypatch: pytest.M
     large = {**rows[0], "file": "large/lying/0.png"}
     assert len(run.predict([large, rows[1]])) == 2
     write_rows(tmp_path / "c.csv", [{**rows[0], "text": ""}])
-    assert predict_file(run, str(tmp_path / "c.csv"), str(tmp_path / "out.jsonl")) == 1
+    assert predict_file(run, str(tmp_path / "c.csv"), str(tmp_path / "out.jsonl")).rows == 1
 
 
 # What they are asked that they cannot do

@@ -77,7 +77,7 @@ def test_a_file_in_chunks_is_as_one_row_at_a_time(ending: str, run: LoadedPredic
         write_table(path, [(text,) for text in texts()], ("text",))
     out = tmp_path / "out.csv"
     with watched(lambda rows, total, unit: done.append(rows + 1000 * total)):
-        count = predict_file(run, str(path), str(out), say=heard.append)
+        count = predict_file(run, str(path), str(out), say=heard.append).rows
     rows = read_csv(out.read_text())
     assert count == len(rows) == 40
     assert [row["text"] for row in rows] == texts()

@@ -64,6 +64,8 @@ CASES = {
     "export": Case("export writer --to hf E", refuses="is not empty"),
     "export instead": Case("export writer --to hf theirs --overwrite"),
     "predict to a file": Case("predict done-texts --file texts.csv --out p.csv"),
+    "predict a folder of parts": Case("predict done-texts --file parts --out P", keeps="P"),
+    "predict a folder instead": Case("predict done-texts --file parts --out said --overwrite", keeps="said"),
 }
 
 
@@ -79,12 +81,16 @@ def template(forker: Forker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kills") / "template"
     folder.mkdir()
     write_table(folder / "texts.csv", opinions(24))
+    (folder / "parts").mkdir()
+    for seed in range(3):
+        write_table(folder / "parts" / f"{seed}.csv", opinions(5, seed=seed))
     style = f"train reverse:rows=40 --tokenizer.kind char --model.heads 2 {NANO} --steps 1 --out writer"
     for words in (
         f"{TEXT} --steps 2 --out done",
         f"train texts.csv {LABELS} --steps 1 --out done-texts",
         style,
         "export writer --to hf theirs",
+        "predict done-texts --file parts --out said --format jsonl",
     ):
         assert forker.run(*words.split(), folder=folder).code == 0, words
     assert forker.run(*CASES["train, killed before"].words.split(), folder=folder, at=50).code == KILLED

@@ -256,11 +256,16 @@ def load_for(
 ) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
     folder = opened_run(run)
-    task = folder.config().task
-    if FAMILIES[task].verb != verb:
-        what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {FAMILIES[task].verb} {run} TEXT"
-        raise Misuse(f"{folder.path} learned {task}, not to {what}: {instead}")
+    refuse_other_verb(verb, folder)
     return load(folder, device, precision=precision, say=say)
+
+
+def refuse_other_verb(verb: str, run: Run) -> None:
+    """One line that says what a run does, where that is something else."""
+    task = run.config().task
+    if FAMILIES[task].verb != verb:
+        what, instead = {"generate": "write"}.get(verb, verb), f"glassformer {FAMILIES[task].verb} {run.path} TEXT"
+        raise Misuse(f"{run.path} learned {task}, not to {what}: {instead}")
 
 
 # --- the card ---

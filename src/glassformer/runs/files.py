@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,6 +32,17 @@ def aside(path: Path) -> Iterator[Path]:
         flush(temporary)
         os.replace(temporary, path)
         flush(path.parent)
+
+
+@contextlib.contextmanager
+def text_writer(path: Path) -> Iterator[TextIO]:
+    """A text file, which is there once all is written; until then, the one of before stays."""
+    if path.exists() and not path.is_file():  # what the shell made of >(…)
+        with path.open("w", encoding="utf-8") as to:
+            yield to
+    else:
+        with aside(path) as part, part.open("w", encoding="utf-8", newline="") as to:
+            yield to
 
 
 def write_text(path: Path, text: str) -> None:

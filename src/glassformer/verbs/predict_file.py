@@ -1,67 +1,102 @@
 """A table in, the same table with what a model says of each row out."""
 
-import csv
-import json
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import singledispatch
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.progress import progress_of
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.labels import filled_rows
 from glassformer.data.columns.texts import text_column
+from glassformer.data.io.aligned import SOURCE
 from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
-from glassformer.data.io.reading import numbered_lines
-from glassformer.data.io.rows import DELIMITERS, delimiter_of, is_table, kind_of
+from glassformer.data.io.rows import DELIMITERS, is_table
 from glassformer.data.io.table import Table, read_table, require_columns, text_parts
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
-from glassformer.families.base import Family, Loaded
-from glassformer.families.label_kinds import ClassificationFamily
+from glassformer.families.base import FAMILIES, Family, Loaded
+from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.predict import InputNotes, Prediction, needed, part_of, rows_of
-from glassformer.runs.files import aside
-from glassformer.text.escaping import json_line, spreadsheet_cell
+from glassformer.notebook.display import progress_bar
+from glassformer.runs.run import Run
+from glassformer.verbs.added_columns import KINDS, Answered, free_names, kind_to_write, refuse_itself, write_answers
+from glassformer.verbs.parts.folder import RowsWritten, write_rows
+from glassformer.verbs.parts.options import PartOptions
+from glassformer.verbs.parts.work import FileWork
+
+NO_LABELS = "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
 
 
+@progress_bar()
+@check_arguments
 def predict_file(
-    loaded: LoadedPredictor,
-    file: str,
-    out: str | TextIO,
+    run: "str | os.PathLike[str] | Run | Loaded",
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | TextIO,
     *,
     text: str | None = None,
     encoding: str | None = None,
-    kind: str | None = None,
+    format: str | None = None,
     probabilities: bool = False,
+    shard: str | None = None,
+    on: str = "local",
+    jobs: int | None = None,
+    overwrite: bool = False,
+    device: str = "auto",
     say: Say = silent,
-) -> int:
-    """Every column of the file stays; `predicted` and `probability` (of numbers and of several labels, which stand in
-    one cell, `predicted` alone) come after them.
+) -> RowsWritten:
+    """Every row of a table with what a run says of it: `predicted`, and of classes its `probability`, after its own
+    columns; with `probabilities`, that of every class.
 
-    A row without text gets neither. A file that is no table is a text a line. `kind`: csv, tsv or jsonl; unset, what
-    the name of `out` ends with, else the file's own. A .csv is written with the delimiter of the .csv that
-    was read, else with commas. Rows are read, judged and written some at a time, so that the file may be of any size.
-    Gives the number of rows.
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`. What is done there is not done
+    again; `shard` 2/3 takes every third part, from the second on; `on` ray, workers of a cluster do (so many `jobs`).
     """
-    kind = kind or _kind_to_write(file, out)
-    if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
-        raise Misuse(f"--out {out} is the file that is read: write to another")
-    judge = _Judge(loaded, file, text, encoding or loaded.config.data.encoding, say)
-    rows = judge.file
-    new = _free_names(loaded, rows.sample, probabilities)
-    between = None if kind == "jsonl" else loaded.config.data.label_separator or ";"
-    judged = judge.rows(new, between, as_json=kind == "jsonl")
-    same_kind = kind_of(rows.path) == kind in DELIMITERS
-    delimiter = delimiter_of(rows.path, rows.encoding) if same_kind else DELIMITERS.get(kind)
-    first = list(islice(judged, 1))  # what cannot be judged is told before anything is written
-    _write(out, delimiter, [*rows.sample, *new.values()], chain(first, judged))
-    judge.tell(say)
-    return rows.count
+    work = PredictFile(text=text, encoding=encoding, format=format, probabilities=probabilities)
+    options = PartOptions(shard, on, jobs, overwrite, device)
+    return write_rows(run, work, file, out, options, say)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictFile(FileWork):
+    """Every column of a file stays; `predicted` and `probability` (of numbers and of several labels, which stand in one
+    cell, `predicted` alone) come after them.
+
+    A row without text gets neither. A file that is no table is a text a line. A .csv is written with the delimiter of
+    the .csv that was read, else with commas.
+    """
+
+    verb = "predict"
+    kinds = KINDS
+
+    text: str | None = None
+    encoding: str | None = None
+    probabilities: bool = False
+
+    def check(self, run: Run) -> None:
+        if FAMILIES[run.config().task].label_kind is None:
+            raise Misuse(NO_LABELS)
+
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
+        kind = self.format or kind_to_write(file, out)
+        refuse_itself(file, out)
+        judge = _Judge(loaded, file, self.text, self.encoding or loaded.config.data.encoding, say)
+        types = answer_columns(loaded.family)
+        if self.probabilities:
+            types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
+        names = free_names(types, judge.file.sample)
+        between = (loaded.config.data.label_separator or ";") if kind in DELIMITERS else None
+        added = {names[name]: value for name, value in types.items()}
+        write_answers(judge.file, added, judge.rows(names, between), out, kind)
+        judge.tell(say)
+        return judge.file.count
 
 
 class _Judge:
@@ -85,8 +120,8 @@ class _Judge:
             return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
         return RowFile.scan(file, path, encoding)
 
-    def rows(self, new: dict[str, str], between: str | None, *, as_json: bool) -> Iterator[dict[str, Any]]:
-        """Each row with what is said of it. `as_json`: from JSON to JSON, numbers stay numbers."""
+    def rows(self, names: dict[str, str], between: str | None) -> Iterator[Answered]:
+        """What is said of each row. `names`: the columns that it goes to."""
         tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
 
         def parts() -> Iterator[Labelled]:
@@ -96,15 +131,12 @@ class _Judge:
                 filled.append(rows)
                 yield part
 
-        written = _json_objects(self.file) if as_json and kind_of(self.file.path) == "jsonl" else None
         total, progress = self.file.count, progress_of("row")
         progress(0, total)
         for predictions in self.loaded.predict_parts(parts(), self.notes, total, "row"):
             table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
             self.blank += len(table) - len(by_row)
-            cells = islice(written, len(table)) if written is not None else _rows(table)
-            for row, own in enumerate(cells):
-                yield {**own, **(_added(by_row[row], new, between) if row in by_row else {})}
+            yield table, [_added(by_row[row], names, between) if row in by_row else {} for row in range(len(table))]
         progress(total, total)
 
     def _part(self, table: Table) -> tuple[list[int], Labelled]:
@@ -133,8 +165,9 @@ def read_texts(
     path = find(file)
     if path is None or path.is_dir():
         raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
-    rows = RowFile.scan(file, path, encoding or loaded.config.data.encoding)
-    learned = loaded.config.data.text
+    data = loaded.config.data
+    rows = RowFile.scan(file, path, encoding or data.encoding)
+    learned = data.source or SOURCE if loaded.family.has_decoder else data.text
     if text is None and learned is not None and is_table(path):
         parts = text_parts(learned, rows.sample)
         if all(part in rows.sample for part in parts):
@@ -147,46 +180,25 @@ def read_texts(
     return rows, name
 
 
-def _kind_to_write(file: str, out: str | TextIO) -> str:
-    """csv, tsv or jsonl: as the name of `out` says, or else as the file is."""
-    kind = kind_of(Path(out if isinstance(out, str) else file))
-    writable = kind in (*DELIMITERS, "jsonl")
-    if isinstance(out, str) and (not writable or out.endswith(".gz")):
-        raise Misuse(f"--out {out}: its name should end in .csv, .tsv or .jsonl")
-    return kind if writable else "csv"
-
-
-def _rows(table: Table) -> Iterator[dict[str, Any]]:
-    return (dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True))
-
-
-def _json_objects(file: RowFile) -> Iterator[dict[str, Any]]:
-    """The rows as they came."""
-    return (json.loads(line) for _, line in numbered_lines(file.path, file.encoding) if line.strip())
-
-
-def _free_names(loaded: LoadedPredictor, columns: Iterable[str], probabilities: bool) -> dict[str, str]:
-    """What comes after a row's own columns, and the name that is still free for it."""
-    columns = set(columns)
-    labels = [f"p_{label}" for label in getattr(loaded.answers, "names", ()) if probabilities]
-    free: dict[str, str] = {}
-    for name in ("predicted", *certainty_columns(loaded.family), *labels):
-        free_name = name
-        while free_name in columns or free_name in free.values():
-            free_name += "_by_model"
-        free[name] = free_name
-    return free
-
-
 @singledispatch
-def certainty_columns(family: Family) -> tuple[str, ...]:
-    """The columns that say how sure a prediction is."""
-    return ()
+def answer_columns(family: Family) -> dict[str, Any]:
+    """The columns that a prediction fills, and the types of their values."""
+    return {"predicted": str}
 
 
-@certainty_columns.register
-def _(family: ClassificationFamily) -> tuple[str, ...]:
-    return ("probability",)
+@answer_columns.register
+def _(family: ClassificationFamily) -> dict[str, Any]:
+    return {"predicted": str, "probability": float}
+
+
+@answer_columns.register
+def _(family: MultilabelFamily) -> dict[str, Any]:
+    return {"predicted": list[str]}
+
+
+@answer_columns.register
+def _(family: RegressionFamily) -> dict[str, Any]:
+    return {"predicted": float}
 
 
 def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> dict[str, Any]:
@@ -197,16 +209,3 @@ def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> 
     cells["probability"] = prediction.probability
     cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
     return {free: cells[name] for name, free in new.items()}
-
-
-def _write(out: str | TextIO, delimiter: str | None, names: list[str], rows: Iterable[dict[str, Any]]) -> None:
-    """`delimiter`: what stands between fields; None: a JSON object a line."""
-    if isinstance(out, str):  # aside: it may be the very file that was read
-        with aside(Path(out)) as part, open(part, "w", encoding="utf-8", newline="") as to:
-            return _write(to, delimiter, names, rows)
-    if delimiter is None:
-        return out.writelines(json_line(row, out.encoding) + "\n" for row in rows)
-    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(map(spreadsheet_cell, names))
-    writer.writerows([spreadsheet_cell(row.get(name, "")) for name in names] for row in rows)
-    return None

@@ -6,6 +6,7 @@ from typing import Any
 
 from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out, check_rows, lines_of, refuse_files, texts_of
+from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
@@ -19,23 +20,26 @@ PARSER = Parser(
     "RUN [TEXT …]",
     "What a run says of a text, an image or a row: a label with the probability of each, a number, of a language model "
     "the next token, of a masked one what stands at <mask>, of a translator the translation.",
-    'glassformer predict last "the food was good, not bad at all"',
+    'glassformer predict last "the food was good, not bad at all"\n'
+    "  glassformer predict last --file parts --out judged --shard 1/4",
     [
         RUN,
         Option("texts", nargs="*", default=[], metavar="TEXT", help="what to judge: texts, files of images, or rows as "
                "JSON objects, as the run learned (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), which comes "
-               "out with what was predicted added, or every line of a text file", check=check_rows),
+               "out with what was predicted added, or every line of a text file; a folder of such parts becomes a "
+               "folder of parts, and what is done there is not done again", check=check_rows),
         TEXT_COLUMN,
         ENCODING,
         Option("--out", metavar="FILE", help="where to write the table: .csv, .tsv (cells that a spreadsheet would "
-               "compute get an apostrophe) or .jsonl (all as it is)"),
+               "compute get an apostrophe), .jsonl or .parquet (all as it is); of a folder of parts, a folder"),
         flag("--probabilities", "add a column for every class"),
         Option("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
                f"(default {MOST_SHOWN})"),
         DEVICE,
-        flag("--json", "print one JSON object a line"),
+        flag("--json", "print one JSON object a line; of a folder of parts, one that says how many rows, how fast"),
     ],
+    groups=part_options("csv", "tsv", "jsonl", "parquet"),
 )  # fmt: skip
 
 
@@ -46,15 +50,21 @@ def run(argv: list[str]) -> None:
     for name in ("text", "out", "probabilities"):
         if options.file is None and getattr(options, name):
             raise Misuse(f"--{name} goes with --file")
-    check_out(options.out, (".csv", ".tsv", ".jsonl"))
-    if options.out is not None and options.json:
+    is_folder = takes_parts(options)
+    if not is_folder:
+        check_out(options.out, (".csv", ".tsv", ".jsonl", ".parquet"))
+    if options.out is not None and options.json and not is_folder:
         raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
-    from glassformer.verbs.predict_file import predict_file
+    from glassformer.verbs.predict_file import NO_LABELS, predict_file
 
+    how = {"text": options.text, "encoding": options.encoding, "probabilities": options.probabilities}
+    if is_folder:
+        answer_parts(options, predict_file, **how)
+        return
     loaded: Any = load(options.run, options.device, say=say)
     top = MOST_SHOWN if options.top is None else options.top
     answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
@@ -62,22 +72,18 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:
         with RowProgress(printed=options.out is None):
-            count = predict_file(
+            written = predict_file(
                 loaded,
                 options.file,
                 options.out or sys.stdout,
-                text=options.text,
-                encoding=options.encoding,
-                kind="jsonl" if options.json else None,
-                probabilities=options.probabilities,
+                format="jsonl" if options.json else None,
+                **how,
                 say=say,
             )
-        say(counted(count, "row") + (f" written to {options.out}" if options.out else ""))
+        say(counted(written.rows, "row") + (f" written to {options.out}" if options.out else ""))
         return
     if options.file is not None and loaded.family.verb != "predict":
-        raise Misuse(
-            "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
-        )
+        raise Misuse(NO_LABELS)
     if options.text or options.out or options.probabilities:
         raise Misuse("--text, --out and --probabilities are for runs that learned labels or numbers")
     if loaded.config.data.kind == TEXT:

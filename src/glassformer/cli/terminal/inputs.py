@@ -43,16 +43,10 @@ def check_folder(out: str) -> None:
 @contextlib.contextmanager
 def writer_to(out: str | None) -> Iterator[TextIO]:
     """stdout, or a file, which is there once all is written; until then, the one of before stays."""
-    from glassformer.runs.files import aside
+    from glassformer.runs.files import text_writer
 
-    if out is None:
-        yield sys.stdout
-    elif Path(out).exists() and not Path(out).is_file():  # what the shell made of >(…)
-        with open(out, "w", encoding="utf-8") as to:
-            yield to
-    else:
-        with aside(Path(out)) as part, open(part, "w", encoding="utf-8") as to:
-            yield to
+    with contextlib.nullcontext(sys.stdout) if out is None else text_writer(Path(out)) as to:
+        yield to
 
 
 def lines_of(file: str, encoding: str = "utf-8") -> list[str]:

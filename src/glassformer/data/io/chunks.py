@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from glassformer.config.limits import refuse_beyond
 from glassformer.data.io.reading import check_encoding, numbered_lines
-from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
+from glassformer.data.io.rows import TYPED, NoRows, Row, is_table, kind_of, read_rows
 from glassformer.data.io.table import Table, collect
 
 ROWS_AT_ONCE = 2048
@@ -54,7 +54,7 @@ class RowFile:
         check_encoding(encoding)
         sample: dict[str, list[str]] = {} if is_table(path) else {LINE: []}
         count = 0
-        for line, row in _rows(path, encoding):
+        for line, row in _rows_or_none(path, encoding, sample):
             if row.keys() != sample.keys():
                 sample |= {column: [""] * min(count, SAMPLE) for column in row if column not in sample}
                 refuse_beyond("columns", len(sample), f"{path} has {{}} columns by line {line:,}")
@@ -74,6 +74,7 @@ class RowFile:
         """All rows, in tables of a few each that have every column of the file; at least one table."""
         if not self.count:
             yield Table(self.name, {column: [] for column in self.sample}, [])
+            return
         if self.whole is not None:
             yield from (self.whole.rows(first, first + ROWS_AT_ONCE) for first in range(0, self.count, ROWS_AT_ONCE))
             return
@@ -81,6 +82,14 @@ class RowFile:
         while len(some := collect(self.name, self.path, islice(rows, ROWS_AT_ONCE))):
             columns = {column: some.columns.get(column) or [""] * len(some) for column in self.sample}
             yield Table(self.name, columns, some.lines, typed=kind_of(self.path) in TYPED)
+
+
+def _rows_or_none(path: Path, encoding: str, columns: dict[str, list[str]]) -> Iterator[Row]:
+    """The rows; of a table that has none, its `columns` are filled in."""
+    try:
+        yield from _rows(path, encoding)
+    except NoRows as none:
+        columns |= {column: [] for column in none.columns}
 
 
 def _rows(path: Path, encoding: str) -> Iterator[Row]:

@@ -3,26 +3,30 @@
 import csv
 import datetime
 import functools
-import importlib
 import itertools
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from glassformer.config.errors import DataError, read_failure
-from glassformer.config.limits import limits, most_of, parse_json, refuse_beyond
-from glassformer.config.progress import BYTE, progress_of
+from glassformer.config.errors import DataError
+from glassformer.config.limits import limits, parse_json, refuse_beyond
+from glassformer.data.io.parquet import record_batches, record_schema, values_of
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted, listed
 
 Row = tuple[int, dict[str, str]]
 """The line on which a row begins (of a .parquet file: the row's number), and its values as text."""
 
-TOGETHER = 1024
-"""Rows of a .parquet file unpacked at once."""
+
+class NoRows(DataError):
+    """A table that has columns and no rows: nothing can be learned from it, but it can be answered."""
+
+    def __init__(self, line: str, columns: Sequence[str]) -> None:
+        super().__init__(line)
+        self.columns = columns
 
 
 def is_table(path: Path) -> bool:
@@ -75,61 +79,13 @@ def _json_row(row: str, where: str) -> dict[str, str]:
 
 def _parquet_rows(path: Path, encoding: str) -> Iterator[Row]:
     """`encoding`: of no use, since such a file says it itself."""
-    try:
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-        arrow_error: type[Exception] = importlib.import_module("pyarrow").ArrowException
-    except ImportError:
-        raise DataError(f"{path}: reading .parquet needs pyarrow: pip install 'glassformer[parquet]'") from None
     row = 0
-    try:
-        with parquet.ParquetFile(path) as file:
-            together, packed, unpacked = _rows_together(path, file), path.stat().st_size, 0
-            progress = progress_of(BYTE)
-            for batch in file.iter_batches(batch_size=together):
-                unpacked += batch.nbytes
-                refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
-                names = batch.schema.names
-                progress(packed * row // file.metadata.num_rows, packed)
-                for values in zip(*(map(as_text, column.to_pylist()) for column in batch.columns), strict=True):
-                    row += 1
-                    yield row, dict(zip(names, values, strict=True))
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is damaged: save it again (after row {row:,}, a text is not UTF-8)") from None
-    except (arrow_error, OSError) as error:
-        raise DataError(read_failure(path, error, ".parquet file")) from None
+    for batch in record_batches(path):
+        for values in zip(*(map(as_text, column) for column in values_of(batch, path, row)), strict=True):
+            row += 1
+            yield row, dict(zip(batch.schema.names, values, strict=True))
     if not row:
-        raise DataError(f"{path} has no rows")
-
-
-def _rows_together(path: Path, file: Any) -> int:
-    """How many rows of a .parquet file to unpack at once; one that holds too much is refused by what it says of itself.
-
-    A value that stands in many rows is written once: a few bytes can make much memory.
-    """
-    told, packed = file.metadata, path.stat().st_size
-    refuse_beyond("columns", told.num_columns, f"{path} has {{}} columns")
-    groups = [told.row_group(place) for place in range(told.num_row_groups)]
-    parts = [group.column(place) for group in groups for place in range(group.num_columns)]
-    least = 8 * told.num_rows * told.num_columns
-    unpacked = max(least, sum(part.total_uncompressed_size for part in parts))
-    refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
-    with path.open("rb") as pages:
-        largest = max((_shared_bytes(pages, part) for part in parts), default=0)
-    return int(min(TOGETHER, max(1, most_of("unpacked_bytes", packed) / 4 // max(1, largest))))
-
-
-def _shared_bytes(pages: BinaryIO, part: Any) -> int:
-    """The bytes of a value that rows of a column's part may share, at most."""
-    shares = {"RLE_DICTIONARY", "PLAIN_DICTIONARY", "DELTA_BYTE_ARRAY"}.intersection(part.encodings)
-    if not shares:
-        return 0
-    if "DELTA_BYTE_ARRAY" in shares or part.dictionary_page_offset is None:
-        return int(part.total_uncompressed_size)
-    pages.seek(part.dictionary_page_offset)  # Thrift's compact form: the page's kind, then its size unpacked
-    head = re.match(rb"\x15[\x80-\xff]*[\x00-\x7f]\x15([\x80-\xff]*[\x00-\x7f])", pages.read(32), re.DOTALL)
-    if head is None:
-        return int(part.total_uncompressed_size)
-    return sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(head[1])) >> 1
+        raise NoRows(f"{path} has no rows", record_schema(path).names)
 
 
 def as_text(value: Any) -> str:
@@ -174,7 +130,7 @@ def delimited_rows(path: Path, encoding: str, delimiter: str) -> Iterator[tuple[
         yield line, dict(zip(names, fields, strict=True))
         count += 1
     if not count:
-        raise DataError(f"{path} has a header ({listed(names)}) and no rows below it")
+        raise NoRows(f"{path} has a header ({listed(names)}) and no rows below it", names)
 
 
 def delimiter_of(path: Path, encoding: str) -> str:

@@ -1,0 +1,150 @@
+"""A table in, the same table with columns added out: .csv, .tsv, .jsonl or .parquet, some rows at a time."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from glassformer.config.errors import Misuse
+from glassformer.data.io.chunks import RowFile
+from glassformer.data.io.parquet import arrow, record_batches, record_schema
+from glassformer.data.io.reading import numbered_lines
+from glassformer.data.io.rows import DELIMITERS, delimiter_of, kind_of
+from glassformer.data.io.table import Table
+from glassformer.runs.files import aside, text_writer
+from glassformer.text.escaping import json_line, spreadsheet_cell
+
+PARQUET, JSON = "parquet", "jsonl"
+PRINTED = (*DELIMITERS, JSON)
+"""The kinds of tables that are text, and so can go to stdout."""
+KINDS = (*PRINTED, PARQUET)
+GROUP_BYTES = 2**24
+"""Of a .parquet file that is written, a row group holds about so much: all of it is in memory at once."""
+
+Cells = Mapping[str, Any]
+"""What is added to a row, by column; nothing, where there is no answer."""
+Answered = tuple[Table, Sequence[Cells]]
+"""Some rows of a file, and what is added to each."""
+
+
+def kind_to_write(file: str, out: str | TextIO) -> str:
+    """csv, tsv, jsonl or parquet: as the name of `out` says; on stdout as the file is, if that is text."""
+    if not isinstance(out, str):
+        return kind if (kind := kind_of(Path(file))) in PRINTED else "csv"
+    if (kind := kind_of(Path(out))) not in KINDS or out.endswith(".gz"):
+        raise Misuse(f"--out {out}: its name should end in .csv, .tsv, .jsonl or .parquet")
+    return kind
+
+
+def refuse_itself(file: str, out: str | TextIO) -> None:
+    """What is written cannot be what is read."""
+    if isinstance(out, str) and Path(out).exists() and Path(out).samefile(file):
+        raise Misuse(f"--out {out} is the file that is read: write to another")
+
+
+def free_names(wanted: Iterable[str], columns: Iterable[str]) -> dict[str, str]:
+    """What is to be added, and the name that is still free for it beside a table's own columns."""
+    taken = set(columns)
+    free: dict[str, str] = {}
+    for name in wanted:
+        free_name = name
+        while free_name in taken or free_name in free.values():
+            free_name += "_by_model"
+        free[name] = free_name
+    return free
+
+
+def write_answers(
+    file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered], out: str | TextIO, kind: str
+) -> None:
+    """Every row of a file, in its order, with what is added to it. `added`: the columns, with the types of their values
+    (str, float, list[str]).
+    """
+    coming = iter(answered)
+    first = list(islice(coming, 1))  # what cannot be answered is told before anything is written
+    answered = chain(first, coming)
+    if not isinstance(out, str):
+        return _write_text(out, file, added, answered, kind)
+    if kind == PARQUET:
+        with aside(Path(out)) as part:
+            return _write_parquet(part, file, added, answered)
+    with text_writer(Path(out)) as to:
+        return _write_text(to, file, added, answered, kind)
+
+
+def _write_text(to: TextIO, file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered], kind: str) -> None:
+    if kind == JSON:
+        return to.writelines(json_line(row, to.encoding) + "\n" for row in _json_rows(file, answered))
+    names = [*file.sample, *added]
+    same = kind_of(file.path) == kind
+    writer = csv.writer(
+        to, delimiter=delimiter_of(file.path, file.encoding) if same else DELIMITERS[kind], lineterminator="\n"
+    )
+    writer.writerow(map(spreadsheet_cell, names))
+    for table, cells in answered:
+        for own, new in zip(_rows(table), cells, strict=True):
+            writer.writerow([spreadsheet_cell(new.get(name, own.get(name, ""))) for name in names])
+    return None
+
+
+def _json_rows(file: RowFile, answered: Iterable[Answered]) -> Iterator[dict[str, Any]]:
+    """From JSON to JSON, numbers stay numbers."""
+    lines = (line for _, line in numbered_lines(file.path, file.encoding) if line.strip())
+    as_written = map(json.loads, lines) if kind_of(file.path) == JSON else None
+    for table, cells in answered:
+        rows = _rows(table) if as_written is None else islice(as_written, len(table))
+        yield from ({**own, **new} for own, new in zip(rows, cells, strict=True))
+
+
+def _rows(table: Table) -> Iterator[dict[str, Any]]:
+    return (dict(zip(table.columns, values, strict=True)) for values in zip(*table.columns.values(), strict=True))
+
+
+# --- .parquet ---
+
+
+def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered]) -> None:
+    """From .parquet to .parquet, columns keep their types; from elsewhere they are texts."""
+    pyarrow, parquet = (arrow(module, part, "writing") for module in ("pyarrow", "pyarrow.parquet"))
+    texts = pyarrow.string()
+    types = {str: texts, float: pyarrow.float64(), list[str]: pyarrow.list_(texts)}
+    is_parquet = kind_of(file.path) == PARQUET
+    own = record_schema(file.path) if is_parquet else pyarrow.schema([(name, texts) for name in file.sample])
+    rows = _ArrowRows(file.path, own, pyarrow) if is_parquet else None
+    new = pyarrow.schema([(name, types[kind]) for name, kind in added.items()])
+    schema = pyarrow.schema([*own, *new], own.metadata)
+    held: list[Any] = []
+    with parquet.ParquetWriter(part, schema) as writer:
+        for table, cells in answered:
+            columns = list(table.columns.values()) if rows is None else rows.take(len(table))
+            columns += [[row.get(name) for row in cells] for name in added]
+            arrays = [
+                pyarrow.array(column, field.type) if isinstance(column, list) else column
+                for column, field in zip(columns, schema, strict=True)
+            ]
+            held.append(pyarrow.Table.from_arrays(arrays, schema=schema))
+            if sum(some.nbytes for some in held) >= GROUP_BYTES:
+                writer.write_table(pyarrow.concat_tables(held))
+                held.clear()
+        if held:
+            writer.write_table(pyarrow.concat_tables(held))
+
+
+class _ArrowRows:
+    """The rows of a .parquet file as they were written, as many at a time as are asked for."""
+
+    def __init__(self, path: Path, schema: Any, pyarrow: Any) -> None:
+        self.batches = record_batches(path)
+        self.schema = schema
+        self.pyarrow = pyarrow
+        self.ahead: list[Any] = []
+
+    def take(self, count: int) -> list[Any]:
+        """The columns of the next rows."""
+        while sum(batch.num_rows for batch in self.ahead) < count:
+            self.ahead.append(next(self.batches))
+        table = self.pyarrow.Table.from_batches(self.ahead, self.schema)
+        self.ahead = table.slice(count).to_batches()
+        return list(table.slice(0, count).columns)

@@ -1,0 +1,202 @@
+"""Parts of a folder in, parts of the same names in another folder out: streamed, resumable, in shares.
+
+Each part is written aside, renamed, and committed by its shard's manifest. Whoever gives the same command again, with
+any number of shards, does what is not committed.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from glassformer.config.errors import GlassformerError, Misuse, RunError, Say, read_failure, silent
+from glassformer.config.progress import BYTE, Watch, progress_of, watched
+from glassformer.data.wording import EXAMPLES, counted, listed
+from glassformer.families.base import Loaded
+from glassformer.families.load import load, opened_run
+from glassformer.finetuning.sources import weights_digest
+from glassformer.models.modules import device_of
+from glassformer.runs.run import Run
+from glassformer.verbs.parts.manifest import Identity, Manifest
+from glassformer.verbs.parts.on_ray import RayWorkers, import_ray
+from glassformer.verbs.parts.options import PartOptions
+from glassformer.verbs.parts.part import Part, PartResult, parts_in, write_part
+from glassformer.verbs.parts.work import FileWork
+
+
+@dataclass(frozen=True)
+class RowsWritten:
+    """What came of a folder of parts."""
+
+    rows: int
+    """Rows of the parts that were done now."""
+    parts: int
+    skipped: int
+    """Parts that had been done before."""
+    seconds: float
+    out: str
+    failed: tuple[str, ...] = ()
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "failed": list(self.failed), "rows_per_second": self.rows_per_second}
+
+    def __str__(self) -> str:
+        before = f"; {counted(self.skipped, 'part')} done before" if self.skipped else ""
+        speed = f" in {self.seconds:,.1f} s: {self.rows_per_second:,.0f} rows/s" if self.rows else ""
+        return f"{counted(self.rows, 'row')} of {counted(self.parts, 'part')} written to {self.out}{speed}{before}"
+
+
+class PartsFailed(GlassformerError):
+    """Some parts could not be read; all others are done."""
+
+    def __init__(self, line: str, written: RowsWritten) -> None:
+        super().__init__(line)
+        self.written = written
+
+
+Results = AbstractContextManager[Iterator[PartResult]]
+Answer = Callable[[Sequence[Part]], Results]
+"""Who answers parts, one after the other or several at once: the results come in any order."""
+
+
+@contextmanager
+def answer_here(
+    load_run: Callable[[], Loaded], work: FileWork, parts: Sequence[Part]
+) -> Iterator[Iterator[PartResult]]:
+    """In this process, one part after the other."""
+    loaded = load_run()
+
+    def results() -> Iterator[PartResult]:
+        done, total = 0, sum(part.size for part in parts)
+        for part in parts:
+            with watched(_share_of(part, done, total)):
+                result = write_part(loaded, work, part)
+            yield result
+            done += part.size
+
+    yield results()
+
+
+def _share_of(part: Part, before: int, total: int) -> Watch:
+    """Rows of a part as their share of all bytes, since nobody knows how many rows are still to come."""
+    progress = progress_of(BYTE)
+
+    def hear(done: int, of: int, unit: str) -> None:
+        if unit != BYTE and of:
+            progress(before + part.size * done // of, total)
+
+    return hear
+
+
+def write_rows(
+    run: "str | os.PathLike[str] | Run | Loaded",
+    work: FileWork,
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | TextIO,
+    options: PartOptions,
+    say: Say = silent,
+) -> RowsWritten:
+    """A file in, a file out; or a folder of parts in, a folder of parts out."""
+    file, out = os.fspath(file), os.fspath(out) if isinstance(out, os.PathLike) else out
+    work.refuse_format()
+    folder = opened_run(run)
+    work.check(folder)
+    options.check(file)
+    if isinstance(run, Loaded):
+        options = replace(options, device=str(device_of(run.model)), precision=run.precision)
+
+    def load_here() -> Loaded:
+        return run if isinstance(run, Loaded) else load(folder, options.device, precision=options.precision, say=say)
+
+    if os.path.isdir(file):
+        if not isinstance(out, str):
+            raise Misuse(f"{file} is a folder of parts: --out names the folder to write to")
+        answer: Answer = partial(answer_here, load_here, work)
+        if options.on == "ray":
+            import_ray()  # without which nothing is begun
+            workers = RayWorkers(str(folder.path), options.device, options.precision, options.jobs)
+            answer = partial(workers.answer, work)
+        return write_parts(folder, work, Path(file), Path(out), answer, options, say)
+    loaded = load_here()
+    began = time.monotonic()
+    rows = work.write(loaded, file, out, say)
+    return RowsWritten(rows, 1, 0, time.monotonic() - began, str(out))
+
+
+def write_parts(
+    run: Run, work: FileWork, folder: Path, out: Path, answer: Answer, options: PartOptions, say: Say
+) -> RowsWritten:
+    """Every part of a shard that is not done yet. A part that cannot be read is told, and the others are done."""
+    parts = options.share.select(parts_in(folder, out, work, say))
+    told = {**work.options(), "precision": options.precision}
+    identity = Identity(work.verb, str(run.path), _weights(run), told)
+    remarks, failures, rows = Remarks(say), dict[str, str](), 0
+    with Manifest.opened(out, options.share, identity, overwrite=options.overwrite, say=say) as manifest:
+        todo = list(_undone(manifest, work, parts))
+        with answer(todo) if todo else nullcontext(iter(())) as results:
+            began = time.monotonic()
+            for result in results:
+                remarks.hear(result)
+                if result.entry is None:
+                    failures[result.part] = result.failure
+                else:
+                    manifest.commit(result.entry)
+                    rows += result.entry.rows
+            seconds = time.monotonic() - began
+    remarks.tell()
+    skipped, failed = len(parts) - len(todo), tuple(sorted(failures))
+    written = RowsWritten(rows, len(todo) - len(failed), skipped, seconds, str(out), failed)
+    if failed:
+        line = f"{len(failed):,} of {counted(len(parts), 'part')} could not be read ({listed(failed, EXAMPLES)})"
+        raise PartsFailed(f"{line}: {failures[failed[0]]}; mend them, and give the same command again", written)
+    return written
+
+
+def _weights(run: Run) -> str:
+    """What tells a run from others: the digest of its weights."""
+    try:
+        return weights_digest(run.path)
+    except OSError as error:
+        raise RunError(read_failure(run.weights_path, error)) from None
+
+
+def _undone(manifest: Manifest, work: FileWork, parts: Sequence[Part]) -> Iterator[Part]:
+    """The parts that are not done. What is done is read again, to be sure of it."""
+    read, total, progress = 0, sum(part.size for part in parts), progress_of(BYTE)
+    for part in parts:
+        if manifest.find(part.name, part.path, work.output_name(part.name)) is None:
+            yield part
+        read += part.size
+        progress(read, total)
+
+
+class Remarks:
+    """What is said of parts: of many that are told the same, the first."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+        self.kinds: set[str] = set()
+        self.more = 0
+
+    def hear(self, result: PartResult) -> None:
+        if result.failure:
+            self.say(f"{result.part}: not done: {result.failure}")
+        for line in result.remarks:
+            kind = re.sub(r"\S*/|\d[\d,]*", "", line.replace(result.part, ""))
+            self.more += kind in self.kinds
+            if kind not in self.kinds:
+                self.say(line if result.part in line else f"{result.part}: {line}")
+            self.kinds.add(kind)
+
+    def tell(self) -> None:
+        if self.more:
+            self.say(f"and {counted(self.more, 'remark')} like these on other parts")

@@ -1,0 +1,131 @@
+"""The parts of a folder on a Ray cluster: Ray Data's `map_batches` over their names, with a model in each worker.
+
+What goes through Ray is where a part lies and, back, its entry for the manifest: rows stay in their files. So a part is
+done as a whole by one worker, as it is without Ray, and one whose worker dies is done again.
+"""
+
+import importlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import GlassformerError, Misuse, RunError, first_line
+from glassformer.config.plugins import load_plugins
+from glassformer.config.progress import BYTE, progress_of
+from glassformer.families.base import Loaded
+from glassformer.families.load import load
+from glassformer.verbs.parts.manifest import PartEntry
+from glassformer.verbs.parts.part import Part, PartResult, write_part
+from glassformer.verbs.parts.work import FileWork
+
+RETRIES = 3
+"""How often a part may take its worker down with it."""
+OURS = "GLASSFORMER_"
+"""Variables of the environment that workers need too: limits, plugins, whether weights are verified."""
+
+
+@dataclass(frozen=True)
+class RayWorkers:
+    """Workers of the cluster that `RAY_ADDRESS` names, of the one that runs here already, or of a new one here."""
+
+    run: str
+    device: str
+    precision: str
+    jobs: int | None = None
+    """How many; unset: as many as there is room for, one a GPU where there are some."""
+
+    @contextmanager
+    def answer(self, work: FileWork, parts: Sequence[Part]) -> Iterator[Iterator[PartResult]]:
+        ray, data = import_ray()
+        begins = not ray.is_initialized()
+        if begins:
+            variables = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": variables})
+        try:
+            yield self._results(ray, data, work, parts)
+        finally:
+            if begins:
+                ray.shutdown()
+
+    def _results(self, ray: Any, data: Any, work: FileWork, parts: Sequence[Part]) -> Iterator[PartResult]:
+        room = ray.cluster_resources()
+        gpus = 0 if self.device == "cpu" else int(room.get("GPU", 0))
+        answers = data.from_items([_to_row(part) for part in parts], override_num_blocks=len(parts)).map_batches(
+            PartWorker,
+            fn_constructor_args=(os.path.abspath(self.run), self.device, self.precision, work),
+            batch_size=1,
+            compute=data.ActorPoolStrategy(size=min(self.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
+            num_gpus=int(gpus > 0),
+            num_cpus=int(not gpus),
+            ray_remote_args_fn=lambda: {"max_restarts": -1, "max_task_retries": RETRIES},
+        )
+        sizes = {part.name: part.size for part in parts}
+        done, total, progress = 0, sum(sizes.values()), progress_of(BYTE)
+        try:
+            for row in answers.iter_rows():
+                result = _from_row(row)
+                yield result
+                done += sizes[result.part]
+                progress(done, total)
+        except ray.exceptions.RayError as error:
+            raise RunError(
+                f"Ray lost the cluster, or {RETRIES + 1} workers over one part: what is done is kept, so give the same "
+                f"command again, with fewer --jobs where memory is short ({first_line(error)[:200]})"
+            ) from None
+
+
+class PartWorker:
+    """A process of the cluster, with a model that is loaded once."""
+
+    def __init__(self, run: str, device: str, precision: str, work: FileWork) -> None:
+        self.place = run, device, precision
+        self.work = work
+        self.loaded: Loaded | None = None
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        """What came of the one part in a batch, as JSON."""
+        fields = json.loads(batch["part"][0])
+        part = Part(**{**fields, "path": Path(fields["path"]), "output": Path(fields["output"])})
+        try:
+            result = asdict(write_part(self._load(), self.work, part))
+        except GlassformerError as error:  # which would meet the other parts too
+            result = {"stopped": str(error)}
+        return {"result": [json.dumps(result)]}
+
+    def _load(self) -> Loaded:
+        if self.loaded is None:
+            load_plugins()
+            run, device, precision = self.place
+            self.loaded = load(run, device, precision=precision)
+        return self.loaded
+
+
+def _to_row(part: Part) -> dict[str, str]:
+    """Where a part lies, whatever folder a worker runs in."""
+    places = {"path": os.path.abspath(part.path), "output": os.path.abspath(part.output)}
+    return {"part": json.dumps({**asdict(part), **places})}
+
+
+def _from_row(row: dict[str, str]) -> PartResult:
+    result = json.loads(row["result"])
+    if "stopped" in result:
+        raise RunError(result["stopped"])
+    entry = result["entry"] and PartEntry.from_dict(result["entry"])
+    return PartResult(result["part"], entry, tuple(result["remarks"]), result["failure"])
+
+
+def import_ray() -> tuple[Any, Any]:
+    """Ray and Ray Data, which say nothing of their own but what went wrong."""
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    try:
+        ray, data = (importlib.import_module(name) for name in ("ray", "ray.data"))
+    except ImportError:
+        raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    data.DataContext.get_current().enable_progress_bars = False
+    return ray, data
