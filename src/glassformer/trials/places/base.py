@@ -2,16 +2,18 @@
 
 import contextlib
 import os
+import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 LOCAL, SLURM, RAY = PLACES = "local", "slurm", "ray"
 """The names of the places, as `--on` takes them."""
+STDIN = 0
 GRACE = 60.0
 """Seconds that processes have to save where they stand when they are stopped."""
 STOPPED = 75
@@ -78,17 +80,42 @@ class Place(Protocol):
         """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
 
 
+@contextlib.contextmanager
+def stopping(place: Place) -> Iterator[None]:
+    """However this is left, nothing is left running at the place. SIGTERM is like Ctrl-C."""
+    try:
+        with _terminated():
+            yield
+    finally:
+        place.stop()
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def when_parent_is_gone(then: Callable[[], None]) -> None:
     """In a process of a task: who started it may hold the other end of its stdin, and says nothing; where that ends,
     `then` is called, in a thread. A job of Slurm has no such parent, and lives on.
     """
-    if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    try:
+        if not stat.S_ISFIFO(os.fstat(STDIN).st_mode):
+            return
+    except OSError:  # it has none
         return
 
-    def watch(stdin: int) -> None:
+    def watch() -> None:
         with contextlib.suppress(OSError):
-            while os.read(stdin, 1024):
+            while os.read(STDIN, 1024):
                 pass
         then()
 
-    threading.Thread(target=watch, args=(sys.stdin.fileno(),), daemon=True).start()
+    threading.Thread(target=watch, daemon=True).start()

@@ -85,7 +85,7 @@ class Slurm:
             self.folder.mkdir(parents=True, exist_ok=True)
         write_text(self.folder / SCRIPT, _script(tasks, self.name, self.options))
         array = f"0-{len(tasks) - 1}" + (f"%{self.jobs}" if self.jobs else "")
-        output = str(self.folder.resolve() / "").replace("%", "%%") + "%A_%a.txt"
+        output = f"{self.folder}/".replace("%", "%%") + "%A_%a.txt"
         words = ["sbatch", "--parsable", f"--array={array}", f"--output={output}", str(self.folder / SCRIPT)]
         number = self._submit(words).split(";")[0]  # behind it, a cluster's name
         for index, task in enumerate(tasks):

@@ -4,8 +4,6 @@ it, the comparison goes on.
 
 import contextlib
 import json
-import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from typing import Any, Self
 
 from glassformer.config.errors import Say, silent
 from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.places.base import Place, Task, TaskEnd
+from glassformer.trials.places.base import Place, Task, TaskEnd, stopping
 from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder, id_of
 
 PROCESS = "glassformer.trials.running.cell_process"
@@ -84,31 +82,28 @@ class Engine:
     def run(self, cells: Sequence[Cell]) -> Generator[Outcome]:
         """What each cell came to, as soon as it is done. However this is left, nothing is left running."""
         jobs = {id_of(cell): _Job(cell, self.folder.cell_path(cell).resolve()) for cell in cells}
-        try:
-            with _terminated():
-                running = self.place.adopt([_task(name, job) for name, job in jobs.items()])
-                waiting = [name for name in jobs if name not in running]
-                while waiting or running:
-                    room = len(waiting) if self.place.room is None else max(0, self.place.room - len(running))
-                    if now := waiting[:room]:
-                        self._start({name: jobs[name] for name in now})
-                        running, waiting = running | {*now}, waiting[room:]
-                    time.sleep(self.place.pause)
-                    for name in sorted(running):
-                        self._tell(jobs[name])
-                    for end in self.place.ended():
-                        job = jobs[end.name]
-                        running.discard(end.name)
-                        self._tell(job)
-                        if self.folder.outcome(job.cell) is None and job.retries < self.place.retries:
-                            job.retries += 1
-                            waiting.append(end.name)
-                            self.say(f"{end.name}: {end.why}; it is started again")
-                            self.hear(CellEvent(cell=job.cell, what="waiting"))
-                        else:
-                            yield self._end(job, end)
-        finally:
-            self.place.stop()
+        with stopping(self.place):
+            running = self.place.adopt([_task(name, job) for name, job in jobs.items()])
+            waiting = [name for name in jobs if name not in running]
+            while waiting or running:
+                room = len(waiting) if self.place.room is None else max(0, self.place.room - len(running))
+                if now := waiting[:room]:
+                    self._start({name: jobs[name] for name in now})
+                    running, waiting = running | {*now}, waiting[room:]
+                time.sleep(self.place.pause)
+                for name in sorted(running):
+                    self._tell(jobs[name])
+                for end in self.place.ended():
+                    job = jobs[end.name]
+                    running.discard(end.name)
+                    self._tell(job)
+                    if self.folder.outcome(job.cell) is None and job.retries < self.place.retries:
+                        job.retries += 1
+                        waiting.append(end.name)
+                        self.say(f"{end.name}: {end.why}; it is started again")
+                        self.hear(CellEvent(cell=job.cell, what="waiting"))
+                    else:
+                        yield self._end(job, end)
 
     def _start(self, jobs: dict[str, _Job]) -> None:
         for job in jobs.values():
@@ -156,16 +151,3 @@ def _task(name: str, job: _Job) -> Task:
         threads=settings.get("training.threads"),
         takes_gpu=settings.get("training.device", "auto") in ("auto", "cuda"),
     )
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM is like Ctrl-C: trainings are stopped, and what is done is kept."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
