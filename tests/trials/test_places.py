@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -117,6 +118,15 @@ def test_places_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(Misuse, match=r"--on ray needs Ray: pip install 'glassformer\[ray\]'"):
         gf.tune("iris", on="ray", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_a_cluster_that_is_not_there_is_one_line(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))  # which would try for minutes
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(Misuse, match=rf"--on ray: nobody answers at RAY_ADDRESS {address} \(.*refused"):
+        gf.compare("iris", on="ray", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

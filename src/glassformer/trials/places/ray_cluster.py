@@ -5,6 +5,7 @@ pickles on the way is a few words. The folder, which all machines see, is the on
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -13,11 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say, first_line, silent
+from glassformer.config.errors import Misuse, RunError, Say, first_line, silent
 from glassformer.trials.places.base import GRACE, RETRIES, Task, TaskEnd
 
 OURS = "GLASSFORMER_"
 """How the variables begin that a process of ours is told, wherever it runs."""
+REACHED = 10.0
+"""Seconds in which a cluster must answer."""
 WATCH = 0.2
 """Seconds between two looks of a worker at its process."""
 
@@ -69,7 +72,7 @@ class RayCluster:
             ray.init(log_to_driver=False, configure_logging=False)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             where = os.environ.get("RAY_ADDRESS", "a cluster of this machine")
-            raise Misuse(f"--on ray: {where} cannot be reached (RAY_ADDRESS): {first_line(error)[:160]}") from None
+            raise RunError(f"--on ray: {where} cannot be used: {first_line(error)[:160]}") from None
         self.ours = True
         found = ray.cluster_resources()
         address = ray.get_runtime_context().gcs_address
@@ -117,10 +120,19 @@ class RayCluster:
 
 
 def check_ray() -> None:
+    """Whether there is Ray, and somebody at RAY_ADDRESS: Ray itself would try for minutes."""
     try:
         import ray  # noqa: F401
     except ImportError:
         raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():  # none, or a word of Ray's own: auto, local
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACHED).close()
+    except (OSError, OverflowError) as error:
+        raise Misuse(f"--on ray: nobody answers at RAY_ADDRESS {address} ({first_line(error)})") from None
 
 
 def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:
