@@ -19,10 +19,12 @@ from glassformer.trials.tuning import worker
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import (
     PROCESS,
+    WORKER,
     is_gone,
     open_study,
     optuna,
     retry_lost,
+    retry_trials_of,
     storage_of,
     this_process,
     trials_that_count,
@@ -123,6 +125,21 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert trials_that_count(study) == []  # it does not count, and another takes its place
     retry_lost(study, said.append)
     assert len(study.trials) == 2
+
+
+def test_what_a_lost_worker_had_is_tried_again(tmp_path: Path) -> None:
+    """One of another machine, which nobody would take for lost yet."""
+    where, search = storage_of(None, tmp_path), plan_search(DATA, ["average"], {"steps": 3}, space=SPACE)
+    with open_study(where, NAME, search) as study:
+        for name in ("orders.json 0", "orders.json 1"):
+            trial = study.ask()
+            trial.set_user_attr(PROCESS, ["elsewhere", 1, "1", time.time()])
+            trial.set_user_attr(WORKER, name)
+        retry_lost(study, [].append)
+        assert len(trials_that_count(study)) == 2
+        retry_trials_of(study, "orders.json 1")
+        states = [trial.state.name for trial in study.trials]
+    assert states == ["RUNNING", "FAIL", "WAITING"]
 
 
 def test_whether_a_process_is_gone() -> None:

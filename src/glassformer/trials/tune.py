@@ -22,9 +22,8 @@ from glassformer.runs.folders import check_writable, contents
 from glassformer.runs.lock import locked
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
-from glassformer.trials.places.base import LOCAL, SLURM
+from glassformer.trials.places.base import LOCAL
 from glassformer.trials.places.choice import check_place, place_of
-from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.settings import (
     PlansByRules,
     check_data,
@@ -146,7 +145,6 @@ def _team_folder(folder: Path, on: str, say: Say) -> Iterator[Path]:
     on the same search in the same folder; elsewhere, in the folder, and for one command at a time.
     """
     if on == LOCAL:
-        refuse_live_jobs(folder / SLURM, "go on with --on slurm")
         with tempfile.TemporaryDirectory() as scratch:
             yield Path(scratch)
         return

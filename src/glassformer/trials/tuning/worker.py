@@ -24,6 +24,7 @@ from glassformer.trials.tuning.storage import (
     GAVE_UP,
     PROCESS,
     SETTINGS,
+    WORKER,
     State,
     ask,
     begun,
@@ -31,6 +32,7 @@ from glassformer.trials.tuning.storage import (
     open_study,
     optuna,
     retry_lost,
+    retry_trials_of,
     this_process,
     trials_that_count,
 )
@@ -59,6 +61,8 @@ class Worker:
     """When the time is up, on the clock that nobody sets: all processes of a machine share it."""
     say: Say = silent
     job: int = 0
+    name: str = ""
+    """No other process of any search has it, but one that is started again instead of this one."""
     stop: Callable[[], bool] = lambda: False
 
     def work(self) -> None:
@@ -114,6 +118,7 @@ class Worker:
 
     def _try(self, trial: "optuna.Trial") -> Verdict:
         trial.set_user_attr(PROCESS, this_process())
+        trial.set_user_attr(WORKER, self.name)
         settings = settings_of(trial, self.search)
         trial.set_user_attr(SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
@@ -247,7 +252,9 @@ def main(argv: list[str]) -> int:
         with open_study(orders["where"], orders["name"], search) as study:
             folder, trials = Path(orders["folder"]), orders["trials"]
             until = None if orders["until"] is None else time.monotonic() + orders["until"] - time.time()
-            Worker(study, search, folder, trials, until, job=job, stop=gone.is_set).work()
+            name = " ".join(argv)
+            retry_trials_of(study, name)
+            Worker(study, search, folder, trials, until, job=job, name=name, stop=gone.is_set).work()
     except GlassformerError as error:
         print(f"{SAYS}{error}", file=sys.stderr)
         return error.exit_code
