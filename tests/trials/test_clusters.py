@@ -3,6 +3,7 @@
 Without Slurm's programs, or without Ray, these tests are skipped; where GLASSFORMER_CLUSTERS=required they fail.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -181,7 +182,7 @@ def test_ctrl_c_cancels_and_a_kill_does_not(slurm: None, local: dict[str, Any], 
     process.send_signal(signal.SIGINT)
     code, _, err = finish(process)
     assert code == 1
-    assert "jobs are cancelled: they save where they stand" in err
+    assert "of Slurm cancelled: what runs saves where it stands" in err
     assert err.strip().splitlines()[-1].endswith("the same command goes on from there")
     assert slurm_says("squeue", "--noheader") == ""
     stopped = steps_saved(run)[-1]
@@ -202,7 +203,7 @@ def test_ctrl_c_cancels_and_a_kill_does_not(slurm: None, local: dict[str, Any], 
 
     def hear(line: str) -> None:
         said.append(line)
-        if line.endswith("Slurm's queue already"):
+        if line.endswith("of an earlier command found in Slurm's queue"):
             os.kill(held, signal.SIGCONT)
 
     compare(DATA, out=out, on="slurm", say=hear, **LONG)
@@ -257,8 +258,16 @@ def test_workers_of_ray_that_are_lost_end_in_the_same_table(ray: Any, local: dic
     assert ray.is_initialized()  # who had it before keeps it
 
 
-def test_a_search_by_tasks(ray: Any, tmp_path: Path) -> None:
+def test_a_search_by_tasks_of_a_cluster_that_is_there(
+    ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", ray.get_runtime_context().gcs_address)
+    (tmp_path / "space.yaml").write_text("training.lr: {low: 1e-4, high: 1e-1, log: true}\n")
+    words = ["--model", "linear", "--trials", "3", "--jobs", "2", "--steps", "5", "--no-final", "--json"]
     out = tmp_path / "search"
-    tuned = tune("iris", model="linear", out=out, trials=3, jobs=2, space=SPACE, steps=5, final=False, on="ray")
-    assert [trial.state for trial in tuned.trials] == ["complete"] * 3
+    process = begin("tune", "iris", *words, "--on", "ray", "--out", str(out), "--space", str(tmp_path / "space.yaml"))
+    code, printed, err = finish(process)
+    assert code == 0, err
+    assert [trial["state"] for trial in json.loads(printed)["trials"]] == ["complete"] * 3
+    assert "2 cores, 0 GPUs" in err
     assert not (out / "ray").exists()

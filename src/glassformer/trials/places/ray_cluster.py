@@ -75,8 +75,8 @@ class RayCluster:
             raise RunError(f"--on ray: {where} cannot be used: {first_line(error)[:160]}") from None
         self.ours = True
         found = ray.cluster_resources()
-        address = ray.get_runtime_context().gcs_address
-        self.say(f"Ray at {address}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
+        where = os.environ.get("RAY_ADDRESS", "this machine")
+        self.say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
 
     def ended(self) -> list[TaskEnd]:
         import ray

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say, silent
+from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import writing
 from glassformer.trials.places.base import GRACE, RETRIES, STOPPED, Task, TaskEnd
@@ -77,7 +78,7 @@ class Slurm:
                 self.running[task.name] = _Job(task, alive.pop(task.name))
         self.others = alive
         if self.running:
-            self.say(f"{len(self.running)} of them are in Slurm's queue already")
+            self.say(f"{counted(len(self.running), 'job')} of an earlier command found in Slurm's queue")
         return set(self.running)
 
     def start(self, tasks: Sequence[Task]) -> None:
@@ -91,16 +92,16 @@ class Slurm:
         for index, task in enumerate(tasks):
             self.running[task.name] = _Job(task, f"{number}_{index}")
         self._note()
-        self.say(f"Slurm's job {number}: {array} of {self.folder / SCRIPT}")
+        self.say(f"{counted(len(tasks), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
 
     def _submit(self, words: Sequence[str]) -> str:
         said = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=False)
         if said.returncode:
             first = next(iter(said.stderr.strip().splitlines()), f"code {said.returncode}")
             line = first.removeprefix("sbatch: ").removeprefix("error: ")
-            raise (
-                Misuse(f"--sbatch {shlex.quote(self.options)}: {line}") if self.options else RunError(f"sbatch: {line}")
-            )
+            if self.options:
+                raise Misuse(f"--sbatch {shlex.quote(self.options)}: {line}")
+            raise RunError(f"sbatch: {line}")
         return said.stdout.strip()
 
     def _note(self) -> None:
@@ -141,7 +142,7 @@ class Slurm:
     def stop(self) -> None:
         """Cancel them, and wait until they have saved; a second Ctrl-C does not wait."""
         if self.running:
-            self.say(f"{len(self.running)} jobs are cancelled: they save where they stand")
+            self.say(f"{counted(len(self.running), 'job')} of Slurm cancelled: what runs saves where it stands")
             _scancel(job.number for job in self.running.values())
         give_up = time.monotonic() + GRACE
         with contextlib.suppress(KeyboardInterrupt):
