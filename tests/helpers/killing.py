@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 ALSO = [
-    "glassformer.trials.compare", "glassformer.trials.running.execution", "glassformer.trials.tuning.result",
+    "glassformer.trials.compare", "glassformer.trials.running.cell_process",
+    "glassformer.trials.running.execution", "glassformer.trials.tuning.result",
     "glassformer.trials.tuning.worker", "glassformer.verbs.import_model", "glassformer.verbs.export",
     "glassformer.verbs.predict_file", "glassformer.verbs.answer", "glassformer.cli.terminal.progress",
     "glassformer.reporting.papers", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text",
@@ -173,7 +174,7 @@ def _trace(child: int, job: dict[str, Any]) -> "subprocess.Popen[str]":
 
 def _work_quickly() -> None:
     """The processes of a comparison are forks, too; and pictures, which take longer than a training, are blank."""
-    importlib.import_module("glassformer.trials.running.engine").subprocess = _Subprocess
+    importlib.import_module("glassformer.trials.places.local").subprocess = _Subprocess
     papers = importlib.import_module("glassformer.reporting.papers")
     for name in ("draw_curves", "draw_confusion"):
         setattr(papers, name, _blank)
@@ -188,38 +189,40 @@ def _blank(*values: Any, **more: Any) -> None:
 
 
 class _Subprocess:
-    """What `engine` takes of subprocess."""
+    """What `places.local` takes of subprocess."""
 
     PIPE = subprocess.PIPE
     TimeoutExpired = subprocess.TimeoutExpired
 
     class Popen:
         def __init__(self, command: list[str], *, stderr: Any, **more: Any) -> None:
-            ours, theirs = os.pipe(), os.pipe()
+            ours = os.pipe()
             self.returncode: int | None = None
             self.pid = os.fork()
             if self.pid == 0:
                 code = 1
                 try:
                     os.close(ours[1])
-                    os.close(theirs[0])
                     os.dup2(ours[0], 0)
-                    os.dup2(theirs[1], 1)
-                    os.close(theirs[1])
+                    os.dup2(stderr.fileno(), 1)
                     os.dup2(stderr.fileno(), 2)
                     sys.stdin = os.fdopen(0, closefd=False)
-                    code = importlib.import_module("glassformer.trials.running.engine").main(Path(command[-1]))
+                    code = importlib.import_module("glassformer.trials.running.cell_process").main(Path(command[-1]))
                 finally:
                     os._exit(code)
             os.close(ours[0])
-            os.close(theirs[1])
             self.stdin = os.fdopen(ours[1], "w")
-            self.stdout = os.fdopen(theirs[0])
 
-        def wait(self, timeout: float | None = None) -> int:
+        def wait(self, timeout: float | None = None) -> int | None:
+            return self._wait(0)
+
+        def poll(self) -> int | None:
+            return self._wait(os.WNOHANG)
+
+        def _wait(self, how: int) -> int | None:
             if self.returncode is None:
-                _, status = os.waitpid(self.pid, 0)
-                self.returncode = os.waitstatus_to_exitcode(status)
+                ended, status = os.waitpid(self.pid, how)
+                self.returncode = os.waitstatus_to_exitcode(status) if ended else None
             return self.returncode
 
         def terminate(self) -> None:

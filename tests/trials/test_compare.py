@@ -18,6 +18,7 @@ from glassformer.runs.lock import _lock
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.outcome import TRAINED, Cell, Outcome
+from glassformer.trials.places.local import Local
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
@@ -202,9 +203,10 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
 
         def kill(event: CellEvent) -> None:
             if event.what == "begun":
-                os.kill(engine.running[0].process.pid, signal.SIGKILL)
+                os.kill(place.running["lstm-0"].process.pid, signal.SIGKILL)
 
-        engine = Engine(folder=folder, part="test", jobs=1, threads=1, lock=lock, hear=kill)
+        place = Local(room=1, threads=1, lock=lock)
+        engine = Engine(folder=folder, part="test", place=place, hear=kill)
         (outcome,) = engine.run([cell])
     assert outcome.error is not None
     assert outcome.error.startswith("it was killed by the system, most likely for want of memory")
@@ -214,7 +216,7 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, then the kill of the whole comparison, then to the end: bit for bit as if nothing had happened."""
-    monkeypatch.setattr("glassformer.trials.running.engine.GRACE", PATIENCE)
+    monkeypatch.setattr("glassformer.trials.places.local.GRACE", PATIENCE)
     out = tmp_path / "out"
 
     def stop(event: CellEvent) -> None:

@@ -180,9 +180,9 @@ def test_a_model_too_large_for_the_machine_is_one_line(tmp_path: Path) -> None:
     """A process of its own that may not have more than so much."""
     limit = 12 * 2**30
     settings = settings_of(OPINIONS, {"model": "lstm", "model.width": 40_000})
-    write_json(tmp_path / CELL, {"cell": {"name": "lstm", "settings": settings}, "part": "test", "threads": 1})
+    write_json(tmp_path / CELL, {"cell": {"name": "lstm", "settings": settings}, "part": "test"})
     limited = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit})); "
-    code = limited + "runpy.run_module('glassformer.trials.running.engine', run_name='__main__')"
+    code = limited + "runpy.run_module('glassformer.trials.running.cell_process', run_name='__main__')"
     ended = _run(code, tmp_path)
     assert ended == 0
     outcome = Outcome.read(tmp_path / OUTCOME)

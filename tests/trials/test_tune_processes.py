@@ -14,19 +14,22 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import RunError
 from glassformer.runs.files import write_json
+from glassformer.trials.places.base import Task
 from glassformer.trials.tuning import worker
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import (
     PROCESS,
+    WORKER,
     is_gone,
     open_study,
     optuna,
     retry_lost,
+    retry_trials_of,
     storage_of,
     this_process,
     trials_that_count,
 )
-from helpers.running import begin, finish, wait_for
+from helpers.running import PATIENCE, begin, finish, wait_for
 from helpers.searching import DATA, study_of
 
 HOW: dict[str, Any] = {"model": "average", "training.batch_size": 8, "model.width": 8}
@@ -74,26 +77,29 @@ def test_a_trial_that_waits_is_taken_once(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(orders: Path, job: int, log: Path, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-        with log.open("wb") as errors:
-            code = "import sys; print('glassformer: nothing is held out', file=sys.stderr); sys.exit(2)"
-            return subprocess.Popen([sys.executable, "-c", code], stderr=errors)
-
-    monkeypatch.setattr(worker, "_start", failing)
+    code = "import sys; print('glassformer: nothing is held out', file=sys.stderr); sys.exit(2)"
+    monkeypatch.setattr(Task, "command", lambda task: [sys.executable, "-c", code])
     with pytest.raises(RunError, match=r"^nothing is held out$"):
         gf.tune(DATA, out=tmp_path / "search", trials=2, jobs=2, space=SPACE, steps=3, **HOW)
 
 
 def test_a_process_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     search = plan_search(DATA, ["average"], {"data.validation_fraction": 0.0}, space=SPACE)
-    assert worker.main([write_orders(tmp_path, search), "0", str(os.getppid())]) == 2
+    assert worker.main([write_orders(tmp_path, search), "0"]) == 2
     assert capsys.readouterr().err.startswith("glassformer: nothing is held out")
 
 
 def test_a_process_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
-    search = plan_search(DATA, ["average"], {"steps": 3}, space=SPACE)
-    assert worker.main([write_orders(tmp_path, search), "0", "1234567"]) == 0
-    assert study_of(tmp_path).trials[0].state == optuna.trial.TrialState.WAITING
+    search = plan_search(DATA, ["average"], {"steps": 1_000_000_000}, space=SPACE)
+    words = [sys.executable, "-m", worker.__name__, write_orders(tmp_path, search), "0"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: (tmp_path / "trials" / "0" / "metrics.jsonl").exists(), process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    lost, again = study_of(tmp_path).trials
+    assert lost.state == optuna.trial.TrialState.FAIL
+    assert again.state == optuna.trial.TrialState.WAITING
 
 
 def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
@@ -119,6 +125,21 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert trials_that_count(study) == []  # it does not count, and another takes its place
     retry_lost(study, said.append)
     assert len(study.trials) == 2
+
+
+def test_what_a_lost_worker_had_is_tried_again(tmp_path: Path) -> None:
+    """One of another machine, which nobody would take for lost yet."""
+    where, search = storage_of(None, tmp_path), plan_search(DATA, ["average"], {"steps": 3}, space=SPACE)
+    with open_study(where, NAME, search) as study:
+        for name in ("orders.json 0", "orders.json 1"):
+            trial = study.ask()
+            trial.set_user_attr(PROCESS, ["elsewhere", 1, "1", time.time()])
+            trial.set_user_attr(WORKER, name)
+        retry_lost(study, [].append)
+        assert len(trials_that_count(study)) == 2
+        retry_trials_of(study, "orders.json 1")
+        states = [trial.state.name for trial in study.trials]
+    assert states == ["RUNNING", "FAIL", "WAITING"]
 
 
 def test_whether_a_process_is_gone() -> None:

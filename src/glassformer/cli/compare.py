@@ -1,6 +1,17 @@
 """glassformer compare"""
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import (
+    ALL_SECTIONS,
+    CONFIG,
+    JSON,
+    LOG_TO,
+    PLACE,
+    TASK,
+    Option,
+    Parser,
+    flag,
+    training_settings,
+)
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_result
 
@@ -28,7 +39,9 @@ PARSER = Parser(
         Option("--parameters", metavar="N", help="make each model so wide that it has about so many"),
         Option("--cpu-seconds", type=float, metavar="X", help="train each for as many updates as one core makes in "
                "that time, however busy the machine is (other budgets: --steps, --epochs, --minutes)"),
-        Option("--jobs", type=int, default=1, metavar="N", help="trainings at once, which share the cores"),
+        Option("--jobs", type=int, metavar="N", help="trainings at once; here they share the cores (default 1; with "
+               "--on, as many as there is room for)"),
+        *PLACE,
         Option("--runs", metavar="RUNS", help="trained before, with commas between them: judged on the same examples"),
         flag("--no-floors", "leave out what learns nothing, or only counts"),
         flag("--no-references", "leave out scikit-learn's models"),
@@ -65,6 +78,8 @@ def run(argv: list[str]) -> None:
                 parameters=options.parameters,
                 cpu_seconds=options.cpu_seconds,
                 jobs=options.jobs,
+                on=options.on,
+                sbatch=options.sbatch,
                 runs=options.runs or (),
                 floors=not options.no_floors,
                 references=not options.no_references,

@@ -31,6 +31,7 @@ from glassformer.config.resolve import (
 )
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
+from glassformer.trials.places.base import LOCAL, PLACES
 
 TRUE = "true"
 """What a flag that stands alone means."""
@@ -80,6 +81,14 @@ TASK = Option(
 LOG_TO = Option("--log-to", check=logger_names, metavar="NAMES",
                 help=f"log to {', '.join(LOGGERS)}, or several with commas between them (pip install "
                 "'glassformer[NAME]'); what is resumed goes on there")  # fmt: skip
+PLACE = [
+    Option("--on", choices=PLACES, default=LOCAL, help="where trainings run: processes of this machine (default), jobs "
+           "of Slurm, tasks of a Ray cluster (RAY_ADDRESS, or one of this machine; pip install 'glassformer[ray]'); "
+           "with these, --out must be on a disk that all machines see"),
+    Option("--sbatch", default="", metavar="OPTIONS", help="with --on slurm, what sbatch is told, in one word: "
+           "--sbatch='--partition=gpu --gpus=1 --time=2:00:00'"),
+]  # fmt: skip
+"""Options of verbs that train many models."""
 ALL_SECTIONS = tuple(SECTIONS)
 
 

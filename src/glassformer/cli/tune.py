@@ -2,7 +2,7 @@
 
 import shlex
 
-from glassformer.cli.options import ALL_SECTIONS, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import ALL_SECTIONS, JSON, LOG_TO, PLACE, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.file import check_config
@@ -21,7 +21,8 @@ SEARCH = [
            "database's URL; several machines may share it; what an SQLite file (.db) holds is copied into a journal "
            "beside it (default OUT/study.log)"),
     Option("--study", metavar="NAME", help="of the search in its storage (default <data>-<model>)"),
-    Option("--jobs", type=int, default=1, metavar="N", help="processes at once on this machine (default 1)"),
+    Option("--jobs", type=int, default=1, metavar="N", help="processes at once (default 1)"),
+    *PLACE,
     Option("--seeds", type=int, metavar="N", help="a trial's score is the mean of so many trainings (default 1)"),
     Option("--folds", type=int, metavar="K", help="a trial's score is the mean over so many folds, each held out once: "
            "where data is scarce, one part of it tells little"),
@@ -71,6 +72,8 @@ def run(argv: list[str]) -> None:
                 storage=options.storage,
                 study=options.study,
                 jobs=options.jobs,
+                on=options.on,
+                sbatch=options.sbatch,
                 seeds=options.seeds,
                 folds=options.folds,
                 out=options.out,

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.loggers import logger_names, logging_to
@@ -25,6 +23,9 @@ from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
+from glassformer.trials.places.base import LOCAL, SLURM, Place
+from glassformer.trials.places.choice import check_place, place_of
+from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.board import NotebookBoard
@@ -62,7 +63,9 @@ def compare(
     sizes: str | Sequence[str] | None = None,
     parameters: int | str | None = None,
     cpu_seconds: float | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
+    on: str = LOCAL,
+    sbatch: str = "",
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     floors: bool = True,
     references: bool = True,
@@ -82,7 +85,9 @@ def compare(
     settings with several values ({"model.heads": [1, 2, 4]}), `fractions` parts of the training data, `sizes` models of
     these sizes, `ablate` the Transformer with its parts taken out one by one. `parameters`: each model is made so wide
     that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
-    however busy the machine is. `jobs` trainings at once. `runs`: trained before, judged on the same examples.
+    however busy the machine is. `on`: where they are trained: `local` (processes of this machine), `slurm` (jobs, with
+    options for `sbatch`) or `ray` (a cluster). `jobs` trainings at once: one here, elsewhere as many as there is room
+    for. `runs`: trained before, judged on the same examples.
     `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
     adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`, `log_to`:
     as in `train`.
@@ -95,7 +100,8 @@ def compare(
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_reserved(requested, "compare")
-    jobs = count_of("jobs", jobs)
+    jobs = None if jobs is None else count_of("jobs", jobs)
+    check_place(on, sbatch)
     check_times(cpu_seconds=cpu_seconds)
     seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
@@ -119,15 +125,17 @@ def compare(
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
     with board or contextlib.nullcontext(), logging_to(log_to), folder.locked(say) as lock:
+        if on != SLURM or overwrite:
+            refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
         folder.open(*question.key, overwrite=overwrite)
-        threads = max(1, torch.get_num_threads() // jobs)
         table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen)
-        say(_plan(question, folder, len(waiting), jobs, threads))
+        place = place_of(on, folder.path, name="compare", jobs=jobs, sbatch=sbatch, lock=lock, say=say)
+        say(_plan(question, folder, len(waiting), place))
         part = question.shared.part
         if any(cell.settings.get("training.minutes") for cell in waiting if cell.kind == TRAINED):
             say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
-        engine = Engine(folder=folder, part=part, jobs=jobs, threads=threads, lock=lock, hear=listen)
+        engine = Engine(folder=folder, part=part, place=place, hear=listen, say=say)
         try:
             with contextlib.closing(engine.run(waiting)) as outcomes:
                 for _ in outcomes:
@@ -210,14 +218,14 @@ def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Ce
     return [cell for cell in cells if id_of(cell) not in done]
 
 
-def _plan(question: Question, folder: Folder, waiting: int, jobs: int, threads: int) -> str:
+def _plan(question: Question, folder: Folder, waiting: int, place: Place) -> str:
     rows, repeats = len({cell.row for cell in question.cells if cell.kind == TRAINED}), question.options.repeats
     what = "fold" if question.options.folds else "seed"
     again = len(question.cells) - waiting
     return (
         f"{counted(rows, 'model')}, {counted(repeats, what)} each, {question.budget}"
         + (f"; {again} of {len(question.cells)} are there already" if again else "")
-        + (f"; {jobs} at once, {counted(threads, 'thread')} each: times depend on it" if jobs > 1 else "")
+        + (f"; {place.summary}" if place.summary else "")
         + f"; in {shlex.quote(str(folder.path))}"
     )
 

@@ -1,7 +1,9 @@
 """Search for the best settings of a model, on development data: many short trainings, and one whole run at the end."""
 
+import contextlib
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +19,11 @@ from glassformer.finetuning.sources import refuse_out
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents
+from glassformer.runs.lock import locked
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
+from glassformer.trials.places.base import LOCAL
+from glassformer.trials.places.choice import check_place, place_of
 from glassformer.trials.settings import (
     PlansByRules,
     check_data,
@@ -54,6 +59,8 @@ def tune(
     storage: str | Path | None = None,
     study: str | None = None,
     jobs: int = 1,
+    on: str = LOCAL,
+    sbatch: str = "",
     seeds: int | None = None,
     folds: int | None = None,
     out: str | Path | None = None,
@@ -74,17 +81,19 @@ def tune(
     searched by itself. `seeds`: a trial's score is the mean of so many trainings; `folds`: of so many
     with another part of the data held out each, which tells more where there is little. At the end the best is trained
     once more as a whole run, whose test part is looked at, unless not `final`. `data`, `keep_data`, `log_to`: as in
-    `train`.
+    `train`. `jobs` processes work on it, `on` this machine (`local`), as jobs of Slurm (`slurm`, with options for
+    `sbatch`) or on a Ray cluster (`ray`).
     """
     from glassformer.trials.tuning.result import finish
     from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
-    from glassformer.trials.tuning.worker import Worker, work_in_processes
+    from glassformer.trials.tuning.worker import Worker, WorkerTeam
 
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made
     check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = count_of("jobs", jobs)
+    check_place(on, sbatch)
     seeds, folds = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
@@ -121,11 +130,28 @@ def tune(
             say=say,
         )
         with progress_bar():
-            if jobs == 1:
+            if jobs == 1 and on == LOCAL:
                 worker.work()
             elif trials is None or done < trials:
-                work_in_processes(jobs, worker, where)
+                with _team_folder(folder, on, say) as scratch:
+                    place = place_of(on, folder, name="tune", jobs=jobs, sbatch=sbatch, say=say)
+                    WorkerTeam(jobs, worker, where, place, scratch).work()
         return finish(opened, search, folder, final=final, say=say, listen=listen)
+
+
+@contextlib.contextmanager
+def _team_folder(folder: Path, on: str, say: Say) -> Iterator[Path]:
+    """Where orders and logs of the processes lie while they work: here, in a place of their own, since others may work
+    on the same search in the same folder; elsewhere, in the folder, and for one command at a time.
+    """
+    if on == LOCAL:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield Path(scratch)
+        return
+    with locked(folder / on, "search", say):
+        yield (folder / on).resolve()
+        for path in contents(folder / on):
+            path.unlink()
 
 
 def default_spaces(

@@ -29,7 +29,7 @@ from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_
 from glassformer.verbs.train import train
 
 RUN = "run"
-OFTEN = 0.25
+OFTEN = 1.0
 """Seconds between two words on how far a training is."""
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 

@@ -20,6 +20,8 @@ from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.settings import data_stem, free_folder
 
 QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
+EVENTS = "events.jsonl"
+"""What happens to a cell as it goes; gone once the comparison is finished."""
 
 
 UNSAID = {"cpu_seconds": None}
@@ -102,6 +104,9 @@ class Folder:
         return DATA_RULES if there is None else {key: there["same"]["settings"][key] for key in DATA_RULES}
 
     def finish(self) -> None:
+        with writing(self.path):
+            for events in self.path.glob(f"cells/*/{EVENTS}"):
+                events.unlink()
         write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
 
     def _question(self) -> dict[str, Any] | None:
@@ -118,16 +123,17 @@ class Folder:
     def cell_path(self, cell: Cell) -> Path:
         return self.path / "cells" / id_of(cell)
 
-    def begin(self, cell: Cell, *, part: str, threads: int) -> Path:
+    def begin(self, cell: Cell, *, part: str) -> Path:
         """A cell's folder as the process that does it finds it; a half-trained run in it stays."""
         folder = self.cell_path(cell)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / OUTCOME).unlink(missing_ok=True)
+            for name in (OUTCOME, EVENTS):
+                (folder / name).unlink(missing_ok=True)
         there = folder / CELL
         if there.is_file() and not _is_same(read_json(there).get("cell"), cell):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
-        write_json(there, {"cell": asdict(cell), "part": part, "threads": threads})
+        write_json(there, {"cell": asdict(cell), "part": part})
         return folder
 
     def outcome(self, cell: Cell) -> Outcome | None:

@@ -39,6 +39,8 @@ WARMUP = 3
 """The validation of a trial at which it can be stopped first: earlier ones say little."""
 PROCESS = "process"
 """A trial's mark: which process has it, and when that was last heard of."""
+WORKER = "worker"
+"""A trial's mark: the name of the worker that has it, which is that of the one that is started in its place."""
 SETTINGS = "settings"
 """A trial's mark: what was searched, as this one has it, once all of it is drawn."""
 GAVE_UP = "gave up"
@@ -236,6 +238,13 @@ def retry_lost(study: "optuna.Study", say: Say) -> None:
         unnamed = ["", 0, "", trial.datetime_start.timestamp()]
         if is_gone(trial.user_attrs.get(PROCESS, unnamed)) and give_up(study, trial.number, retry=True):
             say(f"trial {trial.number}: its process is gone, so it is tried again")
+
+
+def retry_trials_of(study: "optuna.Study", worker: str) -> None:
+    """What a worker of this name had when it was lost is tried again: whoever starts another knows that it is gone."""
+    for trial in under_way(study):
+        if trial.user_attrs.get(WORKER) == worker:
+            give_up(study, trial.number, retry=True)
 
 
 def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:

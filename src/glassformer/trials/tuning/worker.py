@@ -1,13 +1,12 @@
 """The work on a search: trial after trial, in this process or in several. Run as a module, this is one of them."""
 
 import contextlib
-import os
 import shutil
-import subprocess
 import sys
-import tempfile
+import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,13 @@ from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
 from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
+from glassformer.trials.places.base import STOPPED, Place, Task, stopping, when_parent_is_gone
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
     GAVE_UP,
     PROCESS,
     SETTINGS,
+    WORKER,
     State,
     ask,
     begun,
@@ -31,6 +32,7 @@ from glassformer.trials.tuning.storage import (
     open_study,
     optuna,
     retry_lost,
+    retry_trials_of,
     this_process,
     trials_that_count,
 )
@@ -38,6 +40,9 @@ from glassformer.trials.tuning.trial import OUTCOME, Stopped, Verdict, best_of, 
 
 HOPELESS = 5
 """The number of trials after which, if none is whole, something else is wrong."""
+ORDERS = "orders.json"
+SAYS = "glassformer: "
+"""How a line begins in which a process says what is wrong."""
 POLL = 0.5
 """Seconds between two looks at what the processes have done."""
 
@@ -56,6 +61,8 @@ class Worker:
     """When the time is up, on the clock that nobody sets: all processes of a machine share it."""
     say: Say = silent
     job: int = 0
+    name: str = ""
+    """No other process of any search has it, but one that is started again instead of this one."""
     stop: Callable[[], bool] = lambda: False
 
     def work(self) -> None:
@@ -111,6 +118,7 @@ class Worker:
 
     def _try(self, trial: "optuna.Trial") -> Verdict:
         trial.set_user_attr(PROCESS, this_process())
+        trial.set_user_attr(WORKER, self.name)
         settings = settings_of(trial, self.search)
         trial.set_user_attr(SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
@@ -143,57 +151,85 @@ def sampler(*entropy: int) -> "optuna.samplers.BaseSampler":
 # --- several processes ---
 
 
-def work_in_processes(jobs: int, worker: Worker, where: str) -> None:
-    """So many processes, and a line for each trial that any of them finishes; all end before this does."""
-    reported = {trial.number for trial in worker.study.get_trials(deepcopy=False) if trial.state.is_finished()}
-    with tempfile.TemporaryDirectory() as scratch:  # others may work on the same search, in the same folder
-        orders = Path(scratch) / "orders.json"
-        write_json(orders, {
-            "where": where, "name": worker.study.study_name, "search": worker.search.to_dict(),
-            "folder": str(worker.folder), "trials": worker.trials, "until": worker.until,
+@dataclass
+class WorkerTeam:
+    """Processes that work on one search, at a place; all end before `work` does. `where`: the storage."""
+
+    jobs: int
+    worker: Worker
+    where: str
+    place: Place
+    folder: Path
+    """Where their orders and logs lie."""
+
+    def work(self) -> None:
+        """A line for each trial that any of them finishes. One that is lost is started again, as often as the place has
+        it; what one says is wrong ends all.
+        """
+        reported = {trial.number for trial in self.worker.study.get_trials(deepcopy=False) if trial.state.is_finished()}
+        tasks = {task.name: task for task in map(self._task, range(self.jobs))}
+        retries = Counter[str]()
+        failures: list[str] = []
+        with stopping(self.place):
+            adopted = running = self.place.adopt([*tasks.values()])
+            self._write_orders()
+            start = [name for name in tasks if name not in running]
+            for name in start:
+                tasks[name].log.unlink(missing_ok=True)
+            while start or running:
+                if start:
+                    self.place.start([tasks[name] for name in start])
+                running, start = running | {*start}, []
+                time.sleep(max(POLL, self.place.pause))
+                _report(self.worker, reported)
+                for end in self.place.ended():
+                    running = running - {end.name}
+                    if end.code == 0 and not (end.name in adopted and self._wants_more()):
+                        continue
+                    line = _last_line(tasks[end.name].log)
+                    if line.startswith(SAYS):
+                        failures.append(line.removeprefix(SAYS))
+                    elif retries[end.name] < self.place.retries:
+                        retries[end.name] += 1
+                        start.append(end.name)
+                    else:
+                        failures.append(line or end.why)
+        _report(self.worker, reported)
+        for why in failures:
+            raise RunError(why)
+
+    def _write_orders(self) -> None:
+        worker = self.worker
+        left = None if worker.until is None else worker.until - time.monotonic()
+        write_json(self.folder / ORDERS, {
+            "where": self.where, "name": worker.study.study_name, "search": worker.search.to_dict(),
+            "folder": str(worker.folder.resolve()), "trials": worker.trials,
+            "until": None if left is None else time.time() + left,
         })  # fmt: skip
-        logs = [Path(scratch) / f"{job}.log" for job in range(jobs)]
-        processes: list[subprocess.Popen[bytes]] = []
-        try:
-            for job, log in enumerate(logs):
-                processes.append(_start(orders, job, log, _share(job, jobs, worker.search)))
-            while any(process.poll() is None for process in processes):
-                time.sleep(POLL)
-                _report(worker, reported)
-        finally:
-            for process in processes:
-                process.terminate()  # where it still runs, it finishes its step, and gives its trial back
-            for process in processes:
-                process.wait()
-        _report(worker, reported)
-        for process, log in zip(processes, logs, strict=True):
-            if process.returncode:
-                lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                why = lines[-1] if lines else f"a process of the search ended with code {process.returncode}"
-                raise RunError(why.removeprefix("glassformer: "))
 
-
-def _start(orders: Path, job: int, log: Path, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", __name__, str(orders), str(job), str(os.getpid())]
-    with log.open("wb") as output:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env={**os.environ, **environment}
+    def _task(self, job: int) -> Task:
+        settings = self.worker.search.settings
+        return Task(
+            name=f"worker-{job}",
+            module=__name__,
+            arguments=(str(self.folder / ORDERS), str(job)),
+            log=self.folder / f"worker-{job}.log",
+            threads=settings.get("training.threads"),
+            takes_gpu=settings.get("training.device", "auto") in ("auto", "cuda"),
         )
 
+    def _wants_more(self) -> bool:
+        """Whether processes of an earlier command, which wanted fewer trials, have left some."""
+        worker = self.worker
+        return worker.trials is not None and len(trials_that_count(worker.study)) < worker.trials
 
-def _share(job: int, jobs: int, search: Search) -> dict[str, str]:
-    """A process's part of the machine's cores, and of its GPUs one each, in turn, unless someone decided that."""
-    out = {}
-    if "OMP_NUM_THREADS" not in os.environ and "training.threads" not in search.settings:
-        out["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // jobs))
-    if search.settings.get("training.device", "auto") == "auto":
-        import torch
 
-        named = os.environ.get("CUDA_VISIBLE_DEVICES")
-        gpus = named.split(",") if named else [str(number) for number in range(torch.cuda.device_count())]
-        if len(gpus) > 1:
-            out["CUDA_VISIBLE_DEVICES"] = gpus[job % len(gpus)]
-    return out
+def _last_line(log: Path) -> str:
+    """What a process said last."""
+    with contextlib.suppress(OSError):
+        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+    return ""
 
 
 def _report(worker: Worker, reported: set[int]) -> None:
@@ -206,19 +242,24 @@ def _report(worker: Worker, reported: set[int]) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """ORDERS JOB PARENT: works until there is no more to do, or its parent is no more."""
-    orders, job, parent = read_json(Path(argv[0])), int(argv[1]), int(argv[2])
+    """ORDERS JOB: works until there is no more to do, or who started it is no more."""
+    orders, job = read_json(Path(argv[0])), int(argv[1])
+    gone = threading.Event()
+    when_parent_is_gone(gone.set)
     try:
         load_plugins()
         search = Search.from_dict(orders["search"])
         with open_study(orders["where"], orders["name"], search) as study:
-            folder, trials, until = Path(orders["folder"]), orders["trials"], orders["until"]
-            Worker(study, search, folder, trials, until, job=job, stop=lambda: os.getppid() != parent).work()
+            folder, trials = Path(orders["folder"]), orders["trials"]
+            until = None if orders["until"] is None else time.monotonic() + orders["until"] - time.time()
+            name = " ".join(argv)
+            retry_trials_of(study, name)
+            Worker(study, search, folder, trials, until, job=job, name=name, stop=gone.is_set).work()
     except GlassformerError as error:
-        print(f"glassformer: {error}", file=sys.stderr)
+        print(f"{SAYS}{error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        pass  # the parent says that it was stopped
+    except KeyboardInterrupt:  # it has given its trial back
+        return STOPPED
     return 0
 
 

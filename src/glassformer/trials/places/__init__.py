@@ -1,0 +1,1 @@
+"""Where the processes of many runs are started: on this machine, by Slurm, on a Ray cluster."""

@@ -1,0 +1,121 @@
+"""A place starts processes, says which have ended, and stops them. What they do, they leave in files."""
+
+import contextlib
+import os
+import signal
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+LOCAL, SLURM, RAY = PLACES = "local", "slurm", "ray"
+"""The names of the places, as `--on` takes them."""
+STDIN = 0
+GRACE = 60.0
+"""Seconds that processes have to save where they stand when they are stopped."""
+STOPPED = 75
+"""The exit code of a process that was asked to stop, and goes on from there when it is started again."""
+RETRIES = 2
+"""How often a process that was lost on another machine is started again before it counts as failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A process that is to be started: a module of ours with its arguments."""
+
+    name: str
+    """No other of the same work has it."""
+    module: str
+    arguments: tuple[str, ...]
+    log: Path
+    """Where what it prints is added."""
+    result: Path | None = None
+    """The file that it leaves when it is done, if any."""
+    threads: int | None = None
+    """How many it is told to take by its own settings."""
+    takes_gpu: bool = True
+    """Whether it takes a GPU if it is given one."""
+
+    def command(self, python: str = sys.executable) -> list[str]:
+        return [python, "-m", self.module, *self.arguments]
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """A process that is no more."""
+
+    name: str
+    code: int | None
+    """Its exit code, below 0 the signal that ended it; None: it was lost, or nobody knows."""
+    why: str
+    """Why it left no result, in one line."""
+
+
+class Place(Protocol):
+    """Where processes run."""
+
+    room: int | None
+    """How many are started at once; None: as many as there are, and the place lets them wait."""
+    retries: int
+    """How often one that left no result is started again."""
+    pause: float
+    """Seconds between two looks at what they have done."""
+
+    @property
+    def summary(self) -> str:
+        """What a person should know of it, in a few words; none, where one process after another is started here."""
+
+    def adopt(self, tasks: Sequence[Task]) -> set[str]:
+        """The names of those that an earlier command has started here, and that still wait or run."""
+
+    def start(self, tasks: Sequence[Task]) -> None: ...
+
+    def ended(self) -> list[TaskEnd]:
+        """What has ended since this was asked last."""
+
+    def stop(self) -> None:
+        """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
+
+
+@contextlib.contextmanager
+def stopping(place: Place) -> Iterator[None]:
+    """However this is left, nothing is left running at the place. SIGTERM is like Ctrl-C."""
+    try:
+        with _terminated():
+            yield
+    finally:
+        place.stop()
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def when_parent_is_gone(then: Callable[[], None]) -> None:
+    """In a process of a task: who started it may hold the other end of its stdin, and says nothing; where that ends,
+    `then` is called, in a thread. A job of Slurm has no such parent, and lives on.
+    """
+    try:
+        if not stat.S_ISFIFO(os.fstat(STDIN).st_mode):
+            return
+    except OSError:  # it has none
+        return
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(STDIN, 1024):
+                pass
+        then()
+
+    threading.Thread(target=watch, daemon=True).start()

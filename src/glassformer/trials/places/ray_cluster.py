@@ -1,0 +1,160 @@
+"""Tasks of a Ray cluster: RAY_ADDRESS, one that was started on this machine, or else one that lives as long as this
+command. A task starts the same process as elsewhere, on the machine that Ray chooses, and gives its exit code: what Ray
+pickles on the way is a few words. The folder, which all machines see, is the only meeting place.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from glassformer.config.errors import Misuse, RunError, Say, first_line, silent
+from glassformer.trials.places.base import GRACE, RETRIES, Task, TaskEnd
+
+OURS = "GLASSFORMER_"
+"""How the variables begin that a process of ours is told, wherever it runs."""
+REACHED = 10.0
+"""Seconds in which a cluster must answer."""
+WATCH = 0.2
+"""Seconds between two looks of a worker at its process."""
+
+
+@dataclass(kw_only=True)
+class RayCluster:
+    """Each task one of Ray's, with as many cores as it has threads, and a GPU where the cluster has some."""
+
+    room: int | None = None
+    say: Say = silent
+    retries: int = RETRIES
+    pause: float = 0.2
+    running: dict[str, tuple[Task, Any]] = field(default_factory=dict)
+    """By name, with what Ray calls a reference."""
+    ours: bool = False
+    """Whether it was this command that went to the cluster, and leaves it."""
+
+    @property
+    def summary(self) -> str:
+        return "as tasks of Ray" + (f", {self.room} at once" if self.room else "")
+
+    def adopt(self, tasks: Sequence[Task]) -> set[str]:
+        return set()  # what the tasks of an earlier command do ends with it
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        import ray
+
+        self._connect()
+        gpus = ray.cluster_resources().get("GPU", 0) > 0
+        variables = {key: value for key, value in os.environ.items() if key.startswith(OURS)}
+        for task in tasks:
+            cores = task.threads or 1
+            remote = ray.remote(
+                num_cpus=cores,
+                num_gpus=1 if gpus and task.takes_gpu else 0,
+                max_retries=0,  # what is lost is started again as anywhere
+            )(run_here)
+            environment = {**variables, "OMP_NUM_THREADS": str(cores), "MKL_NUM_THREADS": str(cores)}
+            reference = remote.remote(task.module, task.arguments, str(task.log), environment)
+            self.running[task.name] = task, reference
+
+    def _connect(self) -> None:
+        import ray
+
+        if ray.is_initialized():
+            return
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            ray.init(log_to_driver=False, configure_logging=False)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            where = os.environ.get("RAY_ADDRESS", "a cluster of this machine")
+            raise RunError(f"--on ray: {where} cannot be used: {first_line(error)[:160]}") from None
+        self.ours = True
+        found = ray.cluster_resources()
+        where = os.environ.get("RAY_ADDRESS", "this machine")
+        self.say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
+
+    def ended(self) -> list[TaskEnd]:
+        import ray
+
+        if not self.running:
+            return []
+        names = {reference: name for name, (_, reference) in self.running.items()}
+        done, _ = ray.wait(list(names), num_returns=len(names), timeout=0)
+        return [self._end(names[reference]) for reference in done]
+
+    def _end(self, name: str) -> TaskEnd:
+        import ray
+
+        task, reference = self.running.pop(name)
+        try:
+            code = int(ray.get(reference))
+        except ray.exceptions.RayError as error:
+            return TaskEnd(name, None, f"Ray lost its worker: {first_line(error)[:160]} (see {task.log})")
+        if code < 0:
+            return TaskEnd(
+                name, code, f"it was ended by signal {-code}, for want of memory if that is 9 (see {task.log})"
+            )
+        return TaskEnd(name, code, f"it ended with code {code} and no result (see {task.log})")
+
+    def stop(self) -> None:
+        """Cancel the tasks, which lets them save; a second Ctrl-C does not wait."""
+        if "ray" not in sys.modules:  # nothing was ever started
+            return
+        import ray
+
+        references = [reference for _, reference in self.running.values()]
+        with contextlib.suppress(KeyboardInterrupt):
+            for reference in references:
+                ray.cancel(reference)
+            if references:
+                ray.wait(references, num_returns=len(references), timeout=GRACE)
+        self.running.clear()
+        if self.ours:
+            ray.shutdown()
+            self.ours = False
+
+
+def check_ray() -> None:
+    """Whether there is Ray, and somebody at RAY_ADDRESS: Ray itself would try for minutes."""
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
+    address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():  # none, or a word of Ray's own: auto, local
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACHED).close()
+    except (OSError, OverflowError) as error:
+        raise Misuse(f"--on ray: nobody answers at RAY_ADDRESS {address} ({first_line(error)})") from None
+
+
+def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:
+    """In a worker of Ray: the process of a task, from its start to its end. Cancelled, it is told to save and stop."""
+    Path(log).parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,  # closed when this worker is no more
+            stdout=file,
+            stderr=file,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+    try:
+        while process.poll() is None:
+            time.sleep(WATCH)
+    finally:
+        process.terminate()
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    return process.returncode
