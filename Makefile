@@ -19,8 +19,9 @@ demo: $(STAMP)
 test: lint
 	$(BIN)/pytest $(TOGETHER)
 
+# PART=1/2: every second file of them.
 test-slow: $(DEV_STAMP)
-	$(BIN)/pytest -m slow $(TOGETHER)
+	$(BIN)/pytest -m slow $(if $(PART),--part $(PART)) $(TOGETHER)
 
 # Kills, odd files, full disks, planted leakage: what was tried, how often and with what result goes into docs/trust.md.
 test-trust: $(DEV_STAMP)

@@ -3,6 +3,7 @@ and no test fails because a machine is slow.
 """
 
 import os
+import zlib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,8 +61,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
     return FilesTogether(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", help="I/N: the files that are the I-th of every N")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
+    if part := config.getoption("--part"):
+        number, parts = map(int, part.split("/"))
+        kept = [item for item in items if zlib.crc32(item.path.name.encode()) % parts == number - 1]
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = kept
 
 
 @pytest.fixture(autouse=True)

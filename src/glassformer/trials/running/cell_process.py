@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import GlassformerError, out_of_memory
+from glassformer.config.locks import lock_file
 from glassformer.config.plugins import load_plugins
 from glassformer.runs.files import read_json
-from glassformer.runs.lock import lock_file
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.places.base import STOPPED, when_parent_is_gone
 from glassformer.trials.running.folder import CELL, EVENTS, LOG, OUTCOME
