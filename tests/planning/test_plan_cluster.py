@@ -9,7 +9,7 @@ from glassformer.config.errors import SettingError, silent
 from glassformer.config.resolve import flatten
 from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
-from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, OPTIMISER, Cluster, LayerwiseMemory, Sharding
+from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, HYBRID, OPTIMISER, Cluster, LayerwiseMemory, Sharding
 from glassformer.planning.training_step import StepDevice
 from glassformer.verbs.plan import plan
 
@@ -126,9 +126,30 @@ def test_the_least_sharing_and_the_fewest_gpus() -> None:
     assert on(8, 1500).gpus_needed is None, "a gathered block is as large on any number of GPUs"
 
 
+def test_what_is_exchanged() -> None:
+    found = {way.name: way for way in ways(SCALED, 8)}
+    assert found[COPIED].exchanged == 2 * 4000 * 7 // 8  # a ring: summed on the way there, handed on the way back
+    assert found[GRADIENTS].exchanged == 2 * 4000 * 7 // 8
+    assert found[ALL].exchanged == (2 * 10 * 300 + 1000) // 2 * 7 // 8 + 4000 * 7 // 8  # gathered in half precision
+    assert HYBRID not in found
+    assert {way.name: way for way in ways(SCALED, 16)}[HYBRID].exchanged == 2 * 500 // 2
+    (alone, *_) = ways(SCALED, 1)
+    assert alone.exchanged == 0
+
+
+def test_time_and_cost_of_an_exchange_that_is_slower_than_computing() -> None:
+    quick, slow = (plan(tokens=10**9, gpus=1024, batch_size=1024, bandwidth=rate, price=2.0) for rate in (1e6, 0.01))
+    assert quick.seconds is not None
+    assert slow.seconds is not None
+    assert slow.seconds > 10 * quick.seconds
+    assert "it waits for the exchange" in " ".join(slow.words)
+    assert slow.cost == pytest.approx(2.0 * 1024 * slow.seconds / 3600)
+    assert slow.to_dict()["tokens_per_day"] == pytest.approx(86400 * slow.work.seen / slow.seconds)
+
+
 def test_a_batch_that_cannot_be_shared() -> None:
-    with pytest.raises(SettingError, match=r"batch_size 12 cannot be shared evenly by 8 GPUs .* a multiple of 8 can"):
-        plan(tokens=10**6, gpus=8, batch_size=12)
+    with pytest.raises(SettingError, match=r"batch_size 6 is too small for 8 GPUs .*: 8 or more"):
+        plan(tokens=10**6, gpus=8, batch_size=6)
 
 
 @pytest.mark.parametrize("model", ["lstm", "cnn", "window"])

@@ -2,6 +2,7 @@
 number of processes to any other.
 """
 
+import errno
 import json
 import os
 import shutil
@@ -16,10 +17,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load
 
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
 from glassformer.models.deferred_init import DeferredInit
@@ -78,6 +80,16 @@ def cases(folder: Path) -> dict[str, Case]:
         "numbers": Case(numbers, labelled("lstm")),
         "translation": Case(pairs, translating()),
         "lstm translation": Case(pairs, translating("lstm")),
+        "head alone": Case(
+            texts,
+            {
+                "model.from_run": str(from_run),
+                "training.last_blocks": 0,
+                "model.dropout": 0.0,
+                "model.word_dropout": 0.0,
+            },
+        ),
+        "bf16": Case(DATA, tiny(training__precision="bf16", training__optimizer="sgd", training__lr=0.1)),
         "frozen body": Case(
             texts,
             {
@@ -88,6 +100,42 @@ def cases(folder: Path) -> dict[str, Case]:
             },
         ),
     }
+
+
+def test_a_model_of_ones_own_is_sharded_too(tmp_path: Path) -> None:
+    """By one process, its module given as it is, with a table that two parts share; it ends with its numbers."""
+
+    class Own(nn.Module):
+        def __init__(self, vocab: int, outputs: int) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(vocab, 8), nn.Linear(8, outputs)
+            scale = torch.full((8,), 2.0)
+            for part in (self.embed, self.head):
+                part.register_buffer("scale", scale, persistent=False)
+
+        def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+            x = self.embed(tokens) * self.embed.scale * mask.unsqueeze(-1)
+            return self.head(x.sum(1) * self.head.scale)
+
+    texts = str(write_table(tmp_path / "texts.csv", opinions(60)))
+    plain, sharded = (
+        train(texts, out=tmp_path / parallel, model=Own, **STEPS, **{"training.parallel": parallel})
+        for parallel in ("ddp", "fsdp")
+    )
+    close(tmp_path / "fsdp", tmp_path / "ddp")
+    assert sharded.validation == pytest.approx(plain.validation)
+
+
+def test_a_full_disk_for_a_shard_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that writes fails, and the training says so and leaves nothing half written."""
+
+    def full(*args: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("glassformer.runs.checkpoints.write_rows", full)
+    with pytest.raises(GlassformerError, match="No space left on device"):
+        train(DATA, out=tmp_path / "run", **tiny(), **STEPS, **FSDP)
+    assert not list((tmp_path / "run" / "checkpoints").iterdir())
 
 
 def without_samples(settings: dict[str, Any]) -> dict[str, Any]:
@@ -111,14 +159,15 @@ def together(world: int, trainings: Sequence[dict[str, Any]], folder: Path) -> N
 
 def close(one: Path, other: Path, tolerance: float = 1e-4) -> None:
     """Weights, optimiser, averages and losses of two runs, equal to rounding."""
-    assert losses_of(one) == pytest.approx(losses_of(other), rel=2e-5), one.name
+    rough = "bf16" in one.name
+    assert losses_of(one) == pytest.approx(losses_of(other), rel=1e-2 if rough else 2e-5), one.name
     mine, theirs = tensors_of(one), tensors_of(other)
     assert mine.keys() == theirs.keys()
     for name, value in mine.items():
         if "key.bias" in name:  # the softmax takes it out again: its gradient is rounding alone, which Adam makes large
             continue
         far = (value - theirs[name]).abs().max() if value.numel() else torch.zeros(())
-        assert far <= tolerance * (1 + theirs[name].abs().max()), (one.name, name)
+        assert far <= (1e-2 if rough else tolerance) * (1 + theirs[name].abs().max()), (one.name, name)
 
 
 @pytest.mark.slow
@@ -227,7 +276,8 @@ def test_a_killed_worker_is_started_again_and_the_run_goes_on(tmp_path: Path) ->
         saved = steps_saved(out)[-1:] if out.exists() else []
         wait_for(lambda saved=saved: steps_saved(out)[-1:] > saved, process)  # type: ignore[misc]
         time.sleep(0.3 * random.random())
-        os.kill(random.choice(workers_of(process.pid)), signal.SIGKILL)
+        for worker in random.sample(workers_of(process.pid), 1) if process.poll() is None else ():
+            os.kill(worker, signal.SIGKILL)
     code, _, err = finish(process)
     assert code == 0, err
     assert err.count("going on after") >= 1

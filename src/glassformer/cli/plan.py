@@ -25,6 +25,9 @@ PARSER = Parser(
         Option("--tokens", type=float, metavar="N", help="on paper: a language model on so many tokens, instead of "
                "DATA"),
         Option("--flops", type=float, metavar="X", help="on paper: TFLOP/s that a GPU reaches (default 400)"),
+        Option("--bandwidth", type=float, metavar="X", help="on paper: GB/s that come to a GPU from "
+               "others (default 400 up to 8 GPUs, else 50)"),
+        Option("--price", type=float, metavar="X", help="on paper: of an hour of a GPU, for what it costs in all"),
         Option("--out", metavar="FILE", help=f"also write {', '.join(ENDINGS)}"),
     ],
     settings=ALL_SECTIONS,
@@ -47,6 +50,8 @@ def run(argv: list[str]) -> None:
         memory=options.memory,
         tokens=options.tokens,
         flops=options.flops,
+        bandwidth=options.bandwidth,
+        price=options.price,
         probe=not options.no_probe,
         config=options.config,
         say=say,

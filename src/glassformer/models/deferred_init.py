@@ -7,6 +7,7 @@ the same again, with the same random numbers, to it alone; so its numbers are th
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -36,14 +37,14 @@ class _Call:
     random_state: Tensor | None
     """Of torch's generator before it, where it draws."""
 
-    @property
+    @cached_property
     def writes(self) -> set[int]:
         """The storages that it changes: of what it gives, and of the first argument where it works in place."""
         name = self.function.__name__
         changed = [*self.args[:1], *list(self.kwargs.values())[:1]][:1] if _in_place(name) else []
         return _storages([self.result, changed])
 
-    @property
+    @cached_property
     def reads(self) -> set[int]:
         return _storages([self.args, self.kwargs])
 

@@ -11,7 +11,15 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import GlassformerError, Misuse, SettingError, TrainingFailed, first_line, silent
+from glassformer.config.errors import (
+    GlassformerError,
+    Misuse,
+    RunError,
+    SettingError,
+    TrainingFailed,
+    first_line,
+    silent,
+)
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, renamed_lines
@@ -49,7 +57,7 @@ from glassformer.training.device import choose_device
 from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes, allowed_restarts, is_lost_company, restarts
+from glassformer.training.processes import Processes, allowed_restarts, is_lost_company
 from glassformer.training.schedule import total_steps
 
 
@@ -101,7 +109,7 @@ class Training:
             except RuntimeError as error:
                 if self.processes.world == 1 or not is_lost_company(error):
                     raise
-                raise TrainingFailed(f"another process of this training is gone ({first_line(error)[:80]})") from error
+                raise TrainingFailed(f"another process of this training is gone ({first_line(error)})") from error
 
     def say(self, text: str) -> None:
         self.listen(Noted(text))
@@ -184,6 +192,11 @@ class Training:
             self.prepared = prepare(self.config, self.say, self.run)
             self.same = same_settings(self.run.config(), self.config)
             self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=self.same)
+            step = -1 if self.snapshot is None else self.snapshot.progress.step
+            if self.processes.least(step) != -self.processes.least(-step):
+                raise RunError(
+                    f"{self.run.path}: the processes do not all see the same checkpoint: is it on a shared disk?"
+                )
             return
         data, model = self.config.data, self.config.model
         if self.request.out is None:
@@ -205,8 +218,10 @@ class Training:
         self.sharded = self.config.training.parallel == "fsdp"
         if own is None and not parts:
             room = available_memory(self.device)
+            room = replace(room, bytes=int(self.processes.least(room.bytes)))  # all must decide alike
             build = partial(build_model, processor=self.prepared)
             self.sharded = choose_sharding(self.config, build, room, self.processes.world, self.say)
+        self.sharded &= self.config.training.last_blocks != 0  # of a head alone there is nothing to share
         # weights that come from elsewhere are put into a whole model
         starts_anew = own is None and not parts and not self.config.is_finetuned
         self.first: DeferredInit | None = None
@@ -255,6 +270,7 @@ class Training:
             budget=self._budget(),
             first=self.first,
         )
+        self.first = None
         if self.processes.first:  # only now, when nothing can be refused any more
             self._first_files(card, total)
             self.doctor = TrainingDoctor(recorder, self.config, prepared)
@@ -349,8 +365,7 @@ class Training:
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
         self.processes.wait()  # until the first has written what all read
-        if self.sharded:  # nothing but the weights is needed any more
-            self.model = build_model(self.config, self.prepared, self.request.own_model).to(self.device)
+        self.model = trainer.parallel.empty_model()
         self.run.load_weights(self.model)
         self.model.eval()
         task = trainer.validator.last_task(parts, trainer.elapsed(), whole=self.request.draft)
@@ -368,10 +383,16 @@ class Training:
 
 
 def _after_restart(request: TrainRequest) -> TrainRequest:
-    """Under torchrun with restarts, a training that is started again goes on."""
-    if allowed_restarts() and request.out is None and not request.resume:
+    """Under torchrun with restarts, a training that is started again goes on: as with `resume`, from the first time."""
+    if not allowed_restarts():
+        return request
+    if request.overwrite:
+        raise Misuse(
+            "torchrun --max-restarts may start this training again, and --overwrite would throw it away: give one"
+        )
+    if request.out is None and not request.resume:
         raise Misuse("torchrun --max-restarts may start this training again: name its folder with --out")
-    return replace(request, resume=True, overwrite=False) if restarts() else request
+    return replace(request, resume=True)
 
 
 def refuse_refit(config: Config) -> None:

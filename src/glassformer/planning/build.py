@@ -149,13 +149,15 @@ def _notes(steps: _StepMemories) -> tuple[str, ...]:
 # --- GPUs that need not be here ---
 
 
-def cluster_plan(planned: PlannedTraining, gpus: int, memory: float, flops: float) -> Plan:
+def cluster_plan(
+    planned: PlannedTraining, gpus: int, memory: float, flops: float, bandwidth: float, price: float | None
+) -> Plan:
+    """`price`: of an hour of a GPU."""
     config, training = planned.config, planned.config.training
-    if training.batch_tokens is None and training.batch_size % (gpus * training.accumulation_steps):
+    if training.batch_tokens is None and training.batch_size < gpus * training.accumulation_steps:
         raise SettingError(
-            f"training.batch_size {training.batch_size} cannot be shared evenly by {gpus} GPUs with "
-            f"training.accumulation_steps {training.accumulation_steps}: a multiple of "
-            f"{gpus * training.accumulation_steps} can"
+            f"training.batch_size {training.batch_size} is too small for {gpus} GPUs with "
+            f"training.accumulation_steps {training.accumulation_steps}: {gpus * training.accumulation_steps} or more"
         )
     precision = "bf16" if training.precision == "auto" else training.precision
     where = StepDevice(torch.device("cuda"), precision, stand_in=True)
@@ -168,13 +170,16 @@ def cluster_plan(planned: PlannedTraining, gpus: int, memory: float, flops: floa
         return step_memory(build, planned.task, resized(planned.piece, rows), training, where)
 
     border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
-    paper = Cluster(gpus, memory, rows, layerwise_memory(needs, planned.blocks or 0, rows, border), flops)
+    layerwise = layerwise_memory(needs, planned.blocks or 0, rows, border)
+    half = 1.0 if precision == "fp32" else 0.5
+    paper = Cluster(gpus, memory, rows, layerwise, flops, bandwidth, training.accumulation_steps, half)
     work = training_compute(planned, None)
     return _plan(
         planned,
         model,
         work=work,
-        seconds=None if work.all_flops is None else paper.seconds(work.all_flops),
+        price=price,
+        seconds=None if work.all_flops is None else paper.seconds(work.all_flops, work.updates or 0),
         notes=_assumptions(paper, precision),
         paper=paper,
     )
@@ -202,7 +207,7 @@ def _assumptions(paper: Cluster, precision: str) -> tuple[str, ...]:
         f"in {precision}; attention in one pass that holds no T×T weights; "
         f"{counted(paper.rows, 'example')} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
         "working memory of the update is not counted.",
-        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and waits for no other; a forward pass that is "
-        "gone through again is a third more work.",
-        "Glassformer trains with copies on every GPU (torchrun); sharing is on paper.",
+        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and {paper.bandwidth:g} GB/s come to it "
+        "(--bandwidth) while it computes; a forward pass that is gone through again is a third more work.",
+        "Glassformer trains copied (DDP) or with all of it shared (FSDP), by torchrun; the other ways are on paper.",
     )

@@ -44,6 +44,8 @@ class Plan(Renderable):
     fit: BatchFit | None = None
     speed: Speed | None = None
     paper: Cluster | None = None
+    price: float | None = None
+    """Of an hour of a GPU, on paper."""
 
     def view(self) -> View:
         panels: list[Panel] = [_parts(self)]
@@ -65,7 +67,7 @@ class Plan(Renderable):
         fits = _memory_words(self) if self.paper is None else _paper_words(self.paper)
         sentences = [f"{count(self.parameters)} parameters{part}.", fits, _work_words(self)]
         if self.seconds is not None and self.paper is not None:
-            sentences.append(f"About {duration(self.seconds)} to the end.")
+            sentences.append(_cluster_words(self, self.paper, self.seconds))
         elif self.seconds is not None and self.speed is not None:
             speed = self.speed
             rate = f"{speed.tokens:,.0f} tokens a second"
@@ -84,6 +86,17 @@ class Plan(Renderable):
         if self.fit is None or self.fit.accumulation_steps in (0, self.config.training.accumulation_steps):
             return None
         return f"--training.accumulation_steps {self.fit.accumulation_steps}"
+
+    @property
+    def tokens_per_day(self) -> float | None:
+        return None if not self.seconds or self.work.seen is None else 86400 * self.work.seen / self.seconds
+
+    @property
+    def cost(self) -> float | None:
+        """Of all GPUs to the end, in whatever the price is in."""
+        if self.price is None or self.seconds is None or self.paper is None:
+            return None
+        return self.price * self.paper.gpus * self.seconds / 3600
 
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for programs. Bytes, seconds, tokens."""
@@ -113,6 +126,8 @@ class Plan(Renderable):
             "seconds": self.seconds,
             "times": None if self.times is None else asdict(self.times),
             "paper": None if self.paper is None else self.paper.to_dict(),
+            "tokens_per_day": self.tokens_per_day,
+            "cost": self.cost,
             "notes": list(self.notes),
             "settings": self.config.to_dict(),
         }
@@ -160,6 +175,20 @@ def _paper_words(paper: Cluster) -> str:
             "shared is too much; lower --model.context, or take fewer examples at once (--batch-size)."
         )
     return f"{here} it does not fit: {size(most)} each at least. It would take {needed:,} of them, all shared."
+
+
+def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> str:
+    """How long it takes, what holds it up, and what it costs."""
+    cost = "" if plan.cost is None else f", {plan.cost:,.0f} at {plan.price:g} a GPU hour"
+    words = f"About {duration(seconds)} to the end, {count(round(plan.tokens_per_day or 0))} tokens a day{cost}."
+    if paper.least is None or not paper.exchanging or plan.work.all_flops is None:
+        return words
+    computing = paper.computing(plan.work.all_flops) / (plan.work.updates or 1)
+    slower = "computing" if computing >= paper.exchanging else "the exchange"
+    return (
+        f"{words} In each update a GPU computes for {duration(computing)}, and gets {size(paper.least[0].exchanged)} "
+        f"from others in {duration(paper.exchanging)}: it waits for {slower}."
+    )
 
 
 def _work_words(plan: Plan) -> str:
@@ -225,7 +254,7 @@ def _shared(paper: Cluster) -> Table:
     for way in paper.ways:
         fits = "yes" if paper.fits(way, False) else "computed again" if paper.fits(way, True) else "no"
         sizes = (way.weights, way.gradients, way.optimiser, way.activations, way.total(), way.total(again=True))
-        rows.append([way.name, *map(size, sizes), fits])
+        rows.append([way.name, *map(size, (*sizes, way.exchanged)), fits])
     meant = "; ".join(f"{name}: {words}" for name, words in WAYS.items())
     return Table(
         title=f"{paper.gpus:,} × {paper.memory:g} GiB, on paper",
@@ -237,10 +266,12 @@ def _shared(paper: Cluster) -> Table:
             "activations",
             "in all",
             "computed again",
+            "exchanged",
             "fits",
         ],
         rows=rows,
-        note=f"{meant}. Computed again: in all, when of the activations only those between layers are kept.",
+        note=f"{meant}. Computed again: in all, when of the activations only those between layers are kept "
+        "(--training.recompute). Exchanged: what comes to a GPU from others in an update.",
     )
 
 

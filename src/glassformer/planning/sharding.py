@@ -1,7 +1,7 @@
 """Trainings on many GPUs, on paper: what each has to hold when a model is copied to all of them, or shared among them.
 
-Glassformer itself copies it. What is shared, from less to more: what the optimiser remembers, the gradients too, the
-weights too (Rajbhandari et al. 2020).
+Glassformer itself copies it, or shares all of it. What is shared, from less to more: what the optimiser remembers, the
+gradients too, the weights too (Rajbhandari et al. 2020).
 """
 
 from bisect import bisect_left
@@ -17,8 +17,12 @@ WAYS = {
     "optimiser shared (ZeRO-1)": "each GPU remembers and updates its share of the weights",
     "optimiser and gradients shared (ZeRO-2)": "each also keeps only its share of the gradients",
     "all of it shared (FSDP, ZeRO-3)": "weights too: those of a block are gathered when it is its turn",
+    "shared in each node (hybrid, HSDP)": "as FSDP among the 8 GPUs of a node; only gradients go between nodes",
 }
-COPIED, OPTIMISER, GRADIENTS, ALL = WAYS
+COPIED, OPTIMISER, GRADIENTS, ALL, HYBRID = WAYS
+
+NODE = 8
+"""GPUs of a node."""
 
 MOST = 2**30
 """GPUs that are thought of."""
@@ -59,6 +63,8 @@ class Sharding:
     activations: int
     again: int
     """Activations where only what goes into each layer is kept, and the rest computed again."""
+    exchanged: int = 0
+    """What comes to it from others in an update; where each node shares by itself, from other nodes."""
 
     @property
     def states(self) -> int:
@@ -118,35 +124,52 @@ class Cluster:
     needs: LayerwiseMemory
     flops: float
     """TFLOP/s that each GPU is taken to reach."""
+    bandwidth: float = 50.0
+    """GB/s that come to each GPU from others."""
+    pieces: int = 1
+    """Pieces that each GPU computes its part of a batch in: weights are gathered for each of them."""
+    gathered_in: float = 0.5
+    """Bytes of a weight that is gathered, as a part of those it is kept in."""
 
     @property
     def ways(self) -> list[Sharding]:
         """Each way to hold it on so many GPUs."""
-        needs = self.needs
+        needs, gpus = self.needs, self.gpus
 
-        def shared(count: int) -> int:
-            return -(-count // self.gpus)
+        def shared(count: int, among: int = gpus) -> int:
+            return -(-count // among)
+
+        def from_others(count: int, among: int = gpus) -> int:
+            return count * (among - 1) // among
 
         outside = needs.weights - needs.layers * needs.block
-        gathered = 0 if self.gpus == 1 else min(needs.weights, outside + 2 * needs.block)
+        gathered = 0 if gpus == 1 else min(needs.weights, outside + 2 * needs.block)
+        # the layers once in the forward pass and once in the backward pass, the rest for both
+        in_passes = int(self.pieces * self.gathered_in * (2 * needs.layers * needs.block + outside))
+        averaged = 2 * from_others(needs.gradients)
+        updated = from_others(needs.gradients) + from_others(needs.weights)
         buckets = needs.gradients if self.gpus > 1 else 0
         remembered = needs.optimiser + needs.average
         kept = needs.rest + needs.layers * (needs.layer + needs.copies)
         kept_of_shared = needs.rest + needs.layers * needs.layer + (needs.copies if needs.layers else 0)
         again = needs.rest + needs.layers * needs.border + (needs.layer + needs.copies if needs.layers else 0)
-        return [
-            Sharding(COPIED, needs.weights, needs.gradients + buckets, remembered, kept, again),
-            Sharding(OPTIMISER, needs.weights, needs.gradients + buckets, shared(remembered), kept, again),
-            Sharding(GRADIENTS, needs.weights, shared(needs.gradients) + needs.block, shared(remembered), kept, again),
-            Sharding(
-                ALL,
-                shared(needs.weights) + gathered,
-                shared(needs.gradients) + needs.block,
-                shared(remembered),
-                kept_of_shared,
-                again,
-            ),
+        of_weights = (needs.weights, needs.gradients + buckets)
+        less = shared(needs.gradients) + needs.block
+
+        def fully(name: str, among: int, exchanged: int) -> Sharding:
+            weights, gradients = shared(needs.weights, among) + gathered, shared(needs.gradients, among) + needs.block
+            return Sharding(name, weights, gradients, shared(remembered, among), kept_of_shared, again, exchanged)
+
+        ways = [
+            Sharding(COPIED, *of_weights, remembered, kept, again, averaged),
+            Sharding(OPTIMISER, *of_weights, shared(remembered), kept, again, updated),
+            Sharding(GRADIENTS, needs.weights, less, shared(remembered), kept, again, updated),
+            fully(ALL, gpus, from_others(in_passes) + from_others(needs.gradients)),
         ]
+        if gpus > NODE and gpus % NODE == 0:
+            between = 2 * from_others(shared(needs.gradients, NODE), gpus // NODE)
+            ways.append(fully(HYBRID, NODE, between))
+        return ways
 
     @property
     def room(self) -> int:
@@ -154,8 +177,11 @@ class Cluster:
 
     @property
     def least(self) -> tuple[Sharding, bool] | None:
-        """The least sharing that fits, and whether activations must be computed again; None: nothing fits."""
-        return next(((way, again) for way in self.ways for again in (False, True) if self.fits(way, again)), None)
+        """Of the ways that glassformer trains, the least sharing that fits, and whether activations must be computed
+        again; None: nothing fits.
+        """
+        ways = [way for way in self.ways if way.name in (COPIED, ALL)]
+        return next(((way, again) for way in ways for again in (False, True) if self.fits(way, again)), None)
 
     def fits(self, way: Sharding, again: bool) -> bool:
         return way.total(again=again) <= self.room
@@ -170,10 +196,19 @@ class Cluster:
         fewer = bisect_left(range(1, MOST), True, key=enough)
         return fewer + 1 if enough(fewer + 1) else None
 
-    def seconds(self, flops: float) -> float:
-        """How long so much work takes; where activations must be computed again, a third more."""
+    def seconds(self, flops: float, updates: float = 0) -> float:
+        """How long so much work takes in so many updates: computing and exchanging go on at the same time."""
+        return max(self.computing(flops), updates * self.exchanging)
+
+    def computing(self, flops: float) -> float:
+        """Seconds of computing; where activations must be computed again, a third more."""
         again = self.least is not None and self.least[1]
         return flops * (4 / 3 if again else 1) / (self.gpus * self.flops * 1e12)
+
+    @property
+    def exchanging(self) -> float:
+        """Seconds of exchange in an update."""
+        return 0.0 if self.least is None else self.least[0].exchanged / (self.bandwidth * 1e9)
 
     def to_dict(self) -> dict[str, Any]:
         least = self.least
@@ -182,6 +217,8 @@ class Cluster:
             "memory_gib": self.memory,
             "examples_per_gpu": self.rows,
             "tflops_per_gpu": self.flops,
+            "gb_per_second": self.bandwidth,
+            "exchange_seconds_per_update": self.exchanging,
             "ways": [
                 {
                     **asdict(way),

@@ -22,7 +22,7 @@ AVERAGE = "average.safetensors"
 STATE = "state.json"
 
 
-SHARD = re.compile(r"shard-(\d{5,})-of-\d{5,}\.safetensors")
+SHARD = re.compile(r"shard-\d{5,}-of-\d{5,}\.safetensors")
 """A file of a checkpoint that several processes write, each its shards of all tensors."""
 STARTS = ("weights/", "optimiser/", "average/")
 """What the names in such a file begin with."""

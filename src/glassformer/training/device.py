@@ -26,7 +26,9 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     """`auto`: a CUDA GPU if there is one, then Apple's, else the CPU."""
     if name == "auto":
         if torch.cuda.is_available():
-            return torch.device("cuda", local_rank)
+            return torch.device(
+                "cuda", local_rank % torch.cuda.device_count()
+            )  # Slurm may show each task its own alone
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -35,7 +37,8 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise SettingError(f"the device is to be {name}, but torch finds no CUDA GPU here")
-        device = torch.device("cuda", local_rank if device.index is None else device.index)
+        own = local_rank % torch.cuda.device_count()
+        device = torch.device("cuda", own if device.index is None else device.index)
         if device.index >= torch.cuda.device_count():
             raise SettingError(f"the device is to be {name}, but there are {torch.cuda.device_count()} CUDA GPUs here")
     elif device.type == "mps" and not torch.backends.mps.is_available():

@@ -164,6 +164,8 @@ class Trainer:
                 reason = self._run()
                 self._finish_checkpoint()
         finally:
+            if self.shard_writer is not None:
+                self.shard_writer.close()
             torch.set_num_threads(threads)
         ended = Ended(self.progress.step, reason, self.progress.seconds, self._interrupt.signal)
         self.listen(ended)
@@ -297,10 +299,12 @@ class Trainer:
         """
         written = self.shard_writer is not None and self.shard_writer.has_written
         elapsed = self.elapsed() if self.processes.first else 0.0
-        mine = (self.watch.read(), float(asked), elapsed, float(written))
+        asking = self._interrupt.weight if asked else 0.0
+        mine = (self.watch.read(), asking, elapsed, float(written))
         loss, any_asked, self.progress.elapsed, writers = self.processes.sums(mine, self.device)
         if writers == self.processes.world:
             self._finish_checkpoint()
+        self._interrupt.hear(any_asked)
         return loss / self.processes.world, any_asked > 0
 
     def _update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
@@ -309,8 +313,10 @@ class Trainer:
         self.parallel.collect()
         if self.scaled:
             torch._foreach_mul_(self._gradients(), 1 / self.progress.loss_scale)
-        if self.penalised and self.sharded:  # a shard is no part of the forward pass: the gradient of l2 · ‖w‖²
-            torch._foreach_add_(gradients_of(self.penalised), self.penalised, alpha=2 * self.settings.l2)
+        if self.sharded:  # a shard is no part of the forward pass: the gradient of l2 · ‖w‖²
+            for weight in self.penalised:
+                if weight.grad is not None:
+                    weight.grad.add_(weight, alpha=2 * self.settings.l2)
         if self.layer_stats is not None:
             self.layer_stats.before(self.progress.step + 1)
         if self._recording is not None:
@@ -423,7 +429,8 @@ class Trainer:
 
     def _checkpoint_shards(self, writer: "ShardWriter") -> None:
         self._finish_checkpoint()
-        self.checkpointer.before_checkpoint()
+        if self.processes.first:
+            self.checkpointer.before_checkpoint()
         writer.begin(self.progress, self.parallel.rows(self.optimiser.state(), self.average.state()))
 
     def _finish_checkpoint(self) -> None:

@@ -61,6 +61,10 @@ class Replicated:
         """Each process has the whole model, to use it as it likes."""
         yield
 
+    def empty_model(self) -> nn.Module:
+        """The model on its device, for other weights."""
+        return self.model
+
     def take_weights(self) -> dict[str, Tensor]:
         """All weights by name; of several processes, the first one has them."""
         return take_weights(self.model)

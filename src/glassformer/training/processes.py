@@ -6,11 +6,11 @@ import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore, PrefixStore, Store, TCPStore
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
@@ -18,6 +18,8 @@ from glassformer.tasks.base import Batch
 
 PORTS = 20_000
 """Where processes that srun started meet: from this port on, one for each job."""
+FIRST_NODE = re.compile(r"([^,\[]+)(?:\[(\d+))?")
+"""Of a list as Slurm writes it: node[03-07,9],other2."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +56,15 @@ class Processes:
         dist.init_process_group(backend, store=self._store(), rank=self.rank, world_size=self.world)
         return True
 
-    def _store(self) -> Store | None:
-        """Where processes find each other; None: where torch says. What torchrun has for it outlives restarts, and what
-        those who are gone left there must not be found.
+    def _store(self) -> Any:
+        """Where processes find each other; None: where torch says. What torchrun has for it on one machine outlives
+        restarts, and what those who are gone left there must not be found.
         """
+        from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
+
         if self.world == 1:
             return HashStore()
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
             return None
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         return PrefixStore(f"{restarts()}-{self.world}", TCPStore(host, port, self.world, is_master=False))
@@ -81,6 +85,14 @@ class Processes:
         dist.all_reduce(holder)
         return tuple(holder.tolist())
 
+    def least(self, value: float) -> float:
+        """The smallest number of all processes."""
+        if self.world == 1:
+            return value
+        holder = torch.tensor(value, dtype=torch.float64)
+        dist.all_reduce(holder, dist.ReduceOp.MIN)
+        return float(holder)
+
     def from_first(self, value: float) -> float:
         """The number of the first process, for all."""
         return float(self.word_of_first(repr(value)))
@@ -95,11 +107,13 @@ class Processes:
 
 
 def _from_srun() -> dict[str, str]:
-    """What torch wants to know, where srun started the processes: they meet on the node that it was called on."""
+    """What torch wants to know, where srun started the processes: they meet on the first node."""
     names = {"WORLD_SIZE": "SLURM_STEP_NUM_TASKS", "RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID"}
     told = {name: os.environ[theirs] for name, theirs in names.items()}
-    port = PORTS + int(os.environ.get("SLURM_JOB_ID", "0")) % PORTS
-    meeting = {"MASTER_ADDR": os.environ.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"), "MASTER_PORT": str(port)}
+    job, step = (int(os.environ.get(name, "0")) for name in ("SLURM_JOB_ID", "SLURM_STEP_ID"))
+    nodes = FIRST_NODE.match(os.environ.get("SLURM_STEP_NODELIST", "localhost"))
+    assert nodes is not None
+    meeting = {"MASTER_ADDR": "".join(filter(None, nodes.groups())), "MASTER_PORT": str(PORTS + (job + step) % PORTS)}
     return {**told, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
 
 
@@ -112,7 +126,7 @@ def allowed_restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
 
 
-LOST = re.compile(r"gloo|nccl|connection (?:closed|reset|refused)|broken pipe|store", re.IGNORECASE)
+LOST = re.compile(r"gloo/transport|Gloo connect|[Cc]onnection (?:closed|reset|refused)|Broken pipe|ncclRemoteError")
 
 
 def is_lost_company(error: RuntimeError) -> bool:

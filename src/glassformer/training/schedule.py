@@ -34,6 +34,7 @@ def rate_factor(settings: TrainingSettings, step: int, progress: float, total: i
     return settings.lr_floor + (1 - settings.lr_floor) * wave
 
 
+SCHEDULER = 2.0**20
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGUSR1] if hasattr(signal, "SIGUSR1") else []))
 
 
@@ -57,6 +58,16 @@ class Interrupt:
         if self.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.asked, self.signal = True, number
+
+    @property
+    def weight(self) -> float:
+        """Of this process's signal in a sum over all: a scheduler's outweighs every Ctrl-C."""
+        return 1.0 if self.signal in (None, signal.SIGINT) else SCHEDULER
+
+    def hear(self, weights: float) -> None:
+        """What all processes were told, summed: a scheduler's signal to one of them is everybody's."""
+        if weights >= SCHEDULER and self.signal is None:
+            self.signal = signal.SIGTERM
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():

@@ -2,8 +2,9 @@
 thread; when all have, the first makes a checkpoint of them.
 """
 
+import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -44,8 +45,7 @@ class ShardWriter:
 
     def begin(self, progress: Progress, rows: Mapping[str, Rows]) -> None:
         """Copy this process's rows of all tensors, and begin to write them."""
-        path = str(begin_shards(self.folder, progress.step)) if self.processes.first else ""
-        self._temporary = Path(self.processes.word_of_first(path))
+        self._temporary = self._told_by_first(lambda: begin_shards(self.folder, progress.step))
         self._progress = replace(progress)
         copied = {name: Rows(self._copied(name, tensor), first) for name, (tensor, first) in rows.items()}
         ready = None
@@ -85,13 +85,33 @@ class ShardWriter:
         if self.processes.world > 1:
             dist.all_gather_object(failures, self._failure)
         if any(failures):
-            if self.processes.first:
-                remove(self._temporary)
             raise RunError(next(filter(None, failures)))
+        world, progress = self.processes.world, asdict(self._progress)
+        path = self._told_by_first(lambda: commit_shards(self._temporary, self._progress.step, world, progress))
         if not self.processes.first:
             return None
         step = self._progress.step
-        path = commit_shards(self._temporary, step, self.processes.world, asdict(self._progress))
         self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.keep))
         self._pruning.start()  # large files take a while to go
         return path
+
+    def _told_by_first(self, work: Callable[[], Path]) -> Path:
+        """What the first process does alone, and where; if it fails, all do."""
+        told = ["", ""]
+        if self.processes.first:
+            try:
+                told[0] = str(work())
+            except GlassformerError as error:
+                told[1] = str(error)
+        path, failure = json.loads(self.processes.word_of_first(json.dumps(told)))
+        if failure:
+            raise RunError(failure)
+        return Path(path)
+
+    def close(self) -> None:
+        """Wait for the threads; what they wrote and nobody made a checkpoint of goes."""
+        for thread in (self._thread, self._pruning):
+            if thread is not None:
+                thread.join()
+        if self.processes.first and self._temporary != Path():
+            remove(self._temporary)

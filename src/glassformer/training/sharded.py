@@ -45,15 +45,18 @@ class Sharded(Replicated):
             if not weight.dim():
                 raise SettingError(f"training.parallel fsdp: {name} is a single number: make it a vector of one")
         start = dict(_tensors(self.model))
-        for name, buffer in self.model.named_buffers():
+        for name, buffer in self.model.named_buffers(remove_duplicate=False):
             start[name] = buffer if first is None else first.make(buffer)
         _assign(self.model, {name: _without_numbers(tensor) for name, tensor in self.model.named_parameters()}, start)
         self.twin = loss.model = copy.deepcopy(self.model)
         self._mesh = init_device_mesh(device.type, (processes.world,))
-        # inputs are not cast: what is computed in half precision is autocast's choice, as on one process
-        policy = MixedPrecisionPolicy(PRECISIONS.get(precision.name), torch.float32, cast_forward_inputs=False)
+        # Weights of blocks travel in the precision of their products. Inputs are not cast: what is computed in half
+        # precision is autocast's choice, as on one process.
+        half, single = PRECISIONS.get(precision.name), torch.float32
+        policy = MixedPrecisionPolicy(half, single, cast_forward_inputs=False)
         for block in [module for module in loss.modules() if isinstance(module, Block)]:
             fully_shard(block, mesh=self._mesh, mp_policy=policy)
+        policy = MixedPrecisionPolicy(None, single, cast_forward_inputs=False)
         fully_shard(loss, mesh=self._mesh, mp_policy=policy, reshard_after_forward=False)
         loss.to_empty(device=device)
         for name, tensor in _tensors(self.twin):
@@ -97,16 +100,23 @@ class Sharded(Replicated):
     @contextlib.contextmanager
     def whole_weights(self) -> Iterator[None]:
         bare = {name: _without_numbers(weight) for name, weight in self.model.named_parameters()}
-        for buffer in self.twin.buffers():  # each process has its own, of the batches that it saw
+        buffers = dict(self.twin.named_buffers(remove_duplicate=False))
+        for buffer in buffers.values():  # each process has its own, of the batches that it saw
             dist.broadcast(buffer, 0)
         with torch.no_grad():
             weights = {name: _whole(weight) for name, weight in self.twin.named_parameters()}
         whole = {name: nn.Parameter(weight, bare[name].requires_grad) for name, weight in weights.items()}
-        _assign(self.model, whole, {name: buffer.clone() for name, buffer in self.twin.named_buffers()})
+        _assign(self.model, whole, {name: buffer.clone() for name, buffer in buffers.items()})
         try:
             yield
         finally:
             _assign(self.model, bare, {})
+
+    def empty_model(self) -> nn.Module:
+        empty = {name: torch.empty_like(weight, device=self.device) for name, weight in self.model.named_parameters()}
+        weights = {name: nn.Parameter(weight) for name, weight in empty.items()}
+        _assign(self.model, weights, dict(self.twin.named_buffers(remove_duplicate=False)))
+        return self.model
 
     @torch.no_grad()
     def take_weights(self) -> dict[str, Tensor]:
@@ -227,7 +237,7 @@ def _whole(tensor: Tensor) -> Tensor:
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from model.named_parameters()
-    yield from model.named_buffers()
+    yield from model.named_buffers(remove_duplicate=False)
 
 
 def shard_of(tensor: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ from glassformer.config.errors import Misuse, Say, silent
 from glassformer.planning.build import cluster_plan, local_plan
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import flags_of, from_data, from_tokens
+from glassformer.planning.sharding import NODE
 
 GPU_MEMORY = 80.0
 """GiB of a GPU on paper, unless said."""
 GPU_SPEED = 400.0
 """TFLOP/s that it is taken to reach: about 40 % of what an H100 can do in bf16."""
+IN_NODE, BETWEEN_NODES = 400.0, 50.0
+"""GB/s that come to it from others: by NVLink, and by a network adapter of 400 Gb/s for each."""
 
 
 @check_arguments
@@ -24,6 +28,8 @@ def plan(
     memory: float | None = None,
     tokens: float | None = None,
     flops: float | None = None,
+    bandwidth: float | None = None,
+    price: float | None = None,
     probe: bool = True,
     config: str | Path | None = None,
     say: Say = silent,
@@ -32,29 +38,31 @@ def plan(
     """What a training with these settings, those of `train`, will take.
 
     `probe`: with the speed of a few seconds of it. `memory`: so many GiB instead of what this machine has. `gpus`: on
-    paper, for so many GPUs that need not be here; then `memory` is that of each, and `flops` the TFLOP/s that each
-    reaches. `tokens`: a language model on so many tokens, instead of data, also on paper.
+    paper, for so many GPUs that need not be here; then `memory` is that of each, `flops` the TFLOP/s that each reaches,
+    `bandwidth` the GB/s that come to each from others, and `price` that of an hour of one. `tokens`: a language model
+    on so many tokens, instead of data, also on paper.
     """
-    _check(data, gpus, memory, tokens, flops)
+    paper = {"--flops": flops, "--bandwidth": bandwidth, "--price": price}
+    _check(data, gpus, tokens, {"--memory": memory, **paper})
     flags = flags_of(data, settings)
     if tokens is not None:
         planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
     else:
         planned = from_data(flags, config, say, gpus=gpus)
     if gpus is not None or tokens is not None:
-        return cluster_plan(planned, gpus or 1, memory or GPU_MEMORY, flops or GPU_SPEED)
+        gpus = gpus or 1
+        bandwidth = bandwidth or (IN_NODE if gpus <= NODE else BETWEEN_NODES)
+        return cluster_plan(planned, gpus, memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
+    if said := next((flag for flag, value in paper.items() if value is not None), None):
+        raise Misuse(f"{said} goes with --gpus or --tokens: here the speed is measured")
     return local_plan(planned, memory, probe, say)
 
 
-def _check(
-    data: str | Path | None, gpus: int | None, memory: float | None, tokens: float | None, flops: float | None
-) -> None:
+def _check(data: str | Path | None, gpus: int | None, tokens: float | None, more: Mapping[str, float | None]) -> None:
     if data is not None and tokens is not None:
         raise Misuse("DATA is read and its tokens counted, --tokens stands for data that nobody has read: give one")
-    for flag, value in (("--gpus", gpus), ("--memory", memory), ("--tokens", tokens), ("--flops", flops)):
+    for flag, value in {"--gpus": gpus, "--tokens": tokens, **more}.items():
         if value is not None and not 0 < value < math.inf:
             raise Misuse(f"{flag} is {value:g}, but must be above 0 and finite")
     if tokens is not None and tokens < 1:
         raise Misuse(f"--tokens is {tokens:g}, but must be 1 or more")
-    if flops is not None and gpus is None and tokens is None:
-        raise Misuse("--flops goes with --gpus or --tokens: here the speed is measured")
