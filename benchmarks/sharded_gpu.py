@@ -23,9 +23,9 @@ from glassformer.models.deferred_init import DeferredInit
 from glassformer.runs.run import Run
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.checkpointer import Checkpointer, RunCheckpointer
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Noted, Stepped
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes
 
 GPT2 = {"model.layers": 12, "model.heads": 12, "model.width": 768, "model.context": 1024, "batch_size": 64,
         "style": "gpt2", "optimizer": "adamw", "training.compile": "on", "vocab": 50304}  # fmt: skip

@@ -33,12 +33,16 @@ WRONG_WITH_A_RUN = {
     "own model predicts": (["predict", "own", "x"], 1, ["person's own", "model=…"]),
     "file for a writer": (["predict", "writer", "--file", "two.csv"], 2, ["--file", "language model"]),
     "missing file": (["predict", "two", "--file", "nope.csv"], 2, ["nope.csv"]),
-    "folder": (["predict", "two", "--file", "folder"], 2, ["folder is no file"]),
+    "folder": (["predict", "two", "--file", "folder"], 2, ["folder is a folder of parts", "--out"]),
     "data set": (["predict", "two", "--file", "reverse"], 2, ["reverse is no file"]),
     "file and text": (["predict", "two", "x", "--file", "two.csv"], 2, ["TEXT or --file"]),
     "out without file": (["predict", "two", "x", "--out", "x.csv"], 2, ["--out goes with --file"]),
     "out and json": (["predict", "two", "--file", "two.csv", "--out", "x.csv", "--json"], 2, ["--out", "--json"]),
-    "ending": (["predict", "two", "--file", "two.csv", "--out", "good.txt"], 2, ["good.txt", ".csv, .tsv or .jsonl"]),
+    "ending": (
+        ["predict", "two", "--file", "two.csv", "--out", "good.txt"],
+        2,
+        ["good.txt", ".csv, .tsv, .jsonl or .parquet"],
+    ),
     "out nowhere": (
         ["predict", "two", "--file", "two.csv", "--out", "nowhere/x.csv"],
         2,

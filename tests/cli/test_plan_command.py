@@ -40,7 +40,7 @@ def test_on_paper(command: Command) -> None:
     assert (code, err) == (0, "")
     assert "8 × 1 GiB, on paper" in out
     assert "computed again" in out
-    assert "sharing is on paper" in out
+    assert "the other ways are on paper" in out
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_on_paper(command: Command) -> None:
         (["--tokens", "1e6", "--gpus", "two"], "--gpus: invalid int value: 'two'"),
         (["--tokens", "1e6", "--tokenizer.kind", "char"], "only DATA or --vocab-size says"),
         (["--tokens", "1e6", "--task", "classification"], "--tokens is for language models"),
-        (["--tokens", "1e6", "--gpus", "3", "--batch-size", "4"], "cannot be shared evenly by 3 GPUs"),
+        (["--tokens", "1e6", "--gpus", "5", "--batch-size", "4"], "is too small for 5 GPUs"),
         (["good.txt", "--model.widht", "3"], "unknown option --model.widht; did you mean --model.width?"),
         (["nowhere.txt"], "nowhere.txt"),
         (["good.txt", "--out", "plan.gif"], "--out plan.gif: its name should end in"),

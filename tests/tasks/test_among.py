@@ -24,7 +24,7 @@ def together(world: int) -> list[dict[str, list[list[int]]]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parents[1])},
     )
     code, out, err = finish(process)
     assert code == 0, err

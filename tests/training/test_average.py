@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
-from glassformer.models.weights import put_weights, take_weights
+from glassformer.models.weights import put_weights, take_weights, trained_weights
 from glassformer.training import loop
 from glassformer.training.average import Average
 from glassformer.training.checkpointer import Snapshot
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical
 from helpers.support import same
@@ -106,7 +106,7 @@ def moved(model: Odd, by: float) -> Odd:
 
 def test_shared_weights_once_frozen_ones_and_buffers_not() -> None:
     model = Odd()
-    average = Average(model, 4)
+    average = Average(trained_weights(model), 4)
     assert set(average.state()) == {"first.weight", "first.bias", "norm.weight", "norm.bias", "rough"}
     start = weights_of(model)
     average.update(0)
@@ -126,7 +126,7 @@ def test_shared_weights_once_frozen_ones_and_buffers_not() -> None:
 def test_half_precision_is_averaged_in_float32() -> None:
     """What one update adds would be rounded away; and what was trained comes back as it was."""
     model = Odd()
-    average = Average(model, 1000)
+    average = Average(trained_weights(model), 1000)
     moved(model, 0.0078125)  # the next number after 1 in bfloat16
     average.update(10**6)
     assert average.state()["rough"].dtype == torch.float32
@@ -140,7 +140,7 @@ def test_half_precision_is_averaged_in_float32() -> None:
 
 def test_double_precision_stays() -> None:
     model = linear().double()
-    average = Average(model, 3)
+    average = Average(trained_weights(model), 3)
     average.update(0)
     assert {value.dtype for value in average.state().values()} == {torch.float64}
 
@@ -148,7 +148,7 @@ def test_double_precision_stays() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 def test_afterwards_the_weights_are_back_bit_for_bit(fails: bool) -> None:
     model = Odd()
-    average = Average(model, 3)
+    average = Average(trained_weights(model), 3)
     moved(model, 1 / 3)
     average.update(0)
     before, averages = weights_of(model), {name: value.clone() for name, value in average.state().items()}

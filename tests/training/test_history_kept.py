@@ -15,8 +15,8 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.runs.history import due, steps_of, weights_at
 from glassformer.runs.run import Run
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes
 from glassformer.verbs.train import train
 from helpers.fitting import CPU, Fit, Memory, linear, trained
 from helpers.running import (

@@ -9,8 +9,8 @@ import torch
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes
 from glassformer.verbs.train import train
 from helpers.fitting import Fit, Memory, linear
 from helpers.running import (

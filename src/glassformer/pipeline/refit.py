@@ -15,8 +15,8 @@ from glassformer.reporting.papers import README
 from glassformer.runs.files import write_text
 from glassformer.runs.folders import contents, writing
 from glassformer.runs.run import CARD, DONE, Run
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Noted
-from glassformer.training.processes import Processes
 
 HELD_OUT = "held-out"
 """Where the training before a refit is kept, in its run's folder."""

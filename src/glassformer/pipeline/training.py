@@ -54,10 +54,10 @@ from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
+from glassformer.training.distributed.processes import Processes, allowed_restarts, is_lost_company
 from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
-from glassformer.training.processes import Processes, allowed_restarts, is_lost_company
 from glassformer.training.schedule import total_steps
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torch import Tensor
 
@@ -11,10 +11,6 @@ from glassformer.runs import history
 from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.processes import Processes
-
-if TYPE_CHECKING:
-    from glassformer.training.shard_writer import ShardWriter
 
 SCALE_GROWS_AFTER = 2000
 """fp16: updates without overflow after which the loss is scaled up again."""
@@ -87,6 +83,10 @@ class Checkpointer:
     that takes seconds, and of which the model alone is wanted.
     """
 
+    folder: Path | None = None
+    """Where processes write the shards of checkpoints; None: they are not kept."""
+    keep = 1
+
     def checkpoint(self, snapshot: Snapshot) -> str:
         """Keep a checkpoint; gives where it is."""
         return ""
@@ -95,10 +95,6 @@ class Checkpointer:
         """What a checkpoint stands for must be logged before it is there, or a run that is killed right after it would
         go on with a hole in its log.
         """
-
-    def shard_writer(self, processes: Processes) -> "ShardWriter | None":
-        """Who writes the shards of this process; None: nobody keeps checkpoints."""
-        return None
 
     def forget(self, step: int) -> None:
         """This step's checkpoint is no good."""
@@ -115,6 +111,7 @@ class RunCheckpointer(Checkpointer):
 
     def __init__(self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None) -> None:
         self.run = run
+        self.folder = run.checkpoints_path
         self.keep = keep
         self.first = first
 
@@ -133,11 +130,6 @@ class RunCheckpointer(Checkpointer):
             average=dict(snapshot.average),
         )
         return str(path)
-
-    def shard_writer(self, processes: Processes) -> "ShardWriter":
-        from glassformer.training.shard_writer import ShardWriter
-
-        return ShardWriter(self.run.checkpoints_path, processes, self.keep)
 
     def forget(self, step: int) -> None:
         forget_checkpoint(self.run.checkpoints_path, step)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.training.parallel import Replicated
+from glassformer.training.distributed.parallel import Replicated
 
 EVERY_OCTAVE = 4
 """Steps that are measured between one power of two and the next: some forty of a thousand."""

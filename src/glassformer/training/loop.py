@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -27,20 +27,18 @@ from glassformer.training.average import Average
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
 from glassformer.training.device import StepLoss, choose_compile, choose_precision
+from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
+from glassformer.training.distributed.shard_writer import ShardWriter
 from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped
 from glassformer.training.finding import lower_rate
 from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
 from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
 from glassformer.training.optimiser import Optimiser, decayed
-from glassformer.training.parallel import Replicated
-from glassformer.training.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.recorded_step import Recording, StepRecorder
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.update_rules import gradients_of
 from glassformer.training.validation import Validator
-
-if TYPE_CHECKING:
-    from glassformer.training.shard_writer import ShardWriter
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,9 @@ class Trainer:
         self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
         self.penalised = [self.parallel.weights[name] for name in decayed(model)] if settings.l2 else []
         self.weights = list(self.parallel.weights.values())
-        self.shard_writer = checkpointer.shard_writer(self.processes) if self.sharded else None
+        self.shard_writer: ShardWriter | None = None
+        if self.sharded and checkpointer.folder is not None:
+            self.shard_writer = ShardWriter(checkpointer.folder, self.processes, checkpointer.keep)
         self.watch = LossWatch(device)
         self._recorder = self._make_recorder()
         self._recording: Recording | None = None
@@ -148,7 +148,7 @@ class Trainer:
     def _make_parallel(self, first: DeferredInit | None) -> Replicated:
         if not self.sharded:
             return Replicated(self.loss, self.processes, self.device)
-        from glassformer.training.sharded import Sharded
+        from glassformer.training.distributed.sharded import Sharded
 
         return Sharded(self.loss, self.processes, self.device, self.precision, first)
 
@@ -427,7 +427,7 @@ class Trainer:
             self.listen(Checkpointed(self.progress.step, self.checkpointer.checkpoint(snapshot)))
         self.processes.wait()
 
-    def _checkpoint_shards(self, writer: "ShardWriter") -> None:
+    def _checkpoint_shards(self, writer: ShardWriter) -> None:
         self._finish_checkpoint()
         if self.processes.first:
             self.checkpointer.before_checkpoint()

@@ -15,9 +15,9 @@ from glassformer.training.average import Average
 from glassformer.training.budget import EACH, FEWEST, Budget, Clock, fit_sample
 from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision
+from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Listener, Noted, Validated
-from glassformer.training.parallel import Replicated
-from glassformer.training.processes import Processes
 
 
 @dataclass

@@ -28,8 +28,8 @@ from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import contents
 from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Listener, Noted
-from glassformer.training.processes import Processes
 from glassformer.trials.outcome import json_safe
 from glassformer.trials.results.metrics import titled, within
 from glassformer.trials.running.judging import fold_metric, pooled_metrics

@@ -44,6 +44,9 @@ def plan(
     """
     paper = {"--flops": flops, "--bandwidth": bandwidth, "--price": price}
     _check(data, gpus, tokens, {"--memory": memory, **paper})
+    said = next((flag for flag, value in paper.items() if value is not None), None)
+    if said is not None and gpus is None and tokens is None:
+        raise Misuse(f"{said} goes with --gpus or --tokens: here the speed is measured")
     flags = flags_of(data, settings)
     if tokens is not None:
         planned = from_tokens(flags, config, int(tokens), gpus=gpus or 1)
@@ -53,8 +56,6 @@ def plan(
         gpus = gpus or 1
         bandwidth = bandwidth or (IN_NODE if gpus <= NODE else BETWEEN_NODES)
         return cluster_plan(planned, gpus, memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
-    if said := next((flag for flag, value in paper.items() if value is not None), None):
-        raise Misuse(f"{said} goes with --gpus or --tokens: here the speed is measured")
     return local_plan(planned, memory, probe, say)
 
 

@@ -216,13 +216,18 @@ export OMP_NUM_THREADS=${{SLURM_CPUS_PER_TASK:-1}} MKL_NUM_THREADS=${{SLURM_CPUS
 eval "exec ${{commands[$SLURM_ARRAY_TASK_ID]}}" < /dev/null &
 process=$!
 # Cancelled or preempted: save and end. The time is almost up: save, and come back to the queue.
-trap 'kill -TERM $process' TERM
-trap 'late=yes; kill -TERM $process' USR1
+trap 'told=yes; kill -TERM $process' TERM
+trap 'told=yes; late=yes; kill -TERM $process' USR1
 while true; do
   wait $process # which a signal cuts short
   code=$?
   kill -0 $process 2> /dev/null || break
 done
+if [ -n "$told" ]; then # the process may have ended while its wait was cut short
+  wait $process 2> /dev/null
+  again=$?
+  [ $again = 127 ] || code=$again
+fi
 if [ $code = {STOPPED} ] && [ -n "$late" ]; then
   scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
 fi

@@ -21,9 +21,9 @@ from glassformer.models.deferred_init import DeferredInit
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
 from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
+from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.muon import Muon, orthogonalise
-from glassformer.training.parallel import Replicated
-from glassformer.training.processes import Processes
 
 
 class Sharded(Replicated):

@@ -16,8 +16,8 @@ from glassformer.models.weights import put_weights, take_weights, trained_weight
 from glassformer.runs.checkpoints import STARTS
 from glassformer.runs.stored_tensors import Rows
 from glassformer.training.device import StepLoss
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.muon import Muon
-from glassformer.training.processes import Processes
 
 
 class Replicated:

@@ -17,7 +17,7 @@ from glassformer.config.parts import remove
 from glassformer.runs.checkpoints import begin_shards, commit_shards, prune_checkpoints, save_shard
 from glassformer.runs.stored_tensors import Rows
 from glassformer.training.checkpointer import Progress
-from glassformer.training.processes import Processes
+from glassformer.training.distributed.processes import Processes
 
 
 class ShardWriter:
