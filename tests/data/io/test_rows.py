@@ -239,6 +239,9 @@ def test_parquet_that_cannot_be(tmp_path: Path) -> None:
     message = refused(write(tmp_path / "a.parquet", "text,label\n"))
     assert message.startswith(" is damaged, or no .parquet file: save or download it again (")
     assert refused(tmp_path / "missing.parquet").startswith("cannot read ")
+    parquet.write_table(arrow.table({"column": [1, 2]}), tmp_path / "b.parquet")
+    damaged = (tmp_path / "b.parquet").read_bytes().replace(b"column", b"col\xb1mn")  # its name is no text any more
+    assert refused(write(tmp_path / "b.parquet", damaged)).startswith(" is damaged, or no .parquet file: ")
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

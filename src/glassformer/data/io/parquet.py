@@ -36,7 +36,7 @@ def record_batches(path: Path) -> Iterator[Any]:
                 progress(packed * row // file.metadata.num_rows, packed)
                 yield batch
                 row += batch.num_rows
-    except (arrow_error, OSError) as error:
+    except (arrow_error, OSError, UnicodeDecodeError) as error:  # the last: a column's name
         raise DataError(read_failure(path, error, ".parquet file")) from None
 
 
