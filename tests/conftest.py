@@ -20,7 +20,7 @@ CHECKED_ROOMS = [
 """Rooms whose annotations are checked at run time; a new room of tensors is added here."""
 
 if find_spec("triton") is not None:
-    import glassformer.bricks.gpu_training_kernels  # noqa: F401  before the hook, since Triton reads functions as they stand
+    import glassformer.bricks.kernels.triton_training  # noqa: F401  before the hook, since Triton reads functions as they stand
 install_import_hook(CHECKED_ROOMS, "beartype.beartype")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
