@@ -24,7 +24,7 @@ from glassformer.config.presets import label_kind_of
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import whole_table
-from glassformer.families.load import split_data
+from glassformer.families.build import split_data
 from glassformer.families.recognition import infer_config
 
 PEER = """

@@ -17,7 +17,8 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
-from glassformer.families.load import load, prepare_again
+from glassformer.families.build import prepare_again
+from glassformer.families.load import load
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
@@ -110,7 +111,7 @@ def test_a_rate_without_measure_names_layer_step_and_batch(tmp_path: Path) -> No
 
 def _named(run: Path) -> list[tuple[str, object]]:
     from glassformer.families.base import Processor
-    from glassformer.families.load import build_model
+    from glassformer.families.build import build_model
 
     config = Run(run).config()
     model = build_model(config, Processor(tokenizer=Run(run).tokenizer()))

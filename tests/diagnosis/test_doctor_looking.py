@@ -11,7 +11,8 @@ import glassformer as gf
 from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.findings import findings_view, logged_panel
 from glassformer.diagnosis.measure import dead_shares
-from glassformer.families.load import load, prepare_again
+from glassformer.families.build import prepare_again
+from glassformer.families.load import load
 from glassformer.runs.run import Run
 from glassformer.verbs.check import doctor
 from helpers.bare_family import use_bare_family

@@ -10,8 +10,8 @@ from glassformer.config.errors import DataError, silent
 from glassformer.data.io import source as source_module
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards
+from glassformer.families.build import prepare
 from glassformer.families.evaluate import evaluate_run
-from glassformer.families.load import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.run import Run

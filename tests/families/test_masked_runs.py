@@ -15,7 +15,8 @@ from glassformer.config.errors import Misuse, SettingError, silent
 from glassformer.config.presets import MASKED
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
-from glassformer.families.load import load, prepare
+from glassformer.families.build import prepare
+from glassformer.families.load import load
 from glassformer.families.masked import LoadedMasked, fill, masked_ids
 from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from glassformer.families.load import load, prepare_again
+from glassformer.families.build import prepare_again
+from glassformer.families.load import load
 from glassformer.rendering.curves import curves
 from glassformer.rendering.panels import Lines
 from glassformer.reporting.reference_losses import reference_losses

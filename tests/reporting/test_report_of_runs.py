@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from glassformer.cli.options import settings_of
 from glassformer.cli.train import PARSER
+from glassformer.families.build import prepare
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.load import load, prepare
+from glassformer.families.load import load
 from glassformer.families.recognition import infer_config
 from glassformer.inspection.attention import attention_of
 from glassformer.rendering.panels import Gallery, Heads, Panel, Patches, Table, Tokens, Words

@@ -11,7 +11,7 @@ from glassformer.config.errors import GlassformerError, SettingError, silent
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.load import prepare
+from glassformer.families.build import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.names import (

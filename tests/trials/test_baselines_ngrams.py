@@ -10,7 +10,7 @@ from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.packing.store import Tokens
 from glassformer.families.base import FAMILIES
-from glassformer.families.load import prepare
+from glassformer.families.build import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling

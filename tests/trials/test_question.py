@@ -8,7 +8,7 @@ import pytest
 from glassformer.config.errors import Misuse, SettingError, silent
 from glassformer.config.resolve import resolve
 from glassformer.data.split.labelled import LabelledCorpus
-from glassformer.families.load import build_model, prepare, split_data
+from glassformer.families.build import build_model, prepare, split_data
 from glassformer.families.recognition import infer_config
 from glassformer.models.build import parameter_count
 from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell

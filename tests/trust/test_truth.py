@@ -20,7 +20,8 @@ import pytest
 import glassformer as gf
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.presets import IMAGE, MASKED, MIXED, TABLE, TEXT
-from glassformer.families.load import load, prepare_again
+from glassformer.families.build import prepare_again
+from glassformer.families.load import load
 from glassformer.runs.run import Run
 from glassformer.statistics.intervals import Interval, share_interval, weighted_mean_interval
 from glassformer.statistics.paired import difference

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, OwnModel, Prepared
+from glassformer.families.build import prepare
 from glassformer.families.evaluate import held_out_examples
-from glassformer.families.load import load, prepare, resumed_config
+from glassformer.families.load import load
 from glassformer.families.recognition import whole_path
 from glassformer.families.requests import ModelInput
+from glassformer.families.resume import resumed_config
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 

@@ -26,7 +26,8 @@ from glassformer.diagnosis.loss import (
     too_good_loss,
 )
 from glassformer.families.base import Loaded, Prepared
-from glassformer.families.load import learned_of, prepare_again
+from glassformer.families.build import prepare_again
+from glassformer.families.card import learned_of
 from glassformer.runs.run import DONE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Diverged

@@ -20,7 +20,7 @@ from glassformer.experiments.curves import Curve, plain
 from glassformer.experiments.growth import Section, attention_section, beyond_section
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, ScalingRequest
-from glassformer.families.load import build_model, prepare
+from glassformer.families.build import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.models.modules import LanguageModel, device_of
 from glassformer.tasks.language_model import answers

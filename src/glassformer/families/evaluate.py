@@ -9,7 +9,8 @@ import torch
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.data.wording import counted
 from glassformer.families.base import AnyRun, DataParts, EvaluatedPart, Loaded, Prepared
-from glassformer.families.load import loaded_run, prepare_again, split_data
+from glassformer.families.build import prepare_again, split_data
+from glassformer.families.load import loaded_run
 from glassformer.families.requests import EvaluateOptions, Example, ModelInput
 from glassformer.runs.run import CARD
 from glassformer.tasks.base import Task

@@ -40,8 +40,8 @@ from glassformer.data.split.labelled import (
 )
 from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
+from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.embedding import ExampleFamily, row_input
-from glassformer.families.load import say_tokens, tokenizer_of_texts
 from glassformer.families.memory import labelled_pictures, labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
     InputNotes,

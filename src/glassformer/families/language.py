@@ -21,8 +21,8 @@ from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
+from glassformer.families.build import say_tokens
 from glassformer.families.generate import Writer
-from glassformer.families.load import say_tokens
 from glassformer.families.memory import reader_of
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (

@@ -19,7 +19,7 @@ from glassformer.data.wording import counted
 from glassformer.decoding.options import Search
 from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
-from glassformer.families.load import say_tokens, tokenizer_of_texts
+from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.memory import reader_of
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (

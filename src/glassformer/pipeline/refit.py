@@ -7,7 +7,8 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.data.wording import counted
-from glassformer.families.load import BEFORE, resumed_config
+from glassformer.families.card import BEFORE
+from glassformer.families.resume import resumed_config
 from glassformer.pipeline.loggers import asked_loggers
 from glassformer.pipeline.request import BeforeRefit, Trained, TrainRequest
 from glassformer.pipeline.training import Training, refuse_refit

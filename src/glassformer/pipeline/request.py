@@ -11,7 +11,7 @@ from glassformer.config.errors import Misuse, silent
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, OwnModel
-from glassformer.families.load import learned_of
+from glassformer.families.card import learned_of
 from glassformer.families.recognition import file_settings, flag_settings
 from glassformer.models.build import sized
 from glassformer.notebook.html import facts, line, table

@@ -25,18 +25,10 @@ from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, renamed_lines
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
-from glassformer.families.load import (
-    build_model,
-    learn_from_data,
-    prepare,
-    resumed_config,
-    run_card,
-    same_settings,
-    say_size,
-    snapshot_to_resume,
-    try_out,
-)
+from glassformer.families.build import build_model, learn_from_data, prepare, say_size, try_out
+from glassformer.families.card import run_card
 from glassformer.families.recognition import infer_config, with_vectors
+from glassformer.families.resume import resumed_config, same_settings, snapshot_to_resume
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
 from glassformer.models.deferred_init import DeferredInit

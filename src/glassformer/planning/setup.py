@@ -14,7 +14,7 @@ from glassformer.config.presets import DEFAULT_TASK
 from glassformer.config.resolve import BUDGETS, Config, resolve
 from glassformer.config.sections import TrainingSettings
 from glassformer.families.base import FAMILIES, Family, Prepared
-from glassformer.families.load import build_model, learn_from_data, prepare
+from glassformer.families.build import build_model, learn_from_data, prepare
 from glassformer.families.recognition import file_settings, flag_settings, infer_config, with_vectors
 from glassformer.models.build import build_language_model
 from glassformer.planning.training_step import Piece

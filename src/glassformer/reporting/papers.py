@@ -17,7 +17,7 @@ from glassformer.config.errors import Say, error_line, is_strict
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.load import BEFORE, label_names, nothing_held_out, size_in_words
+from glassformer.families.card import BEFORE, label_names, nothing_held_out, size_in_words
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
 from glassformer.reporting.reference_losses import reference_losses

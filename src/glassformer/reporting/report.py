@@ -23,18 +23,11 @@ from glassformer.data.wording import counted
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
+from glassformer.families.build import prepare_again
+from glassformer.families.card import BEFORE, label_names, learned_of, nothing_held_out, size_in_words
 from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
-from glassformer.families.load import (
-    BEFORE,
-    label_names,
-    learned_of,
-    load,
-    nothing_held_out,
-    opened_run,
-    prepare_again,
-    size_in_words,
-)
+from glassformer.families.load import load, opened_run
 from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.registry import LookRequest, register_view

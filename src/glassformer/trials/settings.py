@@ -11,7 +11,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.resolve import Config, renamed_lines, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
-from glassformer.families.load import split_data
+from glassformer.families.build import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import RUNS, Run

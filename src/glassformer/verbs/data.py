@@ -21,9 +21,9 @@ from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled, as_table
 from glassformer.data.split.pairs import Pairs
 from glassformer.families.base import FAMILIES, Family, Prepared
+from glassformer.families.build import prepare, split_data
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
-from glassformer.families.load import prepare, split_data
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.recognition import pairs_of
 from glassformer.families.translation import TranslationFamily

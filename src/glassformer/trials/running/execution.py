@@ -14,7 +14,9 @@ import torch
 
 from glassformer.config.errors import GlassformerError, Misuse, silent
 from glassformer.families.base import FAMILIES, Loaded
-from glassformer.families.load import learned_of, load, prepare, split_data
+from glassformer.families.build import prepare, split_data
+from glassformer.families.card import learned_of
+from glassformer.families.load import load
 from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.checkpoints import list_checkpoints

@@ -17,7 +17,7 @@ from glassformer.config.resolve import DATA_RULES, Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.data.wording import LOST
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.load import build_model, prepare
+from glassformer.families.build import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.finetuning.settings import fixed_settings
 from glassformer.finetuning.sources import FinetuneSources, weights_digest

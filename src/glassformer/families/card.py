@@ -1,0 +1,69 @@
+"""The card of a run: what stands in `glassformer.json` before the first step, and what others read there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from glassformer.config.plugins import parts_of
+from glassformer.config.presets import TEXT, VERSION
+from glassformer.config.resolve import Config
+from glassformer.data.io.place import short_name
+from glassformer.families.base import Prepared
+from glassformer.models.build import learned_count, parameter_count, sized
+from glassformer.runs.run import environment, tokenizer_card
+
+BEFORE = "before the refit, on rows held out"
+"""How the scores that a refitted run tells are labelled: they are not its own."""
+
+
+def run_card(
+    config: Config, prepared: Prepared, model: nn.Module, command: str | None, source: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The card as it stands before the first step. `source`: what is to be said of the run it begins from."""
+    return {
+        "glassformer": VERSION,
+        "status": "training",
+        "task": config.task,
+        "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        "parameters": parameter_count(model),
+        "learned": learned_count(model),
+        "steps_per_epoch": prepared.task.steps_per_epoch,
+        **({} if source is None else {"from": source}),
+        "data": {
+            "name": short_name(config.data.path or config.data.source_file or ""),
+            "fingerprint": prepared.corpus.fingerprint,
+            "report": prepared.corpus.report(),
+            "tokens": prepared.tokens,
+        },
+        "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
+        **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
+        "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
+        "command": command,
+        "environment": environment(),
+        **({"bricks": [part.card() for part in parts]} if (parts := parts_of(config)) else {}),
+        "config": config.to_dict(),
+    }
+
+
+def learned_of(card: Mapping[str, Any]) -> int:
+    """How many of a run's parameters were trained: all, where its card says nothing else."""
+    return int(card.get("learned", card["parameters"]))
+
+
+def size_in_words(card: Mapping[str, Any]) -> str:
+    """How large a run's model is, in words."""
+    return sized(card["parameters"], learned_of(card))
+
+
+def nothing_held_out(card: Mapping[str, Any]) -> bool:
+    """Whether a run has learned from all its data."""
+    return list(card["data"]["tokens"]) == ["train"]
+
+
+def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """What a run tells apart, and what these are called: classes, or labels of which several may hold."""
+    labels = card.get("labels")
+    if isinstance(labels, list):
+        return "classes", labels
+    return ("labels", labels["labels"]) if isinstance(labels, dict) and "labels" in labels else None
