@@ -152,6 +152,9 @@ def test_a_training_begins_from_it(run: Path, tmp_path: Path) -> None:
     shard = run / shards_of(run)[-1]
     save_file({name: weight + 1 for name, weight in load_file(shard).items()}, shard)
     assert weights_digest(run) != before  # of the shards, not of their index alone
+    shard.unlink()
+    with pytest.raises(RunError, match=rf"names {shard.name}, which is not there"):
+        weights_digest(run)
 
 
 def test_an_older_digest_of_one_file_stays_what_it_was(trained: Path) -> None:

@@ -112,8 +112,11 @@ def files_of(folder: Path) -> list[Path]:
     """The file of the weights; or the index, and the shards that it names."""
     if (main := main_file(folder)).name == WHOLE:
         return [main]
-    shards = sorted(set(_owners(folder).values()))
-    return [main, *(new if (new := folder / NEW / name).is_file() else folder / name for name in shards)]
+    names = sorted(set(_owners(folder).values()))
+    shards = [new if (new := folder / NEW / name).is_file() else folder / name for name in names]
+    if missing := [path for path in shards if not path.is_file()]:
+        raise RunError(f"{main} names {missing[0].name}, which is not there: {REMEDY}")
+    return [main, *shards]
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
