@@ -90,7 +90,7 @@ def test_a_training_that_writes_while_weights_are_read_is_no_damage(run: Path, m
         reads.append(path)
         return weights
 
-    monkeypatch.setattr("glassformer.runs.run.read_tensors", read)
+    monkeypatch.setattr("glassformer.runs.weight_files.read_tensors", read)
     assert tensors_digest(Run(run).read_weights()) == tensors_digest(others)
     assert len(reads) == 2
 

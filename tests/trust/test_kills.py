@@ -51,6 +51,10 @@ CASES = {
     "train on more": Case(f"{TEXT} --steps 4 --out done --resume"),
     "train instead": Case(f"{TEXT} --steps 1 --out done --overwrite"),
     "train and keep moments": Case(f"{TEXT} --steps 2 --out R --resume --keep-checkpoints --training.average 2"),
+    "train in shards": Case(f"{TEXT} --steps 2 --out R --resume", {"glassformer.runs.weight_files.SHARD_BYTES": 700}),
+    "train in shards instead": Case(
+        f"{TEXT} --steps 2 --out done --overwrite", {"glassformer.runs.weight_files.SHARD_BYTES": 700}
+    ),
     "train and refit": Case(f"train texts.csv {LABELS} --steps 1 --out R --resume --refit"),
     "cross-validate": Case(f"train texts.csv {LABELS} --steps 1 --out R --resume --folds 2"),
     "pack": Case(
@@ -63,6 +67,9 @@ CASES = {
     "import instead": Case("import theirs --out done --overwrite"),
     "export": Case("export writer --to hf E", refuses="is not empty"),
     "export instead": Case("export writer --to hf theirs --overwrite"),
+    "export shards instead": Case(
+        "export writer --to hf theirs --overwrite", {"glassformer.runs.weight_files.SHARD_BYTES": 700}
+    ),
     "predict to a file": Case("predict done-texts --file texts.csv --out p.csv"),
     "predict a folder of parts": Case("predict done-texts --file parts --out P", keeps="P"),
     "predict a folder instead": Case("predict done-texts --file parts --out said --overwrite", keeps="said"),

@@ -226,13 +226,13 @@ def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str]
     """A place to write to. At the end, what is there is in `folder`; after an error nothing is left of it.
 
     Where there is one to be overwritten, the new files replace those of their names, and of the others in it those
-    `owned` go, which an export of this kind may have left.
+    `owned` go, by name or pattern, which an export of this kind may have left.
     """
     check_empty(folder, overwrite=overwrite)
     with locked(folder, "export"):
         with fill(folder, README) as place:
             yield place
-            old = set(owned) - {file.name for file in place.iterdir()}
+            new = {file.name for file in place.iterdir()}
         with writing(folder):
-            for name in old:
-                (folder / name).unlink(missing_ok=True)
+            for old in [path for pattern in owned for path in folder.glob(pattern) if path.name not in new]:
+                old.unlink()

@@ -26,6 +26,7 @@ from glassformer.runs import history
 from glassformer.runs.checkpoints import prune_checkpoints
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
+from glassformer.runs.weight_files import SHARDS, WHOLE
 from glassformer.tasks.base import Evaluation
 from glassformer.text.escaping import markdown, on_one_line, printable
 from glassformer.training.checkpointer import Snapshot
@@ -121,6 +122,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
         before=BEFORE,
         token_kinds=TOKEN_KINDS,
         nothing_held_out=nothing_held_out(card),
+        weight_files=Markup(WHOLE if Run(run).weights_path.name == WHOLE else SHARDS),
     )
 
 

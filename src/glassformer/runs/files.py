@@ -20,8 +20,6 @@ from glassformer.config.parts import part_of
 from glassformer.runs.folders import flush, writing
 
 REMEDY = "restore it from a copy, or begin anew"
-NOTES = "glassformer"
-"""The one entry beside tensors: safetensors writes several in any order, and equal files are to be equal bytes."""
 
 
 @contextlib.contextmanager
@@ -67,18 +65,18 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
-    """Write tensors, but not aside: for folders that are renamed as a whole. `notes`: kept in the same file."""
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write tensors, but not aside: for folders that are renamed as a whole. `metadata`: kept in the same file."""
     path.touch()
     mode = path.stat().st_mode  # safetensors makes files that nobody else may read
-    own = {NOTES: json.dumps(notes)} if notes else None
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, path, own)
+    contents = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    save_file(contents, path, dict(metadata) if metadata else None)
     path.chmod(mode)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], notes: dict[str, str] | None = None) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     with aside(path) as temporary:
-        save_tensors(temporary, tensors, notes)
+        save_tensors(temporary, tensors, metadata)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -98,14 +96,13 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
-def read_notes(path: Path) -> dict[str, str]:
-    """What a file of tensors says of them."""
+def read_metadata(path: Path) -> dict[str, str]:
+    """What a file of tensors says beside them."""
     try:
         with safe_open(path, framework="pt") as file:
-            notes = parse_json((file.metadata() or {}).get(NOTES, "{}"), str(path))
-    except (OSError, ValueError, SafetensorError) as error:
+            return file.metadata() or {}
+    except (OSError, SafetensorError) as error:
         raise RunError(read_failure(path, error, remedy=REMEDY)) from None
-    return notes if isinstance(notes, dict) else {}
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -117,6 +114,10 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
     return found.hexdigest()
 
 
-def digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def digest(*paths: Path) -> str:
+    """A digest of all bytes of some files, in this order."""
+    found = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: found)
+    return found.hexdigest()

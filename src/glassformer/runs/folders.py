@@ -83,20 +83,29 @@ def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             complete(folder, last)
-            with part_of(target) as place:
-                place.mkdir()
+            with whole_folder(target) as place:
                 yield place
-                for path in sorted(place.rglob("*"), reverse=True):
-                    flush(path)
-                flush(place)
-                os.rename(place, target)  # from here on it is there, whoever moves it up
-                flush(folder)
         except BaseException:
             if made:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             raise
         complete(folder, last)
+
+
+@contextlib.contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write to, which has its name once all in it is on the disk: from then on it is there, whoever moves
+    it up.
+    """
+    with part_of(target) as place:
+        place.mkdir()
+        yield place
+        for path in sorted(place.rglob("*"), reverse=True):
+            flush(path)
+        flush(place)
+        os.rename(place, target)
+        flush(target.parent)
 
 
 def complete(folder: Path, last: str) -> None:
@@ -107,12 +116,18 @@ def complete(folder: Path, last: str) -> None:
             remove(path)
         os.rename(instead, new)
     if new.is_dir():
-        for path in sorted(new.iterdir(), key=lambda path: path.name == last):
-            if (folder / path.name).is_dir():
-                shutil.rmtree(folder / path.name)
-            os.replace(path, folder / path.name)
-        new.rmdir()
-        flush(folder)
+        move_up(new, last)
+
+
+def move_up(new: Path, last: str) -> None:
+    """What lies in a folder into the one around it, in place of what has the same names there."""
+    folder = new.parent
+    for path in sorted(new.iterdir(), key=lambda path: path.name == last):
+        if (folder / path.name).is_dir():
+            shutil.rmtree(folder / path.name)
+        os.replace(path, folder / path.name)
+    new.rmdir()
+    flush(folder)
 
 
 def is_unfinished(folder: Path) -> bool:

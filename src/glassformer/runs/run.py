@@ -21,17 +21,9 @@ from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import Config, resolve, with_former_rules
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
+from glassformer.runs import weight_files
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
-from glassformer.runs.files import (
-    read_json,
-    read_notes,
-    read_tensors,
-    tensor_shapes,
-    tensors_digest,
-    write_json,
-    write_tensors,
-    write_text,
-)
+from glassformer.runs.files import read_json, tensors_digest, write_json, write_text
 from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
 from glassformer.runs.folders import complete, contents, find_run, last_run, writing
@@ -68,13 +60,15 @@ DONE = ("finished", "stopped early")
 SETTLED = (*DONE, "imported")
 """The states in which a run's card names the weights that are there."""
 WEIGHTS, MEANING = "weights", "meaning"
-"""The digests in the file of weights: of them, and of what they compute. A card that is settled names the first too."""
+"""The digests beside the weights: of them, and of what they compute. A card that is settled names the first too."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
 """Set, weights are taken as they are: what `--no-verify` does, for the processes of a verb as well."""
 
 
 class Run:
-    """A folder with `glassformer.json`, `model.safetensors`, `tokenizer.json`, `metrics.jsonl` and checkpoints."""
+    """A folder with `glassformer.json`, `model.safetensors` or its shards, `tokenizer.json`, `metrics.jsonl` and
+    checkpoints.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -107,6 +101,7 @@ class Run:
         with locked(path, work, say):
             with writing(path):
                 complete(path, CARD)
+                weight_files.complete(path)
             for folder in (path, path / "checkpoints", path / "history"):
                 sweep(folder)
             yield
@@ -203,7 +198,8 @@ class Run:
 
     @property
     def weights_path(self) -> Path:
-        return self.path / "model.safetensors"
+        """The file of the weights; where they are in shards, the index of these."""
+        return weight_files.main_file(self.path)
 
     @property
     def metrics_path(self) -> Path:
@@ -246,36 +242,38 @@ class Run:
         digest = tensors_digest(weights)
         if card is None:
             card = self.card() if (self.path / CARD).is_file() else {}
-        write_tensors(self.weights_path, weights, {WEIGHTS: digest, MEANING: _meaning(card)})
+        weight_files.write(self.path, weights, {WEIGHTS: digest, MEANING: _meaning(card)})
         return digest
 
     def weights_digest(self) -> str | None:
-        """What the file of weights says its digest is; None, if an older version wrote it."""
-        return read_notes(self.weights_path).get(WEIGHTS)
-
-    def _weights_file(self) -> Path:
-        if not self.weights_path.is_file():
-            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
-        return self.weights_path
+        """What is written beside the weights as their digest; None, if an older version wrote them."""
+        return weight_files.read_notes(self.path).get(WEIGHTS)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The names and shapes of the weights, by the file's header."""
-        return tensor_shapes(self._weights_file())
+        """The names and shapes of the weights, by the files' headers."""
+        self._refuse_missing()
+        return weight_files.read_shapes(self.path)
+
+    def _refuse_missing(self) -> None:
+        if not self.weights_path.is_file():
+            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
 
     def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
         """The weights, if they and what they compute are as they were written."""
-        path = self._weights_file()
-        card, notes, weights = self.card(), read_notes(path), read_tensors(path)
+        self._refuse_missing()
+        card, (weights, notes) = self.card(), weight_files.read(self.path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
-        if (self.card(), read_notes(path)) != (card, notes):  # a training has just written others
+        if self.card() != card:  # a training has just written others
             return self.read_weights(verify=verify, say=say)
+        path = self.weights_path
+        file = path if path.name == weight_files.WHOLE else f"a shard of {path}"
         # on the way, weights are written before the card that names them: a killed run has the file's own word
         written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
         if written is None:
             say(f"{path} was written without a digest, by an older version: damage to it cannot be told")
         elif tensors_digest(weights) != written:
-            raise RunError(f"{path} is damaged: its weights are not those that were trained (--no-verify takes them)")
+            raise RunError(f"{file} is damaged: its weights are not those that were trained (--no-verify takes them)")
         if notes.get(MEANING, meaning := _meaning(card)) != meaning:
             raise RunError(
                 f"{self.path / CARD} was changed: its labels, features or tokenizer are not those that the "
@@ -283,7 +281,7 @@ class Run:
             )
         for name, weight in weights.items():
             if weight.numel() and not all(math.isfinite(end) for end in weight.aminmax()):
-                raise RunError(f"{path} is damaged: {name} holds values that are no numbers (--no-verify takes them)")
+                raise RunError(f"{file} is damaged: {name} holds values that are no numbers (--no-verify takes them)")
         return weights
 
     def load_weights(self, model: nn.Module, *, verify: bool = True, say: Say = silent) -> None:

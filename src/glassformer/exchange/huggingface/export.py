@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError, Say, silent
@@ -14,13 +13,15 @@ from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.common import label_settings
-from glassformer.exchange.huggingface.folder import INDEX, WHOLE, read_folder
+from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.huggingface.registry import TheirConfig, their_config
 from glassformer.exchange.tokens.export import token_settings, write_token_files
 from glassformer.exchange.tokens.files import ORIGINALS
 from glassformer.models.weights import take_weights
+from glassformer.runs import weight_files
 from glassformer.runs.files import write_json, write_text
+from glassformer.runs.weight_files import NAMES, PYTORCH
 from glassformer.tasks.answers import Answers, Classes, Scale
 from glassformer.text.escaping import markdown
 
@@ -64,7 +65,7 @@ it as text.
 
 
 def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = False, say: Say = silent) -> list[Path]:
-    """config.json, model.safetensors, the files about tokens and a model card.
+    """config.json, model.safetensors or its shards, the files about tokens and a model card.
 
     What was written is imported again at once; if that differs from the run by more than rounding can explain, it is an
     error, and nothing is left behind.
@@ -77,9 +78,8 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     theirs = their_config(run.config, run.tokenizer.vocab_size)
     weights = _weights(run, theirs)
     model = inference_copy(run.model)
-    with fill_folder(folder, overwrite=overwrite, owned=(*ORIGINALS, "tokenizer.json", INDEX)) as place:
-        save_file(weights, place / WHOLE, metadata={"format": "pt"})
-        (place / WHOLE).chmod(0o644)  # safetensors makes files that nobody else may read
+    with fill_folder(folder, overwrite=overwrite, owned=(*ORIGINALS, "tokenizer.json", *NAMES)) as place:
+        weight_files.save(place, weights, PYTORCH)
         write_json(
             place / CONFIG,
             {
@@ -148,7 +148,7 @@ class _OurScores(nn.Module):
 
 
 def is_huggingface(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and (folder / WHOLE).is_file()
+    return (folder / CONFIG).is_file() and weight_files.main_file(folder).is_file()
 
 
 def read_back(folder: Path, answers: Answers | None) -> nn.Module:

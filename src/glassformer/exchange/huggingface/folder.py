@@ -11,12 +11,12 @@ from torch import Tensor
 from glassformer.config.errors import DataError, Misuse, read_failure
 from glassformer.exchange import CONFIG
 from glassformer.exchange.external_model import ExternalModel, Weights
-from glassformer.exchange.huggingface.architecture import Unsupported, short
+from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.registry import architecture_of
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.reader import read_tokens
+from glassformer.runs.weight_files import INDEX, WHOLE, weight_map
 
-WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 """Weights in formats that are not read: some of them can run a program when they are opened."""
 FLOATS = ("F64", "F32", "F16", "BF16")
@@ -81,7 +81,10 @@ def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
     if (whole := files.path(WHOLE)) is not None:
         return FolderWeights([whole])
     if (index := files.json(INDEX)) is not None:
-        owners = _owners(folder, index)
+        try:
+            owners = weight_map(index)
+        except ValueError as error:
+            raise DataError(f"{folder / INDEX} is damaged: {error}") from None
         paths = []
         for name in sorted(set(owners.values())):
             path = files.path(name)
@@ -100,14 +103,3 @@ def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
             f"{folder / WHOLE} is a link that leads nowhere, or out of its folder: copy the file itself there"
         )
     raise DataError(f"{folder} holds no weights: neither {WHOLE} nor {INDEX}")
-
-
-def _owners(folder: Path, index: Mapping[str, Any]) -> dict[str, str]:
-    """The file of each tensor: a plain name, which cannot lead out of the folder."""
-    owners = index.get("weight_map")
-    if not isinstance(owners, dict) or not owners:
-        raise DataError(f"{folder / INDEX} is damaged: it has no weight_map")
-    for file in owners.values():
-        if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise DataError(f"{folder / INDEX} is damaged: {short(file)} is no name of a safetensors file beside it")
-    return owners
