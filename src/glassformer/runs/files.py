@@ -75,8 +75,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    with aside(path) as temporary:
-        save_tensors(temporary, tensors, metadata)
+    with writing(path), part_of(path) as folder:
+        folder.mkdir()  # safetensors itself writes aside, under a name that nobody would sweep
+        file = folder / path.name
+        save_tensors(file, tensors, metadata)
+        flush(file)
+        os.replace(file, path)
+        flush(path.parent)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
