@@ -13,7 +13,7 @@ from glassformer.config.progress import BYTE, progress_of
 TOGETHER = 1024
 """Rows that are unpacked at once."""
 BUFFER_BYTES = 2**20
-"""What is read at once of a column; without a limit, Arrow reads a row group's whole column, and that may be the file."""
+"""What is read at once of a column: Arrow would read all that a row group has of it, which may be the whole file."""
 
 
 def arrow(module: str, path: object, work: str = "reading") -> Any:
