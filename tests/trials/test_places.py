@@ -17,6 +17,7 @@ from glassformer.runs.files import write_json
 from glassformer.runs.lock import lock_file
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.places.base import STOPPED, Task
+from glassformer.trials.places.gpus import Gpu
 from glassformer.trials.places.local import Local
 from glassformer.trials.places.slurm import JOBS, _script, live_jobs
 from glassformer.trials.running import cell_process
@@ -47,15 +48,15 @@ def wait_until(place: Local) -> list[int | None]:
 
 
 @pytest.mark.parametrize(
-    ("devices", "given"),
-    [(["0", "GPU-b"], {"0": 2, "GPU-b": 2}), (["0", "1", "2"], {"0": 2, "1": 1, "2": 1}), (["1"], {"before": 4})],
+    ("names", "given"),
+    [(["0", "GPU-b"], {"0": 2, "GPU-b": 2}), (["0", "1", "2"], {"0": 2, "1": 1, "2": 1}), ([], {"before": 4})],
 )
 def test_each_process_has_a_gpu(
-    devices: list[str], given: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    names: list[str], given: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No GPU is needed: a process is told by a variable which one it has."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "before")
-    place = Local(room=4, threads=3, devices=devices)
+    place = Local(room=4, threads=3, gpus=[*map(Gpu, names)])
     code = "import os; print('seen', os.environ['CUDA_VISIBLE_DEVICES'], os.environ['OMP_NUM_THREADS'])"
     place.start([run_code(str(number), code, tmp_path) for number in range(4)])
     place.start([run_code("none", code, tmp_path, takes_gpu=False)])
@@ -66,12 +67,12 @@ def test_each_process_has_a_gpu(
 
 
 def test_a_gpu_that_is_free_again_is_taken(tmp_path: Path) -> None:
-    place = Local(room=2, devices=["0", "1"])
+    place = Local(room=2, gpus=[Gpu("0"), Gpu("1")])
     place.start([run_code("short", "pass", tmp_path), run_code("long", SAVES, tmp_path)])
     while "short" in place.running:
         place.ended()
     place.start([run_code("next", "pass", tmp_path)])
-    assert place.running["next"].device == "0"
+    assert place.running["next"].gpu == "0"
     place.stop()
     assert place.running == {}
 

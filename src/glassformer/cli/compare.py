@@ -39,8 +39,8 @@ PARSER = Parser(
         Option("--parameters", metavar="N", help="make each model so wide that it has about so many"),
         Option("--cpu-seconds", type=float, metavar="X", help="train each for as many updates as one core makes in "
                "that time, however busy the machine is (other budgets: --steps, --epochs, --minutes)"),
-        Option("--jobs", type=int, metavar="N", help="trainings at once; here they share the cores (default 1; with "
-               "--on, as many as there is room for)"),
+        Option("--jobs", metavar="N", help="trainings at once; here they share the cores (default 1; with --on, as "
+               "many as there is room for); auto: one on each GPU, or several where they fit by their plans"),
         *PLACE,
         Option("--runs", metavar="RUNS", help="trained before, with commas between them: judged on the same examples"),
         flag("--no-floors", "leave out what learns nothing, or only counts"),

@@ -21,7 +21,7 @@ SEARCH = [
            "database's URL; several machines may share it; what an SQLite file (.db) holds is copied into a journal "
            "beside it (default OUT/study.log)"),
     Option("--study", metavar="NAME", help="of the search in its storage (default <data>-<model>)"),
-    Option("--jobs", type=int, default=1, metavar="N", help="processes at once (default 1)"),
+    Option("--jobs", default=1, metavar="N", help="processes at once (default 1); auto: one for each GPU"),
     *PLACE,
     Option("--seeds", type=int, metavar="N", help="a trial's score is the mean of so many trainings (default 1)"),
     Option("--folds", type=int, metavar="K", help="a trial's score is the mean over so many folds, each held out once: "

@@ -102,6 +102,18 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     )
 
 
+def gpu_step_bytes(planned: PlannedTraining) -> int:
+    """The most that a step holds on a GPU, which need not be here."""
+    training = planned.config.training
+    where = _paper_gpu(training.precision)
+    rows = -(-planned.batch // training.accumulation_steps)
+    return _StepMemories(planned, where, really=False).needs(rows, training.accumulation_steps).peak
+
+
+def _paper_gpu(precision: str) -> StepDevice:
+    return StepDevice(torch.device("cuda"), "bf16" if precision == "auto" else precision, stand_in=True)
+
+
 @dataclass
 class _StepMemories:
     """Steps of a training that is not begun: on tensors without numbers, or where that cannot be on real ones."""
@@ -159,8 +171,7 @@ def cluster_plan(
             f"training.batch_size {training.batch_size} is too small for {gpus} GPUs with "
             f"training.accumulation_steps {training.accumulation_steps}: {gpus * training.accumulation_steps} or more"
         )
-    precision = "bf16" if training.precision == "auto" else training.precision
-    where = StepDevice(torch.device("cuda"), precision, stand_in=True)
+    where = _paper_gpu(training.precision)
     with fake_tensors(where):
         model = planned.build(config)
     rows = max(1, planned.batch // (gpus * training.accumulation_steps))
@@ -171,7 +182,7 @@ def cluster_plan(
 
     border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
     layerwise = layerwise_memory(needs, planned.blocks or 0, rows, border)
-    half = 1.0 if precision == "fp32" else 0.5
+    half = 1.0 if where.precision == "fp32" else 0.5
     paper = Cluster(gpus, memory, rows, layerwise, flops, bandwidth, training.accumulation_steps, half)
     work = training_compute(planned, None)
     return _plan(
@@ -180,7 +191,7 @@ def cluster_plan(
         work=work,
         price=price,
         seconds=None if work.all_flops is None else paper.seconds(work.all_flops, work.updates or 0),
-        notes=_assumptions(paper, precision),
+        notes=_assumptions(paper, where.precision),
         paper=paper,
     )
 

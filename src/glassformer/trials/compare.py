@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
 from glassformer.trials.outcome import TRAINED, Cell
 from glassformer.trials.places.base import LOCAL, SLURM, Place
-from glassformer.trials.places.choice import check_place, place_of
+from glassformer.trials.places.choice import PlaceOptions
 from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
@@ -32,8 +33,10 @@ from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine
 from glassformer.trials.running.folder import Folder, id_of
+from glassformer.trials.running.gpu_needs import gpu_needs
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
+    AUTO,
     PlansByRules,
     check_times,
     count_of,
@@ -63,7 +66,7 @@ def compare(
     sizes: str | Sequence[str] | None = None,
     parameters: int | str | None = None,
     cpu_seconds: float | None = None,
-    jobs: int | None = None,
+    jobs: int | str | None = None,
     on: str = LOCAL,
     sbatch: str = "",
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
@@ -87,7 +90,8 @@ def compare(
     that it has about so many. `cpu_seconds`: each is trained for as many updates as one core makes in that time,
     however busy the machine is. `on`: where they are trained: `local` (processes of this machine), `slurm` (jobs, with
     options for `sbatch`) or `ray` (a cluster). `jobs` trainings at once: one here, elsewhere as many as there is room
-    for. `runs`: trained before, judged on the same examples.
+    for; "auto": one on each GPU, or several where they fit by their plans. `runs`: trained before, judged on the same
+    examples.
     `settings` are those of `train`, `steps`, `epochs` or `minutes` among them; `from_run` names one run or several, and
     adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`, `log_to`:
     as in `train`.
@@ -100,8 +104,8 @@ def compare(
     if requested.get("model.decoder_from") is not None:
         raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
     refuse_reserved(requested, "compare")
-    jobs = None if jobs is None else count_of("jobs", jobs)
-    check_place(on, sbatch)
+    places = PlaceOptions(on, None if jobs in (None, AUTO) else count_of("jobs", jobs, instead=AUTO), sbatch)
+    places.check()
     check_times(cpu_seconds=cpu_seconds)
     seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
@@ -130,7 +134,8 @@ def compare(
         folder.open(*question.key, overwrite=overwrite)
         table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen)
-        place = place_of(on, folder.path, name="compare", jobs=jobs, sbatch=sbatch, lock=lock, say=say)
+        plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None
+        place = places.place(folder.path, "compare", say, lock=lock, plan=plan)
         say(_plan(question, folder, len(waiting), place))
         part = question.shared.part
         if any(cell.settings.get("training.minutes") for cell in waiting if cell.kind == TRAINED):

@@ -17,6 +17,8 @@ from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import RUNS, Run
 
 T = TypeVar("T")
+AUTO = "auto"
+"""As many at once as the GPUs have room for."""
 
 
 def read_settings(request: TrainRequest) -> dict[str, Any]:
@@ -39,12 +41,12 @@ def say_renamed(names: Iterable[str], say: Say) -> None:
         say(line)
 
 
-def count_of(flag: str, value: Any, *, least: int = 1) -> int:
-    """A whole number that a flag gives, or Python; 1e5 is one too."""
+def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int:
+    """A whole number that a flag gives, or Python; 1e5 is one too. `instead`: a word that the flag takes as well."""
     try:
         number = whole(value)
     except (ValueError, TypeError, OverflowError):
-        raise Misuse(f"--{flag} wants a whole number, not {value!r}") from None
+        raise Misuse(f"--{flag} wants a whole number{f' or {instead}' if instead else ''}, not {value!r}") from None
     if number < least:
         raise Misuse(f"--{flag} is {number}, but must be at least {least}")
     return number

@@ -23,8 +23,10 @@ from glassformer.runs.lock import locked
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.places.base import LOCAL
-from glassformer.trials.places.choice import check_place, place_of
+from glassformer.trials.places.choice import PlaceOptions
+from glassformer.trials.places.gpus import visible_gpus
 from glassformer.trials.settings import (
+    AUTO,
     PlansByRules,
     check_data,
     check_times,
@@ -58,7 +60,7 @@ def tune(
     space: str | Path | Mapping[str, Any] | None = None,
     storage: str | Path | None = None,
     study: str | None = None,
-    jobs: int = 1,
+    jobs: int | str = 1,
     on: str = LOCAL,
     sbatch: str = "",
     seeds: int | None = None,
@@ -81,8 +83,8 @@ def tune(
     searched by itself. `seeds`: a trial's score is the mean of so many trainings; `folds`: of so many
     with another part of the data held out each, which tells more where there is little. At the end the best is trained
     once more as a whole run, whose test part is looked at, unless not `final`. `data`, `keep_data`, `log_to`: as in
-    `train`. `jobs` processes work on it, `on` this machine (`local`), as jobs of Slurm (`slurm`, with options for
-    `sbatch`) or on a Ray cluster (`ray`).
+    `train`. `jobs` processes work on it ("auto": one for each GPU), `on` this machine (`local`), as jobs of Slurm
+    (`slurm`, with options for `sbatch`) or on a Ray cluster (`ray`).
     """
     from glassformer.trials.tuning.result import finish
     from glassformer.trials.tuning.storage import open_study, retry_lost, storage_of, trials_that_count
@@ -92,8 +94,9 @@ def tune(
     logger_names(log_to)  # refused before anything is made
     check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
-    jobs = count_of("jobs", jobs)
-    check_place(on, sbatch)
+    jobs = _jobs(jobs, on)
+    places = PlaceOptions(on, jobs, sbatch)
+    places.check()
     seeds, folds = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
@@ -134,9 +137,16 @@ def tune(
                 worker.work()
             elif trials is None or done < trials:
                 with _team_folder(folder, on, say) as scratch:
-                    place = place_of(on, folder, name="tune", jobs=jobs, sbatch=sbatch, say=say)
-                    WorkerTeam(jobs, worker, where, place, scratch).work()
+                    WorkerTeam(jobs, worker, where, places.place(folder, "tune", say), scratch).work()
         return finish(opened, search, folder, final=final, say=say, listen=listen)
+
+
+def _jobs(jobs: int | str, on: str) -> int:
+    if jobs != AUTO:
+        return count_of("jobs", jobs, instead=AUTO)
+    if on != LOCAL:
+        raise Misuse(f"tune --jobs auto is a process for each GPU of this machine: with --on {on}, say how many")
+    return max(1, len(visible_gpus()))
 
 
 @contextlib.contextmanager

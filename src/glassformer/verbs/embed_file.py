@@ -24,7 +24,6 @@ from glassformer.text.escaping import json_line
 from glassformer.verbs.parts.folder import RowsWritten, write_rows
 from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.work import FileWork
-from glassformer.verbs.predict_file import read_texts
 
 CHUNKS_TOGETHER = 2
 """Chunks of a file that are embedded at once: while the model computes one, the tokens of the next are made."""
@@ -64,15 +63,13 @@ class EmbedFile(FileWork):
     verb = "embed"
     kinds = (JSON, ARRAY)
 
-    text: str | None = None
-    encoding: str | None = None
     tokens: bool = False
 
     def check(self, run: Run) -> None:
         """Every run that reads texts has vectors; what does not says so itself."""
 
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
-        rows, column = read_texts(loaded, file, text=self.text, encoding=self.encoding, say=say)
+        rows, column = self.read_texts(loaded, file, say)
         chunks = (table.texts(column) for table in prefetch(rows.tables()))
         return write_vectors(loaded, chunks, rows.count, out, tokens=self.tokens)
 

@@ -13,12 +13,10 @@ from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.progress import progress_of
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.labels import filled_rows
-from glassformer.data.columns.texts import text_column
-from glassformer.data.io.aligned import SOURCE
 from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.rows import DELIMITERS, is_table
-from glassformer.data.io.table import Table, read_table, require_columns, text_parts
+from glassformer.data.io.table import Table, read_table
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, Family, Loaded
@@ -76,8 +74,6 @@ class PredictFile(FileWork):
     verb = "predict"
     kinds = KINDS
 
-    text: str | None = None
-    encoding: str | None = None
     probabilities: bool = False
 
     def check(self, run: Run) -> None:
@@ -87,7 +83,7 @@ class PredictFile(FileWork):
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
         kind = self.format or kind_to_write(file, out)
         refuse_itself(file, out)
-        judge = _Judge(loaded, file, self.text, self.encoding or loaded.config.data.encoding, say)
+        judge = _Judge(loaded, self, file, say)
         types = answer_columns(loaded.family)
         if self.probabilities:
             types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
@@ -102,15 +98,15 @@ class PredictFile(FileWork):
 class _Judge:
     """A model and a file: what it says of each row."""
 
-    def __init__(self, loaded: LoadedPredictor, file: str, text: str | None, encoding: str, say: Say) -> None:
+    def __init__(self, loaded: LoadedPredictor, work: FileWork, file: str, say: Say) -> None:
         self.loaded = loaded
         self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
         self.notes = InputNotes()
         self.blank = 0
         if self.reads_columns:
-            self.file = self._columns(file, text, encoding)
+            self.file = self._columns(file, work.text, work.encoding or loaded.config.data.encoding)
         else:
-            self.file, self.column = read_texts(loaded, file, text=text, encoding=encoding, say=say)
+            self.file, self.column = work.read_texts(loaded, file, say)
 
     def _columns(self, file: str, text: str | None, encoding: str) -> RowFile:
         config, path = self.loaded.config, find(file)
@@ -154,30 +150,6 @@ class _Judge:
         self.notes.tell(self.loaded.config, say, say)
         if self.blank:
             say(f"{self.file.name}: {counted(self.blank, 'row')} without text, and so without an answer")
-
-
-def read_texts(
-    loaded: Loaded, file: str, *, text: str | None = None, encoding: str | None = None, say: Say = silent
-) -> tuple[RowFile, str]:
-    """A file's rows, and the column of its texts: each line of a file that is no table; of a table the column that was
-    named, the one that the run learned from, or the one that looks like text.
-    """
-    path = find(file)
-    if path is None or path.is_dir():
-        raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
-    data = loaded.config.data
-    rows = RowFile.scan(file, path, encoding or data.encoding)
-    learned = data.source or SOURCE if loaded.family.has_decoder else data.text
-    if text is None and learned is not None and is_table(path):
-        parts = text_parts(learned, rows.sample)
-        if all(part in rows.sample for part in parts):
-            return rows, learned
-        if len(parts) > 1:
-            require_columns(file, parts, rows.sample)
-    name = text_column(file, rows.sample, text)
-    if text is None and learned is not None and is_table(path):
-        say(f"{file}: no column '{learned}', which the run learned from, so '{name}' is read (--text names another)")
-    return rows, name
 
 
 @singledispatch

@@ -36,7 +36,6 @@ from glassformer.verbs.added_columns import (
 from glassformer.verbs.parts.folder import RowsWritten, write_rows
 from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.work import FileWork
-from glassformer.verbs.predict_file import read_texts
 
 LINES = "txt"
 """What is no table: a translation a line."""
@@ -81,7 +80,6 @@ class TranslateFile(FileWork):
     verb = "translate"
     kinds = (LINES, *KINDS)
 
-    text: str | None = None
     encoding: str = "utf-8"
     beam: int = 5
     length_penalty: float = 1.0
@@ -117,7 +115,7 @@ class TranslateFile(FileWork):
     def _read(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
         path = Path(file)
         if not path.exists() or path.is_file() or path.is_dir():
-            return read_texts(loaded, file, text=self.text, encoding=self.encoding, say=say)
+            return self.read_texts(loaded, file, say)
         check_encoding(self.encoding)  # what the shell pipes in can be read once: it is held
         lines = held_lines(path, self.encoding)
         return RowFile.of_table(Table(file, {LINE: lines}, list(range(len(lines)))), path, self.encoding), LINE

@@ -4,6 +4,7 @@ import decimal
 import gzip
 import io
 import json
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
 from glassformer.config.limits import VARIABLE
+from glassformer.data.io.parquet import record_batches
 from glassformer.data.io.reading import BLOCK
 from glassformer.data.io.rows import Row, is_table, read_rows
 
@@ -230,6 +232,17 @@ def test_parquet_in_batches(tmp_path: Path) -> None:
     numbers = list(range(5003))
     parquet.write_table(arrow.table({"n": numbers}), tmp_path / "a.parquet")
     assert rows(tmp_path / "a.parquet") == [(number + 1, {"n": str(number)}) for number in numbers]
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_parquet_is_not_held(groups: int, tmp_path: Path) -> None:
+    """However its rows are grouped: texts that no packing makes smaller, of which a few are held at a time."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = [random.Random(number).randbytes(4096).hex() for number in range(4096)]
+    parquet.write_table(arrow.table({"text": texts}), tmp_path / "a.parquet", row_group_size=len(texts) // groups)
+    before = arrow.total_allocated_bytes()
+    most = max(arrow.total_allocated_bytes() for _ in record_batches(tmp_path / "a.parquet")) - before
+    assert most < (tmp_path / "a.parquet").stat().st_size * 2 / 3
 
 
 def test_parquet_that_cannot_be(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A .parquet file, some rows at a time: never more of it in memory than a row group's part."""
+"""A .parquet file, some rows at a time: never more of it in memory than these, and a few pages."""
 
 import importlib
 import re
@@ -12,6 +12,8 @@ from glassformer.config.progress import BYTE, progress_of
 
 TOGETHER = 1024
 """Rows that are unpacked at once."""
+BUFFER_BYTES = 2**20
+"""What is read at once of a column: Arrow would read all that a row group has of it, which may be the whole file."""
 
 
 def arrow(module: str, path: object, work: str = "reading") -> Any:
@@ -27,7 +29,7 @@ def record_batches(path: Path) -> Iterator[Any]:
     parquet, arrow_error = arrow("pyarrow.parquet", path), arrow("pyarrow", path).ArrowException
     row = 0
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
             together, packed, unpacked = _rows_together(path, file), path.stat().st_size, 0
             progress = progress_of(BYTE)
             for batch in file.iter_batches(batch_size=together):

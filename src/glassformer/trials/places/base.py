@@ -57,8 +57,6 @@ class TaskEnd:
 class Place(Protocol):
     """Where processes run."""
 
-    room: int | None
-    """How many are started at once; None: as many as there are, and the place lets them wait."""
     retries: int
     """How often one that left no result is started again."""
     pause: float
@@ -71,7 +69,11 @@ class Place(Protocol):
     def adopt(self, tasks: Sequence[Task]) -> set[str]:
         """The names of those that an earlier command has started here, and that still wait or run."""
 
-    def start(self, tasks: Sequence[Task]) -> None: ...
+    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Those that there is room for now, in their order."""
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        """Start them all, whether or not there is room."""
 
     def ended(self) -> list[TaskEnd]:
         """What has ended since this was asked last."""

@@ -1,6 +1,7 @@
-"""The places by their names, as `--on` takes them."""
+"""The places by their names, as `--on` takes them, with what else people say of them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -8,30 +9,52 @@ import torch
 
 from glassformer.config.errors import Misuse, Say, unknown
 from glassformer.trials.places.base import LOCAL, RAY, SLURM, Place
-from glassformer.trials.places.local import Local, visible_gpus
+from glassformer.trials.places.gpus import Needs, PlanNeeds, assign_gpus, refuse_too_large, visible_gpus
+from glassformer.trials.places.local import Local
 from glassformer.trials.places.ray_cluster import RayCluster, check_ray
 from glassformer.trials.places.slurm import Slurm, check_slurm
 
 CHECKS: dict[str, Callable[[], None]] = {LOCAL: lambda: None, SLURM: check_slurm, RAY: check_ray}
 
 
-def check_place(on: str, sbatch: str) -> None:
-    """Refuse what cannot be before anything is made."""
-    if on not in CHECKS:
-        raise Misuse(f"--on: {unknown('place', on, CHECKS)}")
-    if sbatch and on != SLURM:
-        raise Misuse(f"--sbatch is for jobs of Slurm: give --on slurm with it, not --on {on}")
-    CHECKS[on]()
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Where processes run, and how many at once."""
 
+    on: str = LOCAL
+    jobs: int | None = None
+    """None: here one, elsewhere as many as there is room for."""
+    sbatch: str = ""
 
-def place_of(
-    on: str, out: Path, *, name: str, jobs: int | None, sbatch: str, lock: IO[str] | None = None, say: Say
-) -> Place:
-    """The place of this name for work in the folder `out`; `name`: of the work."""
-    if on == SLURM:
-        return Slurm(folder=(out / SLURM).resolve(), name=name, options=sbatch, jobs=jobs, say=say)
-    if on == RAY:
-        return RayCluster(room=jobs, say=say)
-    room = jobs or 1
-    threads = max(1, torch.get_num_threads() // room)
-    return Local(room=room, threads=threads, lock=lock, devices=visible_gpus())
+    def check(self) -> None:
+        """Refuse what cannot be before anything is made."""
+        if self.on not in CHECKS:
+            raise Misuse(f"--on: {unknown('place', self.on, CHECKS)}")
+        if self.sbatch and self.on != SLURM:
+            raise Misuse(f"--sbatch is for jobs of Slurm: give --on slurm with it, not --on {self.on}")
+        CHECKS[self.on]()
+
+    def place(
+        self,
+        out: Path,
+        name: str,
+        say: Say,
+        *,
+        lock: IO[str] | None = None,
+        plan: PlanNeeds | None = None,
+    ) -> Place:
+        """The place for the work `name` in the folder `out`.
+
+        `plan`: so that as many share a GPU as fit by their plans; without, all that are at work at once share them.
+        """
+        if self.on == SLURM:
+            return Slurm(folder=(out / SLURM).resolve(), name=name, options=self.sbatch, jobs=self.jobs, say=say)
+        if self.on == RAY:
+            return RayCluster(room=self.jobs, plan=plan, say=say)
+        cores, room, gpus = torch.get_num_threads(), self.jobs or 1, visible_gpus(measured=plan is not None)
+        needs: Needs = {}
+        if plan is not None and gpus:
+            needs = plan()
+            refuse_too_large(needs, max(gpu.usable or 0 for gpu in gpus))
+            room = max(1, min(len(assign_gpus(needs, gpus)), max(len(gpus), cores)))
+        return Local(room=room, threads=max(1, cores // room), lock=lock, gpus=gpus, gpu_needs=needs)

@@ -4,33 +4,36 @@ import os
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
 from glassformer.data.wording import counted
 from glassformer.trials.places.base import GRACE, Task, TaskEnd
+from glassformer.trials.places.gpus import VARIABLE, Gpu, Needs, assign_gpus
 
 
 @dataclass
 class _Process:
     task: Task
     process: "subprocess.Popen[bytes]"
-    device: str | None
+    gpu: str | None
 
 
 @dataclass(kw_only=True)
 class Local:
-    """So many at once, each with its share of the cores; on a machine with several GPUs, each with one of them."""
+    """So many at once, each with its share of the cores; on a machine with GPUs, each with one of them, alone or
+    beside others.
+    """
 
-    room: int | None
+    room: int
     threads: int | None = None
     """Of each process; None: as the environment says."""
     lock: IO[str] | None = None
     """What the processes hold open as well, so that a folder stays locked until the last of them is gone."""
-    devices: Sequence[str] = ()
-    """The GPUs, as CUDA_VISIBLE_DEVICES names them."""
+    gpus: Sequence[Gpu] = ()
+    gpu_needs: Needs = field(default_factory=dict)
+    """Of tasks, by their names, where they were planned."""
     retries: int = 0
     pause: float = 0.05
     running: dict[str, _Process] = field(default_factory=dict)
@@ -43,32 +46,36 @@ class Local:
     def adopt(self, tasks: Sequence[Task]) -> set[str]:
         return set()
 
+    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        assigned = self._assign_gpus(tasks)
+        able = [task for task in tasks if task.name in assigned or not (task.takes_gpu and self.gpus)]
+        return able[: max(0, self.room - len(self.running))]
+
     def start(self, tasks: Sequence[Task]) -> None:
+        assigned = self._assign_gpus(tasks)
         for task in tasks:
-            device = self._free_device() if task.takes_gpu else None
+            gpu = assigned.get(task.name)
             with task.log.open("ab") as log:
                 process = subprocess.Popen(
                     task.command(),
                     stdin=subprocess.PIPE,  # held open as long as this process lives
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, **self._environment(device)},
+                    env={**os.environ, **self._environment(gpu)},
                     start_new_session=True,  # Ctrl-C is for us, and we pass it on
                     pass_fds=() if self.lock is None else (self.lock.fileno(),),
                 )
-            self.running[task.name] = _Process(task, process, device)
+            self.running[task.name] = _Process(task, process, gpu)
 
-    def _environment(self, device: str | None) -> dict[str, str]:
+    def _environment(self, gpu: str | None) -> dict[str, str]:
         names = () if self.threads is None else ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        own = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
+        own = {} if gpu is None else {VARIABLE: gpu}
         return {**{name: str(self.threads) for name in names}, **own}
 
-    def _free_device(self) -> str | None:
-        """The GPU with the fewest processes; None where there is no choice."""
-        if len(self.devices) < 2:
-            return None
-        taken = Counter(job.device for job in self.running.values())
-        return min(self.devices, key=lambda device: taken[device])
+    def _assign_gpus(self, tasks: Sequence[Task]) -> dict[str, str]:
+        needs = {task.name: self.gpu_needs.get(task.name) for task in tasks if task.takes_gpu}
+        running = [(job.gpu, self.gpu_needs.get(name)) for name, job in self.running.items() if job.gpu is not None]
+        return assign_gpus(needs, self.gpus, running)
 
     def ended(self) -> list[TaskEnd]:
         ends = []
@@ -96,14 +103,6 @@ class Local:
                     other.process.kill()
                 job.process.wait()
             self._forget(name)
-
-
-def visible_gpus() -> list[str]:
-    """This machine's GPUs, as CUDA_VISIBLE_DEVICES names them."""
-    import torch
-
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",") if named else [str(number) for number in range(torch.cuda.device_count())]
 
 
 def _why_ended(code: int, task: Task) -> str:

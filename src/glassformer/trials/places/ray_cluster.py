@@ -16,6 +16,7 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, RunError, Say, first_line, silent
 from glassformer.trials.places.base import GRACE, RETRIES, Task, TaskEnd
+from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_large
 
 OURS = "GLASSFORMER_"
 """How the variables begin that a process of ours is told, wherever it runs."""
@@ -27,9 +28,15 @@ WATCH = 0.2
 
 @dataclass(kw_only=True)
 class RayCluster:
-    """Each task one of Ray's, with as many cores as it has threads, and a GPU where the cluster has some."""
+    """Each task one of Ray's, as many cores as it has threads, and where there are GPUs, one of them, or the part of
+    one that it was planned to need.
+    """
 
     room: int | None = None
+    plan: PlanNeeds | None = None
+    """Where tasks may share a GPU."""
+    gpu_shares: dict[str, float] | None = None
+    """The parts of a GPU that tasks take, by their names, once they were planned."""
     say: Say = silent
     retries: int = RETRIES
     pause: float = 0.2
@@ -45,22 +52,36 @@ class RayCluster:
     def adopt(self, tasks: Sequence[Task]) -> set[str]:
         return set()  # what the tasks of an earlier command do ends with it
 
+    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        return tasks if self.room is None else tasks[: max(0, self.room - len(self.running))]
+
     def start(self, tasks: Sequence[Task]) -> None:
         import ray
 
         self._connect()
-        gpus = ray.cluster_resources().get("GPU", 0) > 0
+        gpu_shares = {task.name: self._gpu_share(task) for task in tasks}
         variables = {key: value for key, value in os.environ.items() if key.startswith(OURS)}
         for task in tasks:
             cores = task.threads or 1
             remote = ray.remote(
                 num_cpus=cores,
-                num_gpus=1 if gpus and task.takes_gpu else 0,
+                num_gpus=gpu_shares[task.name],
                 max_retries=0,  # what is lost is started again as anywhere
             )(run_here)
             environment = {**variables, "OMP_NUM_THREADS": str(cores), "MKL_NUM_THREADS": str(cores)}
             reference = remote.remote(task.module, task.arguments, str(task.log), environment)
             self.running[task.name] = task, reference
+
+    def _gpu_share(self, task: Task) -> float:
+        import ray
+
+        if not task.takes_gpu or not ray.cluster_resources().get("GPU", 0):
+            return 0
+        if self.plan is not None and self.gpu_shares is None:
+            needs, usable = self.plan(), _smallest_gpu()
+            refuse_too_large(needs, usable)
+            self.gpu_shares = {name: gpu_share(need, usable) for name, need in needs.items()}
+        return (self.gpu_shares or {}).get(task.name, 1)
 
     def _connect(self) -> None:
         import ray
@@ -133,6 +154,31 @@ def check_ray() -> None:
         socket.create_connection((host, int(port)), timeout=REACHED).close()
     except (OSError, OverflowError) as error:
         raise Misuse(f"--on ray: nobody answers at RAY_ADDRESS {address} ({first_line(error)})") from None
+
+
+def _smallest_gpu() -> int:
+    """Bytes that may be filled of the smallest GPU: Ray may choose it, and counts itself who shares it."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
+    ask = ray.remote(num_cpus=0, num_gpus=0.01)(usable_gpu_bytes)
+    strategies = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
+    try:
+        return min(ray.get([ask.options(scheduling_strategy=strategy).remote() for strategy in strategies]))
+    except ray.exceptions.RayError as error:
+        raise RunError(
+            f"--jobs auto: the GPUs' memory cannot be read ({first_line(error)[:160]}): give a number"
+        ) from None
+
+
+def usable_gpu_bytes() -> int:
+    """In a worker of Ray: what may be filled of its GPU when nobody else is there."""
+    import torch
+
+    from glassformer.planning.available_memory import AvailableMemory
+
+    return AvailableMemory(torch.cuda.get_device_properties(0).total_memory, "").usable
 
 
 def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:

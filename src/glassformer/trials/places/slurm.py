@@ -58,7 +58,6 @@ class Slurm:
     options: str = ""
     jobs: int | None = None
     say: Say = silent
-    room: int | None = MOST
     retries: int = RETRIES
     pause: float = 0.5
     running: dict[str, _Job] = field(default_factory=dict)
@@ -80,6 +79,9 @@ class Slurm:
         if self.running:
             self.say(f"{counted(len(self.running), 'job')} of an earlier command found in Slurm's queue")
         return set(self.running)
+
+    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        return tasks[: max(0, MOST - len(self.running))]
 
     def start(self, tasks: Sequence[Task]) -> None:
         with writing(self.folder):

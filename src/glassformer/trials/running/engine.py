@@ -14,6 +14,7 @@ from glassformer.config.errors import Say, silent
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.places.base import Place, Task, TaskEnd, stopping
 from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder, id_of
+from glassformer.trials.running.gpu_needs import takes_gpu
 
 PROCESS = "glassformer.trials.running.cell_process"
 
@@ -86,10 +87,9 @@ class Engine:
             running = self.place.adopt([_task(name, job) for name, job in jobs.items()])
             waiting = [name for name in jobs if name not in running]
             while waiting or running:
-                room = len(waiting) if self.place.room is None else max(0, self.place.room - len(running))
-                if now := waiting[:room]:
+                if now := [task.name for task in self.place.startable([_task(name, jobs[name]) for name in waiting])]:
                     self._start({name: jobs[name] for name in now})
-                    running, waiting = running | {*now}, waiting[room:]
+                    running, waiting = running | {*now}, [name for name in waiting if name not in now]
                 time.sleep(self.place.pause)
                 for name in sorted(running):
                     self._tell(jobs[name])
@@ -141,13 +141,12 @@ class Engine:
 
 
 def _task(name: str, job: _Job) -> Task:
-    settings = job.cell.settings
     return Task(
         name=name,
         module=PROCESS,
         arguments=(str(job.folder),),
         log=job.folder / LOG,
         result=job.folder / OUTCOME,
-        threads=settings.get("training.threads"),
-        takes_gpu=settings.get("training.device", "auto") in ("auto", "cuda"),
+        threads=job.cell.settings.get("training.threads"),
+        takes_gpu=takes_gpu(job.cell),
     )
