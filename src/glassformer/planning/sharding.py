@@ -165,8 +165,9 @@ class Cluster:
         def fully(name: str, among: int, exchanged: int) -> Sharding:
             weights = shared(needs.weights, among) + gathered
             whole = needs.gradients if self.pieces > 1 else shared(needs.gradients, among) + last_gradients
-            activations = (max(last_gradients, held) for held in (kept_of_shared, again))
-            return Sharding(name, weights, whole + needs.block, shared(remembered, among), *activations, exchanged)
+            activations, fewest = max(last_gradients, kept_of_shared), max(last_gradients, again)
+            states = (weights, whole + needs.block, shared(remembered, among))
+            return Sharding(name, *states, activations, fewest, exchanged)
 
         ways = [
             Sharding(COPIED, *of_weights, remembered, kept, again, averaged),

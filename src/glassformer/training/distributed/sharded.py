@@ -203,13 +203,13 @@ class ShardedMuon(Muon):
         return torch.stack([back[number % world][number // world] for number in range(len(matrices))])
 
 
-def _exchanged(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+def _exchanged(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     """Each process gets its tensor of everybody's; those that come have these shapes."""
     sizes = [math.prod(shape) for shape in shapes]
     sent = torch.cat([tensor.flatten() for tensor in tensors])
     received = sent.new_empty(sum(sizes))
     dist.all_to_all_single(received, sent, sizes, [tensor.numel() for tensor in tensors])
-    return [part.view(shape) for part, shape in zip(received.split(sizes), shapes, strict=True)]
+    return [part.view(shape) for part, shape in zip(torch.split(received, sizes), shapes, strict=True)]
 
 
 def _rows_of(count: int, rank: int, world: int) -> slice:
