@@ -2,6 +2,7 @@
 number of processes to any other.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -21,11 +22,12 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 from torch.distributed.checkpoint.state_dict_loader import load
 
-from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
 from glassformer.models.deferred_init import DeferredInit
 from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
+from glassformer.training.distributed.processes import Processes, check_device
 from glassformer.verbs.train import train
 from helpers import training_together
 from helpers.running import (
@@ -285,6 +287,22 @@ def test_a_killed_worker_is_started_again_and_the_run_goes_on(tmp_path: Path) ->
     assert err.count("going on after") >= 1
     identical(tensors_of(out), tensors_of(tmp_path / "whole"))
     assert log_of(out) == log_of(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("world", "parallel", "refused"),
+    [(1, "fsdp", "training.parallel fsdp"), (2, "auto", "a training by 2 processes"), (1, "auto", None)],
+)
+def test_processes_on_a_mac_compute_on_its_cpu(world: int, parallel: str, refused: str | None) -> None:
+    """Torch exchanges nothing between processes on mps, and shards nothing there."""
+    settings = resolve({}, {"training.parallel": parallel}, {"task": "language-model"}).training
+    check_device(settings, Processes(world=world), torch.device("cpu"))
+    with (
+        contextlib.nullcontext()
+        if refused is None
+        else pytest.raises(SettingError, match=f"{refused} .*--training.device cpu")
+    ):
+        check_device(settings, Processes(world=world), torch.device("mps"))
 
 
 def test_restarts_need_a_folder_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:

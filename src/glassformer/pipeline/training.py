@@ -46,7 +46,7 @@ from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
-from glassformer.training.distributed.processes import Processes, allowed_restarts, is_lost_company
+from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_lost_company
 from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
@@ -143,6 +143,7 @@ class Training:
         if self.config.model.encoder == OWN and request.own_model is None:
             raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
         self.device = choose_device(self.config.training.device, self.processes.local_rank)
+        check_device(self.config.training, self.processes, self.device)
 
     def _take(self, path: Path) -> None:
         """The run's folder for this training alone, locked by the first of its processes. Another one at work there, or

@@ -34,6 +34,7 @@ from glassformer.planning.training_step import (
     step_memory,
 )
 from glassformer.training.device import choose_compile, choose_device, choose_precision
+from glassformer.training.optimiser import Optimiser
 
 PRETENDED = "Memory is that of all tensors of a step, which was gone through without computing a number."
 TRIED = "Memory is that of a real step on a few examples: not all kernels here say beforehand what they keep."
@@ -174,6 +175,7 @@ def cluster_plan(
     where = _paper_gpu(training.precision)
     with fake_tensors(where):
         model = planned.build(config)
+        orthogonalised = sum(weight.nbytes for weight in Optimiser(model, training).orthogonalised)
     rows = max(1, planned.batch // (gpus * training.accumulation_steps))
 
     def needs(layers: int, rows: int) -> StepMemory:
@@ -183,7 +185,8 @@ def cluster_plan(
     border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
     layerwise = layerwise_memory(needs, planned.blocks or 0, rows, border)
     half = 1.0 if where.precision == "fp32" else 0.5
-    paper = Cluster(gpus, memory, rows, layerwise, flops, bandwidth, training.accumulation_steps, half)
+    pieces = training.accumulation_steps
+    paper = Cluster(gpus, memory, rows, layerwise, flops, bandwidth, pieces, half, orthogonalised)
     work = training_compute(planned, None)
     return _plan(
         planned,

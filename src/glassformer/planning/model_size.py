@@ -37,19 +37,20 @@ def choose_sharding(
     alone do not fit one. What fits in neither way is refused. `build`: makes the model.
     """
     sharded = config.training.parallel == "fsdp"
-    needed, _ = model_bytes(config, build)
+    needed, model = model_bytes(config, build)
     if config.training.parallel == "auto" and world > 1 and needed > _most(room):
         say(f"weights, gradients and optimiser take {size(needed)}, of {size(room.bytes)} {room.words}: sharded (FSDP)")
         sharded = True
-    refuse_too_large(config, build, room, world if sharded else 1)
+    _refuse_too_large(config, needed, model, room, world if sharded else 1)
     return sharded
 
 
-def refuse_too_large(
-    config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory, shards: int = 1
-) -> None:
-    """Refuse a model whose weights, gradients and optimiser alone do not fit, in so many shards."""
-    needed, model = model_bytes(config, build)
+def refuse_too_large(config: Config, build: Callable[[Config], nn.Module], room: AvailableMemory) -> None:
+    """Refuse a model whose weights, gradients and optimiser alone do not fit."""
+    _refuse_too_large(config, *model_bytes(config, build), room)
+
+
+def _refuse_too_large(config: Config, needed: int, model: ModelSize, room: AvailableMemory, shards: int = 1) -> None:
     if needed / shards <= _most(room):
         return
     each = "" if shards == 1 else f"{size(needed // shards)} on each of {shards} processes, "

@@ -129,7 +129,9 @@ class Cluster:
     pieces: int = 1
     """Pieces that each GPU computes its part of a batch in: weights are gathered for each of them."""
     gathered_in: float = 0.5
-    """Bytes of a weight that is gathered, as a part of those it is kept in."""
+    """Bytes of a layer's weight that is gathered, as a part of those it is kept in; other weights come as they are."""
+    orthogonalised: int = 0
+    """Bytes of the matrices that Muon makes orthogonal: where they are shared, each as a whole on one of the GPUs."""
 
     @property
     def ways(self) -> list[Sharding]:
@@ -143,9 +145,13 @@ class Cluster:
             return count * (among - 1) // among
 
         outside = needs.weights - needs.layers * needs.block
-        gathered = 0 if gpus == 1 else min(needs.weights, outside + 2 * needs.block)
+        gathered = outside + int(self.gathered_in * 2 * needs.block)
+        # gradients are whole until they are exchanged: a layer's at once, the rest after the backward pass, when they
+        # are copied to be sent, and activations are gone (of several pieces, all of them after the last one)
+        last_gradients = max(0, needs.gradients - needs.layers * needs.block)
         # the layers once in the forward pass and once in the backward pass, the rest for both
-        in_passes = int(self.pieces * self.gathered_in * (2 * needs.layers * needs.block + outside))
+        in_passes = self.pieces * (int(self.gathered_in * 2 * needs.layers * needs.block) + outside)
+        in_update = 2 * shared(self.orthogonalised)  # a share of each matrix there, a share of its update back
         averaged = 2 * from_others(needs.gradients)
         updated = from_others(needs.gradients) + from_others(needs.weights)
         buckets = needs.gradients if self.gpus > 1 else 0
@@ -157,14 +163,17 @@ class Cluster:
         less = shared(needs.gradients) + needs.block
 
         def fully(name: str, among: int, exchanged: int) -> Sharding:
-            weights, gradients = shared(needs.weights, among) + gathered, shared(needs.gradients, among) + needs.block
-            return Sharding(name, weights, gradients, shared(remembered, among), kept_of_shared, again, exchanged)
+            weights = shared(needs.weights, among) + gathered
+            whole = needs.gradients if self.pieces > 1 else shared(needs.gradients, among) + last_gradients
+            activations, fewest = max(last_gradients, kept_of_shared), max(last_gradients, again)
+            states = (weights, whole + needs.block, shared(remembered, among))
+            return Sharding(name, *states, activations, fewest, exchanged)
 
         ways = [
             Sharding(COPIED, *of_weights, remembered, kept, again, averaged),
             Sharding(OPTIMISER, *of_weights, shared(remembered), kept, again, updated),
             Sharding(GRADIENTS, needs.weights, less, shared(remembered), kept, again, updated),
-            fully(ALL, gpus, from_others(in_passes) + from_others(needs.gradients)),
+            fully(ALL, gpus, from_others(in_passes) + from_others(needs.gradients) + from_others(in_update)),
         ]
         if gpus > NODE and gpus % NODE == 0:
             between = 2 * from_others(shared(needs.gradients, NODE), gpus // NODE)

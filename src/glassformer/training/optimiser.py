@@ -86,6 +86,12 @@ class Optimiser:
             by_rate.setdefault(self._rates[self.names[id(weight)]], []).append(weight)
         return [{"params": some, "part": part, **more} for part, some in by_rate.items()]
 
+    @property
+    def orthogonalised(self) -> list[Tensor]:
+        """The weights whose update is made orthogonal."""
+        groups = [group for part in self.parts if isinstance(part, Muon) for group in part.param_groups]
+        return [weight for group in groups for weight in group["params"]]
+
     def set_rate(self, factor: float) -> None:
         """The next update is at `factor` times the learning rate."""
         self._rate = self.lr * factor

@@ -148,6 +148,14 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
         )
 
 
+def check_device(settings: TrainingSettings, processes: Processes, device: torch.device) -> None:
+    """Refuse a device between whose processes torch exchanges nothing."""
+    if device.type != "mps" or (processes.world == 1 and settings.parallel != "fsdp"):
+        return
+    what = "training.parallel fsdp" if settings.parallel == "fsdp" else f"a training by {processes.world} processes"
+    raise SettingError(f"{what} cannot be on Apple's mps, where torch exchanges nothing: add --training.device cpu")
+
+
 def share_of(batch: Batch, accumulation_steps: int, processes: Processes) -> list[Batch]:
     """This process's share of the batch, in as many pieces as asked for; none of them empty."""
     parts = processes.world * accumulation_steps

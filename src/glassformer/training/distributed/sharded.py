@@ -5,6 +5,7 @@ Imported only where it is used: torch takes seconds to load what stands behind i
 
 import contextlib
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -169,10 +170,8 @@ class Sharded(Replicated):
                 tensor.copy_(whole)
 
     def _rows(self, count: int) -> slice:
-        """This process's of so many, as torch divides them."""
-        each = -(-count // self.processes.world)
-        first = min(self.processes.rank * each, count)
-        return slice(first, min(first + each, count))
+        """This process's of so many."""
+        return _rows_of(count, self.processes.rank, self.processes.world)
 
 
 class ShardedMuon(Muon):
@@ -193,25 +192,31 @@ class ShardedMuon(Muon):
     def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
         world, rank = self.processes.world, self.processes.rank
         rows, columns = shape
-        rounds, each = -(-len(matrices) // world), -(-rows // world)
-        sent = matrices[0].new_zeros(world, rounds, each, columns)  # to each process, rows of its matrices
-        for number, matrix in enumerate(matrices):
-            sent[number % world, number // world, : len(matrix)] = matrix
-        mine = _exchanged(sent).transpose(0, 1).reshape(rounds, world * each, columns)
-        owned = len(range(rank, len(matrices), world))
-        made = torch.zeros_like(mine)
-        if owned:
-            made[:owned, :rows] = orthogonalise(mine[:owned, :rows])
-        back = _exchanged(made.view(rounds, world, each, columns).transpose(0, 1).contiguous())
-        height = len(matrices[0])
-        return torch.stack([back[number % world, number // world, :height] for number in range(len(matrices))])
+        heights = [_rows_of(rows, other, world) for other in range(world)]
+        owned = [matrices[other::world] for other in range(world)]
+        mine = [(len(owned[rank]), len(range(rows)[some]), columns) for some in heights]
+        theirs = [(len(some), len(matrices[0]), columns) for some in owned]
+        empty = matrices[0].new_empty(0, *matrices[0].shape)
+        whole = torch.cat(_exchanged([torch.stack(some) if some else empty for some in owned], mine), 1)
+        made = orthogonalise(whole) if len(whole) else whole
+        back = _exchanged([made[:, some] for some in heights], theirs)
+        return torch.stack([back[number % world][number // world] for number in range(len(matrices))])
 
 
-def _exchanged(tensor: Tensor) -> Tensor:
-    """Row r of what each process has goes to process r; what comes stands in the order of the processes."""
-    received = torch.empty_like(tensor)
-    dist.all_to_all_single(received, tensor)
-    return received
+def _exchanged(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """Each process gets its tensor of everybody's; those that come have these shapes."""
+    sizes = [math.prod(shape) for shape in shapes]
+    sent = torch.cat([tensor.flatten() for tensor in tensors])
+    received = sent.new_empty(sum(sizes))
+    dist.all_to_all_single(received, sent, sizes, [tensor.numel() for tensor in tensors])
+    return [part.view(shape) for part, shape in zip(torch.split(received, sizes), shapes, strict=True)]
+
+
+def _rows_of(count: int, rank: int, world: int) -> slice:
+    """A process's of so many rows, as torch divides them."""
+    each = -(-count // world)
+    first = min(rank * each, count)
+    return slice(first, min(first + each, count))
 
 
 def _assign(model: nn.Module, weights: Mapping[str, nn.Parameter], buffers: Mapping[str, Tensor]) -> None:

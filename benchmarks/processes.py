@@ -1,0 +1,46 @@
+"""What one of several processes holds and exchanges in an update, beside what `glassformer plan` says, on a CPU.
+
+PYTHONPATH=tests python benchmarks/processes.py [WORLD …]
+
+A language model of 63 million weights, AdamW, float32, 4 windows of 16 tokens; 1, 2 and 4 processes with gloo, each
+with the whole model (DDP) or a shard of it (FSDP). Tensors: the most at any operation of the third update.
+Resident: the most that the process ever had (ru_maxrss), Python and torch included. It takes 8 GB.
+"""
+
+import json
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from glassformer.planning.sharding import ALL, COPIED
+from glassformer.verbs.plan import plan
+from helpers.metered_training import meter_together
+
+VOCAB = 8192
+SETTINGS = {"model.layers": 8, "model.width": 768, "model.heads": 12, "model.context": 16, "style": "gpt2",
+            "training.batch_size": 4, "training.optimizer": "adamw", "training.precision": "fp32"}  # fmt: skip
+
+
+def main():
+    paper = plan(tokens=10**6, gpus=4, vocab_size=VOCAB, **SETTINGS).paper
+    for world in map(int, sys.argv[1:] or (1, 2, 4)):
+        ways = {way.name: way for way in replace(paper, gpus=world).ways}
+        for parallel, name in {"ddp": COPIED, "fsdp": ALL}.items():
+            training = {"vocab": VOCAB, "settings": {**SETTINGS, "training.parallel": parallel}}
+            with tempfile.TemporaryDirectory() as folder:
+                (notes,) = meter_together(world, [training], Path(folder))
+            megabytes = {
+                "weights, gradients, optimiser": notes.weights + notes.gradients + notes.optimiser,
+                "tensors": notes.most,
+                "planned": ways[name].total(),
+                "resident": notes.resident,
+                "exchanged": notes.exchanged,
+                "exchange planned": ways[name].exchanged,
+            }
+            row = {key: round(value / 1e6, 1) for key, value in megabytes.items()}
+            print(json.dumps({"processes": world, "parallel": parallel, **row}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
