@@ -15,6 +15,7 @@ import torch.distributed as dist
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch
+from glassformer.training.distributed.meeting import meet
 
 PORTS = 20_000
 """Where processes that srun started meet: from this port on, one for each job."""
@@ -57,17 +58,17 @@ class Processes:
         return True
 
     def _store(self) -> Any:
-        """Where processes find each other; None: where torch says. What torchrun has for it on one machine outlives
-        restarts, and what those who are gone left there must not be found.
+        """Where processes find each other; None: where torch says. What torchrun has for it outlives restarts, and
+        what those who are gone left there must not be found.
         """
         from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
 
         if self.world == 1:
             return HashStore()
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             return None
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        return PrefixStore(f"{restarts()}-{self.world}", TCPStore(host, port, self.world, is_master=False))
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), self.world, is_master=False)
+        return PrefixStore(meet(store, self.rank, self.world), store)
 
     def leave(self) -> None:
         dist.destroy_process_group()
@@ -115,11 +116,6 @@ def _from_srun() -> dict[str, str]:
     assert nodes is not None
     meeting = {"MASTER_ADDR": "".join(filter(None, nodes.groups())), "MASTER_PORT": str(PORTS + (job + step) % PORTS)}
     return {**told, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
-
-
-def restarts() -> int:
-    """How often torchrun has started this training again."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def allowed_restarts() -> int:
