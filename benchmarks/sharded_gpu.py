@@ -60,7 +60,7 @@ def seconds_of(steps, checkpointer=None, **flags):
 
     trainer = Trainer(model, task, config.training, device=torch.device("cuda", 0), first=first, listen=listen,
                       checkpointer=checkpointer or Checkpointer())  # fmt: skip
-    trainer._recorder = None
+    trainer.step.recorder = None
     trainer._validate = lambda: None
     trainer.run()
     seconds = (marks[steps] - marks[steps // 2]) / (steps - steps // 2)

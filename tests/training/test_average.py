@@ -216,7 +216,7 @@ def test_the_culprit_is_looked_for_in_the_trained_weights(monkeypatch: pytest.Mo
 def test_an_update_left_out_is_not_averaged() -> None:
     """As in fp16: the loss is scaled so far up that its gradients overflow, and down again until they do not."""
     training = Training(linear(), Fit(), steps=12, average=3, **OFTEN)
-    training.trainer.scaled, training.trainer.progress.loss_scale = True, 2.0**131
+    training.trainer.step.scaled, training.trainer.progress.loss_scale = True, 2.0**131
     training.run()
     snapshots = training.kept.snapshots
     start = weights_of(linear())

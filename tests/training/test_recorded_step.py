@@ -48,11 +48,11 @@ def test_it_trains_as_it_would_without(optimizer: str, encoder: str) -> None:
     dropout = 0.2 if encoder == "transformer" else 0.0  # that of cuDNN's recurrent layers cannot be recorded
     recorded, losses = trainer(encoder=encoder, training__optimizer=optimizer, model__dropout=dropout)
     plain, wanted = trainer(encoder=encoder, training__optimizer=optimizer, model__dropout=dropout)
-    assert recorded._recorder is not None
-    plain._recorder = None
+    assert recorded.step.recorder is not None
+    plain.step.recorder = None
     recorded.run()
     plain.run()
-    assert recorded._recording is not None  # the last step was replayed
+    assert recorded.step.recording is not None  # the last step was replayed
     assert losses == pytest.approx(wanted, abs=2e-3)
     assert len(set(losses)) == len(losses)
 
@@ -60,7 +60,7 @@ def test_it_trains_as_it_would_without(optimizer: str, encoder: str) -> None:
 def test_where_a_step_cannot_be_recorded_it_is_run_as_it_is() -> None:
     made, losses = trainer(encoder="lstm")
     made.run()
-    assert made._recording is None
+    assert made.step.recording is None
     assert len(losses) == 12
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_finite_is_seen_before_the_weights_are_touched() -> None:
     recorded.done = 0.0
     for _ in range(5):
         recorded._step()
-    assert recorded._recording is not None
+    assert recorded.step.recording is not None
     with torch.no_grad():
         recorded.model.get_parameter("head.weight").fill_(torch.inf)
     before = {name: weight.detach().clone() for name, weight in recorded.model.named_parameters()}
@@ -82,4 +82,4 @@ def test_what_is_not_finite_is_seen_before_the_weights_are_touched() -> None:
                                                        ({"training.optimizer": "sgd"}, False)])  # fmt: skip
 def test_when_steps_are_recorded(settings: dict[str, Any], is_recorded: bool) -> None:
     made, _ = trainer(**{name.replace(".", "__"): value for name, value in settings.items()})
-    assert (made._recorder is not None) == is_recorded
+    assert (made.step.recorder is not None) == is_recorded

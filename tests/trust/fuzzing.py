@@ -1,7 +1,7 @@
 """Damaged and hostile files, many in one process with bounded memory and time: `python fuzzing.py SEEDS KIND NUMBERS`.
 
-A file is a seed with a few bytes or values changed, as its number says (`600`: 0 to 599; `600-1200`). What reads it may answer, or refuse it in one line;
-anything else is an error here. Prints how many were tried, and how many of them were refused.
+A file is a seed with a few bytes or values changed, as its number says (`600`: 0 to 599; `600-1200`). What reads it may
+answer, or refuse it in one line; anything else is an error here. Prints how many were tried, and how many refused.
 """
 
 import contextlib

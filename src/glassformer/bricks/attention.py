@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from glassformer.bricks import cpu_kernels
-from glassformer.bricks.gpu_ops import norm_and_rotate
 from glassformer.bricks.int8 import Int8Linear
+from glassformer.bricks.kernels import cpu as cpu_kernels
+from glassformer.bricks.kernels.gpu import norm_and_rotate
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
 from glassformer.bricks.tap import Brick, Make, Tap

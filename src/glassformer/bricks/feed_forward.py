@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.gpu_ops import GPUGELU
+from glassformer.bricks.kernels.gpu import GPUGELU
 from glassformer.bricks.tap import Brick, HiddenUnits, Tap
 
 

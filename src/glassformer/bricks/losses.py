@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.bricks.gpu_ops import kernels_work
+from glassformer.bricks.kernels.gpu import kernels_work
 
 SCORES_AT_ONCE = 2**28
 """How many scores one piece may hold; a piece takes a few bytes a score when compiled, up to 16 when not."""
@@ -137,7 +137,7 @@ def _loss_and_gradient(
 def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """On a GPU, by a kernel that reads each row twice, the second time from the cache."""
     if kernels_work():
-        from glassformer.bricks.gpu_training_kernels import softmax_loss_rows
+        from glassformer.bricks.kernels.triton_training import softmax_loss_rows
 
         return softmax_loss_rows(scores, true, smoothing)
     losses, by_scores = _loss_and_gradient(scores, true, smoothing, gradient=True)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.bricks import cpu_kernels
+from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.own import own_norm
 from glassformer.bricks.tap import Brick, record_output
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glassformer.bricks import cpu_kernels
-from glassformer.bricks.gpu_ops import waves
+from glassformer.bricks.kernels import cpu as cpu_kernels
+from glassformer.bricks.kernels.gpu import waves
 from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
 from glassformer.config.sections import Scaling
 

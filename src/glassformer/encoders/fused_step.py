@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention
 from glassformer.bricks.feed_forward import ACTIVATIONS, FeedForward
-from glassformer.bricks.gpu_ops import kernels_work
 from glassformer.bricks.int8 import Int8Linear, join_linears
+from glassformer.bricks.kernels.gpu import kernels_work
 from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
 from glassformer.encoders.blocks import Block, TransformerState
@@ -137,7 +137,7 @@ class FusedStep:
 
     def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
         """Features of one new token of each row; the state is held in place."""
-        from glassformer.bricks.gpu_kernels import attend_to_cache
+        from glassformer.bricks.kernels.triton_decoding import attend_to_cache
 
         around = self.around
         x = around.embed_norm(around.positions(x, state.lengths.unsqueeze(1))).squeeze(1)
@@ -170,7 +170,7 @@ def _linear(
     residual: Tensor | None = None,
 ) -> Tensor:
     """What several maps give side by side; with an activation, that of the first, times what the second gives."""
-    from glassformer.bricks.gpu_kernels import linear_rows
+    from glassformer.bricks.kernels.triton_decoding import linear_rows
 
     if len(x) <= FEW_ROWS:
         weights, biases = [map.weight for map in maps], [map.bias for map in maps]

@@ -6,15 +6,12 @@ needs saving, and a run that was interrupted, or is spread over other processes,
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.losses import l2_penalty
-from glassformer.bricks.own import is_own
 from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.encoders.transformer import TransformerEncoder
@@ -32,24 +29,11 @@ from glassformer.training.distributed.processes import Processes, check_shares, 
 from glassformer.training.distributed.shard_writer import ShardWriter
 from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped
 from glassformer.training.finding import lower_rate
-from glassformer.training.finite import LossWatch, first_not_finite, rows_not_finite
-from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
-from glassformer.training.optimiser import Optimiser, decayed
-from glassformer.training.recorded_step import Recording, StepRecorder
+from glassformer.training.finite import first_not_finite, rows_not_finite
+from glassformer.training.optimiser import Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
-from glassformer.training.update_rules import gradients_of
+from glassformer.training.step import NotFinite, TrainingStep
 from glassformer.training.validation import Validator
-
-
-@dataclass(frozen=True)
-class _Share:
-    """What this process does of a step."""
-
-    step: int
-    batch: Batch
-    """The whole batch."""
-    pieces: list[tuple[tuple[Tensor, ...], float]]
-    """Tensors on the device, and what their summed loss counts."""
 
 
 class Trainer:
@@ -92,7 +76,6 @@ class Trainer:
         self.total = total_steps(settings, task)
         check_shares(settings, self.processes)
         self.precision = choose_precision(settings.precision, device)
-        self.scaled = self.precision.name == "fp16"
         self.loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
         self.parallel = self._make_parallel(first)
         if resume is not None:
@@ -108,18 +91,22 @@ class Trainer:
         else:
             self.progress.averaged = 0
         self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
-        self.penalised = [self.parallel.weights[name] for name in decayed(model)] if settings.l2 else []
-        self.weights = list(self.parallel.weights.values())
+        self.step = TrainingStep(
+            loss=self.loss,
+            task=task,
+            settings=settings,
+            device=device,
+            precision=self.precision,
+            processes=self.processes,
+            parallel=self.parallel,
+            optimiser=self.optimiser,
+            average=self.average,
+            progress=self.progress,
+            say=self._say_not_compiled,
+        )
         self.shard_writer: ShardWriter | None = None
         if self.sharded and checkpointer.folder is not None:
             self.shard_writer = ShardWriter(checkpointer.folder, self.processes, checkpointer.keep)
-        self.watch = LossWatch(device)
-        self._recorder = self._make_recorder()
-        self._recording: Recording | None = None
-        """The recording that this step is replayed from."""
-        self._ahead: _Share | None = None
-        """What the next step needs, got ready while a GPU computes this one."""
-        self.layer_stats = LayerStatsRecorder(self.parallel) if self.processes.first or self.sharded else None
         self.shown, self.usual = shown, usual
         self.done = 0.0
         """How far through the training, 0 to 1."""
@@ -218,79 +205,21 @@ class Trainer:
         """Loss, gradients, update. Gives whether any process was asked to stop."""
         settings, progress = self.settings, self.progress
         began = self.clock()
-        reseed(self.settings.seed, self.progress.step, self.processes, self.device)
-        if not self.loss.model.training:
-            self.loss.model.train()
-        ahead, self._ahead = self._ahead, None
-        share = ahead if ahead is not None and ahead.step == progress.step else self._share_of(progress.step)
         factor = rate_factor(settings, progress.step, self.done, self.total)
-        self._make_gradients(share)
-        if self.device.type == "cuda":  # which is busy with them
-            self._ahead = self._share_of(progress.step + 1)
+        batch = self.step.make_gradients()
         mean, asked = self._exchange(asked)
         if not math.isfinite(mean):
             self._fail(f"the loss became {mean} at step {progress.step + 1}")
-        norm, layers = self._update(factor)
+        try:
+            norm, layers = self.step.update(factor)
+        except NotFinite as found:
+            self._fail(str(found))
         progress.step += 1
-        progress.tokens += share.batch.tokens
+        progress.tokens += batch.tokens
         progress.seconds += self.clock() - began
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
-
-    def _share_of(self, step: int) -> "_Share":
-        batch = self.task.batch(step)
-        # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
-        weight = self.processes.world / max(1, batch.count)
-        pieces = [(piece, weight) for piece in share_of(batch, self.settings.accumulation_steps, self.processes)]
-        # of a small batch there may be nothing for this process: it takes part all the same, with no weight; and in
-        # every pass, where each needs the shards of all
-        passes = self.settings.accumulation_steps if self.sharded else 1
-        pieces += [(batch.rows(0, 1), 0.0)] * (passes - len(pieces))
-        return _Share(step, batch, [(piece.tensors(self.device), weight) for piece, weight in pieces])
-
-    def _make_gradients(self, share: "_Share") -> None:
-        """Of the loss of this process's share of the batch, piece by piece."""
-        for number, (tensors, weight) in enumerate(share.pieces):
-            first, last = number == 0, number + 1 == len(share.pieces)
-            self._recording = None if self._recorder is None else self._recorder.find(tensors)
-            if self._recording is not None:
-                self.watch.add(self._recording.find_loss(tensors, weight), first=first, last=last)
-                self._recording.make_gradients()
-                continue
-            with self.parallel.exchange(last=last):
-                loss = self._loss_of(tensors, weight)
-                self.watch.add(loss, first=first, last=last)
-                self._backward(loss, first=first)
-
-    def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
-        with self.precision.autocast():
-            return self.loss.through(self.parallel.stepper, tensors, self._say_not_compiled) * weight
-
-    def _say_not_compiled(self, line: str) -> None:
-        """Nothing of a compiler that was ended by the signal that ends the run."""
-        if not self._interrupt.asked:
-            self._say(line)
-
-    def _backward(self, loss: Tensor, *, first: bool = True) -> None:
-        if self.penalised and first and not self.sharded:
-            loss = loss + l2_penalty(self.penalised, self.settings.l2)
-        (loss * self.progress.loss_scale if self.scaled else loss).backward()  # type: ignore[no-untyped-call]
-
-    def _make_recorder(self) -> StepRecorder | None:
-        """On one CUDA GPU, steps are recorded and replayed, where batches are of few shapes and all is done there."""
-        alone = self.processes.world == 1 and self.settings.accumulation_steps == 1 and not self.sharded
-        few_shapes = self.task.steady or self.task.tokens_per_example is not None
-        if not alone or self.scaled or not self.optimiser.recordable or not few_shapes or is_own(self.model):
-            return None
-
-        def update() -> None:
-            self._clip()
-            self.optimiser.update()
-
-        return StepRecorder(
-            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self._say
-        )
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
@@ -300,52 +229,12 @@ class Trainer:
         written = self.shard_writer is not None and self.shard_writer.has_written
         elapsed = self.elapsed() if self.processes.first else 0.0
         asking = self._interrupt.weight if asked else 0.0
-        mine = (self.watch.read(), asking, elapsed, float(written))
+        mine = (self.step.watch.read(), asking, elapsed, float(written))
         loss, any_asked, self.progress.elapsed, writers = self.processes.sums(mine, self.device)
         if writers == self.processes.world:
             self._finish_checkpoint()
         self._interrupt.hear(any_asked)
         return loss / self.processes.world, any_asked > 0
-
-    def _update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
-        """Clip and update; gives the gradient's norm where reading it costs nothing, and now and then each layer's."""
-        norm = None
-        self.parallel.collect()
-        if self.scaled:
-            torch._foreach_mul_(self._gradients(), 1 / self.progress.loss_scale)
-        if self.sharded:  # a shard is no part of the forward pass: the gradient of l2 · ‖w‖²
-            for weight in self.penalised:
-                if weight.grad is not None:
-                    weight.grad.add_(weight, alpha=2 * self.settings.l2)
-        if self.layer_stats is not None:
-            self.layer_stats.before(self.progress.step + 1)
-        if self._recording is not None:
-            self.optimiser.set_rate(factor)
-            self._recording.update.replay()
-            self.progress.averaged = self.average.update(self.progress.averaged)
-        else:
-            norm = self._clip()
-            if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
-                if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
-                    self._fail(f"a gradient is not finite at step {self.progress.step + 1}")
-                self.optimiser.step(factor)
-                self.progress.averaged = self.average.update(self.progress.averaged)
-            self.parallel.zero()
-        layers = None if self.layer_stats is None else self.layer_stats.after()
-        return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
-
-    def _gradients(self) -> list[Tensor]:
-        return gradients_of(self.weights)
-
-    def _clip(self) -> Tensor | None:
-        """Gradients no longer than allowed; gives their norm, where it is needed."""
-        if self.settings.grad_clip is None and not self.scaled:
-            return None
-        norm = self.parallel.norm(self._gradients())
-        most = self.settings.grad_clip
-        if most is not None and (norm.device.type != "cpu" or not norm + 1e-6 <= most):  # else they would be times 1
-            nn.utils.clip_grads_with_norm_(self.weights, most, norm)
-        return norm
 
     def _fail(self, what: str) -> NoReturn:
         """Names the first tensor that went wrong, and the examples that led there. A checkpoint of these weights is no
@@ -374,6 +263,11 @@ class Trainer:
 
     def _say(self, text: str) -> None:
         self.listen(Noted(text))
+
+    def _say_not_compiled(self, line: str) -> None:
+        """Nothing of a compiler that was ended by the signal that ends the run."""
+        if not self._interrupt.asked:
+            self._say(line)
 
     def _notes(self) -> tuple[str, ...]:
         notes = {

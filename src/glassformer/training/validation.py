@@ -82,9 +82,8 @@ class Validator:
             self._keep_last()
             return None
         self.model.eval()
-        with self.average.in_use():
-            with self.parallel.whole_weights():
-                evaluation = self._evaluation()
+        with self.average.in_use(), self.parallel.whole_weights():
+            evaluation = self._evaluation()
             score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
             if not math.isfinite(score):
                 return f"the validation {evaluation.primary} became {score} after step {self.progress.step}"
@@ -145,8 +144,7 @@ class Validator:
             progress.stale, progress.improved = 0, progress.elapsed
         else:
             progress.stale += 1
-        with self.parallel.whole_weights():  # of which a sample may be asked
-            self.listen(Validated(progress.step, evaluation, better))
+        self.listen(Validated(progress.step, evaluation, better))
 
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
         """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from glassformer.bricks.gpu_kernels import on_its_device
+from glassformer.bricks.kernels.triton_decoding import on_its_device
 
 PROGRAMS = 528
 """Of a kernel that sums over all tokens, each program a part of them: four for every unit of an H100."""
@@ -133,7 +133,7 @@ def _launch_heads(
 
 @on_its_device
 def heads_of(packed: Tensor, gains: Tensor, rotation: tuple[Tensor, Tensor], eps: float, kv_heads: int) -> Heads:
-    """Queries, keys and values, B×T×h×e each: see `norm_and_rotate` of gpu_ops.py."""
+    """Queries, keys and values, B×T×h×e each: see `norm_and_rotate` of gpu.py."""
     width = gains.shape[1]
     counts = (packed.shape[2] // width - 2 * kv_heads, kv_heads, kv_heads)
     q, k, v = (packed.new_empty(*packed.shape[:2], count, width) for count in counts)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from glassformer.bricks import attention
 from glassformer.bricks.attention import Attention
-from glassformer.bricks.gpu_ops import GPUGELU, norm_and_rotate
+from glassformer.bricks.kernels.gpu import GPUGELU, norm_and_rotate
 from glassformer.bricks.norm import rms_norm
 from glassformer.bricks.positions import Rotary, Rotation, rotate
 from helpers.support import numbers, same

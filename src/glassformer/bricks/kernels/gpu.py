@@ -16,7 +16,7 @@ def kernels_work() -> bool:
     """Whether Triton is here and makes kernels: it needs a C compiler, and a GPU that it knows."""
     if find_spec("triton") is None:
         return False
-    from glassformer.bricks.gpu_kernels import linear_rows
+    from glassformer.bricks.kernels.triton_decoding import linear_rows
 
     try:
         linear_rows(torch.ones(1, 16, device="cuda"), [torch.ones(16, 16, device="cuda")], [None])
@@ -74,7 +74,7 @@ def norm_and_rotate(
     (2×e), and turned. One pass over memory, and one backward, where a compiler makes some six of each.
     """
     if packed.is_cuda and kernels_work():
-        from glassformer.bricks.gpu_training_kernels import heads_of
+        from glassformer.bricks.kernels.triton_training import heads_of
 
         return heads_of(packed, gains, (cos, sin), eps, kv_heads)
     query, key, value = _heads(packed, gains, kv_heads)
@@ -97,7 +97,7 @@ def _norm_and_rotate_backward(
 ) -> tuple[Tensor, Tensor]:
     """The gradients by the product and by the gains."""
     if packed.is_cuda and kernels_work():
-        from glassformer.bricks.gpu_training_kernels import gradients_of_heads
+        from glassformer.bricks.kernels.triton_training import gradients_of_heads
 
         by_query, by_key, by_value = (part if part.stride(-1) == 1 else part.contiguous() for part in by_heads)
         return gradients_of_heads(packed, gains, (cos, sin), eps, (by_query, by_key, by_value))

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.bricks import cpu_kernels
 from glassformer.bricks.attention import Attention
+from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.norm import RMSNorm, rms_norm
 from glassformer.bricks.positions import Rotary, rotate
 from helpers.support import numbers, randomise, same
