@@ -5,6 +5,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ def test_a_checkpoint_that_goes_while_it_is_written(tmp_path: Path) -> None:
     while workers[0].poll() is None:
         for part in run.glob("checkpoints/.step-*.part"):
             shutil.rmtree(part, ignore_errors=True)
+        time.sleep(0.001)
     line = both_end(workers)
     assert "cannot write" in line
     assert line.endswith("No such file or directory; what was there before is kept")
