@@ -1,5 +1,5 @@
-"""The manifest for Kubernetes in docs/clusters.md, as far as it can be held without a cluster: fields that a PyTorchJob of
-the training operator has (kubeflow.org/v1), and parts that fit each other.
+"""The manifest for Kubernetes in docs/clusters.md, as far as it can be held without a cluster: fields that a PyTorchJob
+of the training operator has (kubeflow.org/v1), and parts that fit each other.
 """
 
 import re

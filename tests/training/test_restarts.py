@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_killed_worker_is_started_again_and_the_run_goes_on(tmp_path: Path) -> None:
-    """torchrun --max-restarts: killed at any moment, it ends where a run that nobody killed does."""
+    """torchrun --max-restarts: killed at any moment, it ends where a run that nobody killed does. By hand: KILLS=20."""
     kills = int(os.environ.get("KILLS", "2"))
     steps = 30 * (kills + 2)  # more than are made between any two of them
     settings = tiny(training__steps=steps, training__checkpoint_every=5, training__batch_size=4, **FSDP)

@@ -73,12 +73,12 @@ class Processes:
     def leave(self) -> None:
         dist.destroy_process_group()
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all are here."""
         if self.world > 1:
             dist.barrier()
 
-    def sums(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
+    def all_reduce(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
         """Each number, summed over all processes."""
         if self.world == 1:
             return values
@@ -96,9 +96,9 @@ class Processes:
 
     def from_first(self, value: float) -> float:
         """The number of the first process, for all."""
-        return float(self.word_of_first(repr(value)))
+        return float(self.broadcast(repr(value)))
 
-    def word_of_first(self, word: str) -> str:
+    def broadcast(self, word: str) -> str:
         """What the first process says, for all."""
         if self.world == 1:
             return word
@@ -125,7 +125,7 @@ def allowed_restarts() -> int:
 LOST = re.compile(r"gloo/transport|Gloo connect|[Cc]onnection (?:closed|reset|refused)|Broken pipe|ncclRemoteError")
 
 
-def is_lost_company(error: RuntimeError) -> bool:
+def is_peer_lost(error: RuntimeError) -> bool:
     """Whether an error is that another process ended in the middle of an exchange."""
     return LOST.search(str(error)) is not None
 
