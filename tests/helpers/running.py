@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -78,13 +79,42 @@ class SignalAfter(NamedTuple):
     rank: int = 0
 
 
+class Rendezvous(NamedTuple):
+    """Where several machines meet; here, agents of torchrun on this one. Who is lost is missed soon."""
+
+    nodes: str
+    """How many, or from how many to how many: 1:2."""
+    port: int
+    hosts: bool
+    """Whether they meet at this one."""
+
+    def flags(self) -> list[str]:
+        soon = "last_call_timeout=15,keep_alive_interval=2,keep_alive_max_attempt=6"
+        where = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{self.port}", "--rdzv-id", "1"]
+        return ["--nnodes", self.nodes, *where, "--rdzv-conf", f"is_host={int(self.hosts)},{soon}"]
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 def begin(
-    *words: str, world: int = 1, restarts: int = 0, signal: SignalAfter | None = None, **more: Any
+    *words: str,
+    world: int = 1,
+    restarts: int = 0,
+    rendezvous: Rendezvous | None = None,
+    signal: SignalAfter | None = None,
+    **more: Any,
 ) -> "subprocess.Popen[str]":
-    """`glassformer …` in a process of its own, or in several through torchrun, which may start them again."""
+    """`glassformer …` in a process of its own, or in several through torchrun, which may start them again; with a
+    `rendezvous`, as one of several machines.
+    """
     python = [sys.executable]
-    if world > 1:
-        python += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(world)]
+    if world > 1 or rendezvous is not None:
+        where = ["--standalone"] if rendezvous is None else rendezvous.flags()
+        python += ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(world)]
         python += ["--max-restarts", str(restarts), "--monitor-interval", "0.5"]
     script = ["-m", "glassformer.cli.main"]
     if signal is not None:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+import pytest
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "scontrol")
 PATIENCE = 60.0
 """Seconds that it has to come up."""
 CGROUPS = ("cgroup/v1", "disabled")
@@ -63,6 +65,28 @@ def slurm_cluster(folder: Path) -> Iterator[Path]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def slurm_commands(folder: Path) -> Iterator[pytest.MonkeyPatch]:
+    """While it is open, Slurm's commands work here. Without Slurm a test is skipped, or fails where it is required."""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            with slurm_cluster(folder) as config:
+                patch.setenv("SLURM_CONF", str(config))
+                yield patch
+        except NoSlurm as why:
+            unavailable(str(why))
+
+
+def unavailable(why: str) -> None:
+    if os.environ.get("GLASSFORMER_CLUSTERS") == "required":
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+def slurm_says(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def _configure(folder: Path, config: Path) -> None:

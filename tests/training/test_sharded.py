@@ -7,13 +7,10 @@ import errno
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,17 +30,12 @@ from helpers import training_together
 from helpers.running import (
     CAUSAL,
     DATA,
-    begin,
     finish,
-    flags,
     identical,
     labelled,
-    log_of,
     losses_of,
-    steps_saved,
     tensors_of,
     tiny,
-    wait_for,
 )
 from helpers.tables import amounts, opinions, write_table
 from helpers.translating import mirrored, translating
@@ -261,32 +253,6 @@ def first_weights(settings: dict[str, Any]) -> None:
     wanted = dict([*whole.named_parameters(), *whole.named_buffers()])
     for name, tensor in [*bare.named_parameters(), *bare.named_buffers()]:
         assert torch.equal(first.make(tensor), wanted[name]), name
-
-
-def workers_of(agent: int) -> list[int]:
-    """The processes that torchrun has started."""
-    return [int(child) for child in Path(f"/proc/{agent}/task/{agent}/children").read_text().split()]
-
-
-@pytest.mark.slow
-def test_a_killed_worker_is_started_again_and_the_run_goes_on(tmp_path: Path) -> None:
-    """torchrun --max-restarts: killed at any moment, it ends where a run that nobody killed does."""
-    settings = tiny(training__steps=400, training__checkpoint_every=5, training__batch_size=4, **FSDP)
-    code, _, err = finish(begin("train", DATA, "--out", str(tmp_path / "whole"), *flags(settings), world=2))
-    assert code == 0, err
-    out, kills, random = tmp_path / "killed", int(os.environ.get("KILLS", "2")), Random(0)
-    process = begin("train", DATA, "--out", str(out), *flags(settings), world=2, restarts=kills + 1)
-    for _ in range(kills):
-        saved = steps_saved(out)[-1:] if out.exists() else []
-        wait_for(lambda saved=saved: steps_saved(out)[-1:] > saved, process)  # type: ignore[misc]
-        time.sleep(0.3 * random.random())
-        for worker in random.sample(workers_of(process.pid), 1) if process.poll() is None else ():
-            os.kill(worker, signal.SIGKILL)
-    code, _, err = finish(process)
-    assert code == 0, err
-    assert err.count("going on after") >= 1
-    identical(tensors_of(out), tensors_of(tmp_path / "whole"))
-    assert log_of(out) == log_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

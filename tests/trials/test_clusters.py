@@ -6,7 +6,6 @@ Without Slurm's programs, or without Ray, these tests are skipped; where GLASSFO
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from glassformer.trials.running.engine import CellEvent
 from glassformer.trials.running.folder import id_of
 from glassformer.trials.tune import tune
 from helpers.running import begin, finish, flags, one_line, steps_saved, wait_for
-from helpers.slurm_cluster import NoSlurm, slurm_cluster
+from helpers.slurm_cluster import slurm_commands, slurm_says, unavailable
 
 pytestmark = pytest.mark.slow
 
@@ -42,24 +41,13 @@ LONG: dict[str, Any] = {"models": "rnn", "seeds": 2, "floors": False, **MODEL}
 WORDS = ["compare", DATA, "--models", "rnn", "--seeds", "2", "--no-floors", *flags(MODEL)]
 
 
-def unavailable(why: str) -> None:
-    if os.environ.get("GLASSFORMER_CLUSTERS") == "required":
-        pytest.fail(why)
-    pytest.skip(why)
-
-
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Slurm's commands work, and are asked often."""
-    with pytest.MonkeyPatch.context() as patch:
-        try:
-            with slurm_cluster(tmp_path_factory.mktemp("slurm")) as config:
-                patch.setenv("SLURM_CONF", str(config))
-                patch.setattr(slurm_place, "ASK_EVERY", 0.5)
-                patch.setattr(slurm_place, "SETTLE", 0.0)
-                yield
-        except NoSlurm as why:
-            unavailable(str(why))
+    with slurm_commands(tmp_path_factory.mktemp("slurm")) as patch:
+        patch.setattr(slurm_place, "ASK_EVERY", 0.5)
+        patch.setattr(slurm_place, "SETTLE", 0.0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +96,6 @@ def process_of(cell: str) -> int:
         if words[-2:-1] and words[-2].endswith(f"/cells/{cell}".encode()) and b"python" in words[0]:
             return int(path.parent.name)
     raise ProcessLookupError(cell)
-
-
-def slurm_says(*words: str) -> str:
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 class Disturb:

@@ -4,7 +4,6 @@ locale without letters, a clock that is set. One line or the right answer, and w
 Children are forked from this process, which has everything imported: starting up is not what is tried.
 """
 
-import contextlib
 import json
 import os
 import resource
@@ -27,6 +26,7 @@ from glassformer.cli.main import main
 from glassformer.exchange.exporting import EXPORTS
 from glassformer.runs.run import Run
 from helpers.attempts import Tried
+from helpers.disks import small_disk
 from helpers.running import PATIENCE, flags, identical, labelled, tensors_of
 from helpers.tables import opinions, write_table
 
@@ -234,20 +234,6 @@ def test_files_that_may_not_grow(trained: Path, tmp_path: Path, tried: Tried) ->
         times += write_all(trained / "opinions.csv", run, out, small)
         goes_on(run)
     tried("full disk", "a limit on files, for every verb that writes", times, "one line, or whole; runs go on")
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    mount = shutil.which("mount")
-    if os.geteuid() != 0 or mount is None:
-        pytest.skip("only root may mount a disk")
-    folder.mkdir()
-    if subprocess.run([mount, "-t", "tmpfs", "-o", f"size={size}", "none", folder], capture_output=True).returncode:
-        pytest.skip("mounting is not allowed here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", folder], check=True)
 
 
 def test_a_full_disk(trained: Path, tmp_path: Path, tried: Tried) -> None:

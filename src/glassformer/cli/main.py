@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 mute(stream)
             return 0
         except GlassformerError as error:
-            if os.environ.get("RANK", "0") == "0":  # of several processes, one speaks
+            if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes, one of each machine speaks
                 _say_error(str(error))
             return error.exit_code
         except BaseException as error:  # also a panic of Rust's, which is no Exception

@@ -11,18 +11,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter, tree_map_only
 
-DRAWS = frozenset(
-    {
-        *(Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_),
-        *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
-        *(torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal, torch.bernoulli),
-    }
-)
-"""What draws random numbers, of the functions that torch tells its modes of."""
+from glassformer.models.random_draws import DRAWS
+
 IS_META = Tensor.is_meta.__get__  # type: ignore[attr-defined]
 
 

@@ -37,6 +37,7 @@ from glassformer.bricks.feed_forward import MultilayerPerceptron
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.errors import RunError
 from glassformer.encoders.base import init_vectors
+from glassformer.models.random_draws import INTO_TENSORS
 
 Value = TypeVar("Value")
 
@@ -97,10 +98,6 @@ def refuse_misfit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], sourc
             raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
 
 
-DRAWS = (Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_)
-"""What draws at random, of the functions that torch tells its modes of."""
-
-
 class UndrawnWeights(TorchFunctionMode):
     """Weights of models built in here are not drawn at random: those of a file replace them next."""
 
@@ -108,7 +105,7 @@ class UndrawnWeights(TorchFunctionMode):
         self, function: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if function in DRAWS:
+        if function in INTO_TENSORS:
             weight = kwargs["tensor"] if "tensor" in kwargs else args[0]
             if isinstance(weight, nn.Parameter) or weight.is_meta:
                 return weight

@@ -46,7 +46,7 @@ from glassformer.tasks.intervals import with_interval
 from glassformer.training.budget import PAPERS_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
-from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_lost_company
+from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_peer_lost
 from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
@@ -99,7 +99,7 @@ class Training:
                 self.fit()
                 return self.report()
             except RuntimeError as error:
-                if self.processes.world == 1 or not is_lost_company(error):
+                if self.processes.world == 1 or not is_peer_lost(error):
                     raise
                 raise TrainingFailed(f"another process of this training is gone ({first_line(error)})") from error
 
@@ -196,7 +196,7 @@ class Training:
             name = data.path or data.source_file or "data"
             own = self.family.model_name(self.config)
             path = self.held.enter_context(Run.new_name(name, own)) if self.processes.first else ""
-            self.run = Run(Path(self.processes.word_of_first(str(path))))
+            self.run = Run(Path(self.processes.broadcast(str(path))))
             if self.processes.first:
                 self.held.enter_context(Run.locked(self.run.path, "training", self.say))
         if self.request.before_refit is None:
@@ -237,7 +237,7 @@ class Training:
 
     def fit(self) -> None:
         """The loop, with a recorder and a doctor who listen."""
-        self.processes.wait()  # so that nobody still looks whether the folder is free
+        self.processes.barrier()  # so that nobody still looks whether the folder is free
         prepared, training = self.prepared, self.config.training
         if not prepared.task.validates and (idle := self._idle_settings()):
             self.say(f"nothing is held out for validation: {idle} has no effect, and the last weights are kept")
@@ -270,7 +270,7 @@ class Training:
             self.doctor.begin(learned_count(self.model))
             self.held.callback(self.loggers.end)
             self.loggers.begin(card, self.snapshot.progress.step if self.snapshot else 0, same=self.same)
-        self.processes.wait()
+        self.processes.barrier()
         try:
             self.ended = self.trainer.run()
         except GlassformerError:
@@ -357,7 +357,7 @@ class Training:
 
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
-        self.processes.wait()  # until the first has written what all read
+        self.processes.barrier()  # until the first has written what all read
         self.model = trainer.parallel.empty_model()
         self.run.load_weights(self.model)
         self.model.eval()

@@ -1,5 +1,6 @@
 """Checkpoints: written aside, flushed, digested, renamed. A torn one is never mistaken for a whole one."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -61,7 +62,7 @@ def save_checkpoint(
     target = folder / f"step-{step}"
     contents = {**dict(zip(FILES, (weights, optimiser), strict=True)), **({AVERAGE: average} if average else {})}
     with writing(target):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)  # in a run that is still there
         with part_of(target) as temporary:
             temporary.mkdir()
             for name, tensors in contents.items():
@@ -90,8 +91,9 @@ def _commit(temporary: Path, target: Path, state: dict[str, Any], digests: dict[
 def begin_shards(folder: Path, step: int) -> Path:
     """Where all processes write their shards of a checkpoint; made by the first."""
     with writing(folder):
+        folder.mkdir(exist_ok=True)  # in a run that is still there
         temporary = part_name(folder / f"step-{step}")
-        temporary.mkdir(parents=True)
+        temporary.mkdir()
     return temporary
 
 
@@ -128,10 +130,11 @@ def _digest_file(temporary: Path, number: int) -> Path:
 
 def prune_checkpoints(folder: Path, step: int, keep: int) -> None:
     """Of the checkpoints up to this step the newest stay, and none of later ones."""
-    newest = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
-    for path in list_checkpoints(folder):
-        if path not in newest:
-            shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # a disk that is gone is told by who writes next
+        newest = [path for path in list_checkpoints(folder) if step_of(path) <= step][-keep:]
+        for path in list_checkpoints(folder):
+            if path not in newest:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def forget_checkpoint(folder: Path, step: int) -> None:

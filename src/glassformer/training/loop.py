@@ -230,7 +230,7 @@ class Trainer:
         elapsed = self.elapsed() if self.processes.first else 0.0
         asking = self._interrupt.weight if asked else 0.0
         mine = (self.step.watch.read(), asking, elapsed, float(written))
-        loss, any_asked, self.progress.elapsed, writers = self.processes.sums(mine, self.device)
+        loss, any_asked, self.progress.elapsed, writers = self.processes.all_reduce(mine, self.device)
         if writers == self.processes.world:
             self._finish_checkpoint()
         self._interrupt.hear(any_asked)
@@ -319,7 +319,7 @@ class Trainer:
             weights, average = take_weights(self.model), self.average.state()
             snapshot = Snapshot(weights, self.optimiser.state(), self.progress, average)
             self.listen(Checkpointed(self.progress.step, self.checkpointer.checkpoint(snapshot)))
-        self.processes.wait()
+        self.processes.barrier()
 
     def _checkpoint_shards(self, writer: ShardWriter) -> None:
         self._finish_checkpoint()

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch
+from glassformer.training.distributed.meeting import meet
 
 PORTS = 20_000
 """Where processes that srun started meet: from this port on, one for each job."""
@@ -57,27 +58,27 @@ class Processes:
         return True
 
     def _store(self) -> Any:
-        """Where processes find each other; None: where torch says. What torchrun has for it on one machine outlives
-        restarts, and what those who are gone left there must not be found.
+        """Where processes find each other; None: where torch says. What torchrun has for it outlives restarts, and
+        what those who are gone left there must not be found.
         """
         from torch._C._distributed_c10d import HashStore, PrefixStore, TCPStore
 
         if self.world == 1:
             return HashStore()
-        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             return None
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        return PrefixStore(f"{restarts()}-{self.world}", TCPStore(host, port, self.world, is_master=False))
+        store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), self.world, is_master=False)
+        return PrefixStore(meet(store, self.rank, self.world), store)
 
     def leave(self) -> None:
         dist.destroy_process_group()
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all are here."""
         if self.world > 1:
             dist.barrier()
 
-    def sums(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
+    def all_reduce(self, values: tuple[float, ...], device: torch.device) -> tuple[float, ...]:
         """Each number, summed over all processes."""
         if self.world == 1:
             return values
@@ -95,9 +96,9 @@ class Processes:
 
     def from_first(self, value: float) -> float:
         """The number of the first process, for all."""
-        return float(self.word_of_first(repr(value)))
+        return float(self.broadcast(repr(value)))
 
-    def word_of_first(self, word: str) -> str:
+    def broadcast(self, word: str) -> str:
         """What the first process says, for all."""
         if self.world == 1:
             return word
@@ -117,11 +118,6 @@ def _from_srun() -> dict[str, str]:
     return {**told, **{name: os.environ.get(name, value) for name, value in meeting.items()}}
 
 
-def restarts() -> int:
-    """How often torchrun has started this training again."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
 def allowed_restarts() -> int:
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
 
@@ -129,7 +125,7 @@ def allowed_restarts() -> int:
 LOST = re.compile(r"gloo/transport|Gloo connect|[Cc]onnection (?:closed|reset|refused)|Broken pipe|ncclRemoteError")
 
 
-def is_lost_company(error: RuntimeError) -> bool:
+def is_peer_lost(error: RuntimeError) -> bool:
     """Whether an error is that another process ended in the middle of an exchange."""
     return LOST.search(str(error)) is not None
 

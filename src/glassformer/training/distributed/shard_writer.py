@@ -103,7 +103,7 @@ class ShardWriter:
                 told[0] = str(work())
             except GlassformerError as error:
                 told[1] = str(error)
-        path, failure = json.loads(self.processes.word_of_first(json.dumps(told)))
+        path, failure = json.loads(self.processes.broadcast(json.dumps(told)))
         if failure:
             raise RunError(failure)
         return Path(path)
