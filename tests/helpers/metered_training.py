@@ -147,7 +147,7 @@ def train_metered(vocab: int, settings: dict[str, Any], processes: Processes) ->
     )
     trainer.layer_stats = None  # what some steps measure of layers takes a copy of all weights
     trainer.run()
-    (exchanged,) = processes.sums((trainer.notes["exchanged"] / processes.world,), torch.device("cpu"))
+    (exchanged,) = processes.all_reduce((trainer.notes["exchanged"] / processes.world,), torch.device("cpu"))
     trainer.notes["exchanged"] = round(exchanged)  # of matrices, some processes have one more than others
     return Notes(**trainer.notes, resident=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_iter, tree_map_only
 
-from glassformer.models.random_draws import DRAWS
+from glassformer.models.weights import DRAWS
 
 IS_META = Tensor.is_meta.__get__  # type: ignore[attr-defined]
 

@@ -37,7 +37,18 @@ from glassformer.bricks.feed_forward import MultilayerPerceptron
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.errors import RunError
 from glassformer.encoders.base import init_vectors
-from glassformer.models.random_draws import INTO_TENSORS
+
+DRAWS_INTO_TENSORS = frozenset(
+    {
+        *(Tensor.normal_, Tensor.uniform_, Tensor.random_, Tensor.bernoulli_, Tensor.exponential_),
+        *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
+    }
+)
+"""The functions that draw random numbers into the tensor that is their first argument, of those that torch tells its
+modes of.
+"""
+DRAWS = DRAWS_INTO_TENSORS | {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal, torch.bernoulli}
+"""All functions that draw."""
 
 Value = TypeVar("Value")
 
@@ -105,7 +116,7 @@ class UndrawnWeights(TorchFunctionMode):
         self, function: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if function in INTO_TENSORS:
+        if function in DRAWS_INTO_TENSORS:
             weight = kwargs["tensor"] if "tensor" in kwargs else args[0]
             if isinstance(weight, nn.Parameter) or weight.is_meta:
                 return weight
