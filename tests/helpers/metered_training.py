@@ -30,6 +30,7 @@ from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
+from glassformer.training.update_rules import gradients_of
 from helpers.running import finish
 
 UPDATES = 3
@@ -101,19 +102,18 @@ class MeteredTrainer(Trainer):
     notes: dict[str, int]
 
     def _step(self, asked: bool = False) -> bool:
-        with StepMeter([*self.weights, *self.optimiser.state().values()]) as meter:
+        with StepMeter([*self.step.weights, *self.optimiser.state().values()]) as meter:
             stop = super()._step(asked)
         self.notes |= {"exchanged": meter.exchanged, "most": meter.most}
         return stop
 
-    def _clip(self) -> Tensor | None:
-        """Gradients are there, and what the optimiser remembers since the first update."""
+    def note_sizes(self) -> None:
+        """When gradients are there, and what the optimiser remembers since the first update."""
         self.notes = {
-            "weights": size_of(self.weights),
-            "gradients": size_of(self._gradients()),
+            "weights": size_of(self.step.weights),
+            "gradients": size_of(gradients_of(self.step.weights)),
             "optimiser": size_of(self.optimiser.state().values()),
         }
-        return super()._clip()
 
     def _validate(self) -> None:
         pass
@@ -145,7 +145,14 @@ def train_metered(vocab: int, settings: dict[str, Any], processes: Processes) ->
         processes=processes,
         first=first,
     )
-    trainer.layer_stats = None  # what some steps measure of layers takes a copy of all weights
+    update = trainer.optimiser.step
+
+    def noted_update(factor: float) -> None:
+        trainer.note_sizes()
+        update(factor)
+
+    trainer.optimiser.step = noted_update  # type: ignore[method-assign]
+    trainer.step.layer_stats = None  # what some steps measure of layers takes a copy of all weights
     trainer.run()
     (exchanged,) = processes.all_reduce((trainer.notes["exchanged"] / processes.world,), torch.device("cpu"))
     trainer.notes["exchanged"] = round(exchanged)  # of matrices, some processes have one more than others
@@ -162,7 +169,7 @@ def meter_together(world: int, trainings: Sequence[dict[str, Any]], folder: Path
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     code, out, err = finish(process)
     assert code == 0, err[-3000:]

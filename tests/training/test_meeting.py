@@ -9,7 +9,7 @@ from torch.distributed import HashStore
 
 from glassformer.config.errors import TrainingFailed
 from glassformer.training.distributed import meeting
-from glassformer.training.distributed.meeting import PLACE, meet
+from glassformer.training.distributed.meeting import _newest, meet
 
 
 def together(store: HashStore, ranks: list[int], world: int) -> set[str]:
@@ -31,7 +31,7 @@ def test_nobody_meets_the_dead() -> None:
     is a new first one, and meet there.
     """
     store = HashStore()
-    store.set(PLACE, "old")
+    store.set(_newest(3), "old")
     store.add("old/1", 1)
     with ThreadPoolExecutor(3) as pool:
         others = [pool.submit(meet, store, rank, 3) for rank in (1, 2)]
@@ -41,10 +41,12 @@ def test_nobody_meets_the_dead() -> None:
         assert {found.result(30) for found in others} == {first}
 
 
-def test_a_start_with_fewer_processes() -> None:
+def test_a_start_with_other_processes() -> None:
+    """A machine is lost, and comes back: what it finds is not what those before it met in."""
     store = HashStore()
-    three, two = together(store, [2, 1, 0], 3), together(store, [1, 0], 2)
-    assert three.isdisjoint(two)
+    names = [together(store, [*range(1, world), 0], world) for world in (3, 2, 3, 5)]
+    assert [len(found) for found in names] == [1, 1, 1, 1]
+    assert len(set.union(*names)) == 4
 
 
 def test_who_never_comes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

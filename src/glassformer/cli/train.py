@@ -102,8 +102,9 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
         return
     if trained.reason == "interrupted":
         refit = " --refit" * (options.refit and trained.before_refit is None)
+        program = "torchrun … -m glassformer" if "TORCHELASTIC_RUN_ID" in os.environ else "glassformer"
         say(f"stopped after step {trained.steps:,} and saved; go on with: "
-            f"glassformer train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
+            f"{program} train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         raise SystemExit(1 if trained.signal in (None, signal.SIGINT) else REQUEUE)
     show_result(trained, as_json=options.json, show=lambda: show_text(trained.line))
     say_next(trained.run)

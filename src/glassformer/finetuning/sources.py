@@ -12,7 +12,6 @@ from glassformer.config.errors import Misuse, NotARun, RunError, SettingError
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.runs import weight_files
-from glassformer.runs.files import digest
 from glassformer.runs.folders import writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
 from glassformer.text.tokenizer import Tokenizer
@@ -124,7 +123,7 @@ def source_tokenizers(config: Config) -> tuple[Tokenizer, Tokenizer | None]:
 
 def weights_digest(run: Path) -> str:
     """A digest of the weights that a run ended with: another digest, other weights."""
-    return digest(*weight_files.files_of(run))
+    return weight_files.digest_of(run)
 
 
 def refuse_out(settings: Mapping[str, Any], out: Path) -> None:

@@ -17,7 +17,6 @@ from glassformer.config.errors import (
     RunError,
     SettingError,
     TrainingFailed,
-    first_line,
     silent,
 )
 from glassformer.config.loggers import logger_names
@@ -101,7 +100,7 @@ class Training:
             except RuntimeError as error:
                 if self.processes.world == 1 or not is_peer_lost(error):
                     raise
-                raise TrainingFailed(f"another process of this training is gone ({first_line(error)})") from error
+                raise TrainingFailed("another process of this training is gone") from error
 
     def say(self, text: str) -> None:
         self.listen(Noted(text))
@@ -264,8 +263,8 @@ class Training:
             first=self.first,
         )
         self.first = None
-        if self.processes.first:  # only now, when nothing can be refused any more
-            self._first_files(card, total)
+        self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
+        if self.processes.first:
             self.doctor = TrainingDoctor(recorder, self.config, prepared)
             self.doctor.begin(learned_count(self.model))
             self.held.callback(self.loggers.end)

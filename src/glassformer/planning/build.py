@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
+from glassformer.config.sections import TrainingSettings
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
@@ -33,6 +34,7 @@ from glassformer.planning.training_step import (
     resized,
     step_memory,
 )
+from glassformer.tasks.base import Task
 from glassformer.training.device import choose_compile, choose_device, choose_precision
 from glassformer.training.optimiser import Optimiser
 
@@ -103,12 +105,15 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     )
 
 
-def gpu_step_bytes(planned: PlannedTraining) -> int:
-    """The most that a step holds on a GPU, which need not be here."""
+def gpu_step_bytes(planned: PlannedTraining) -> int | None:
+    """The most that a step holds on a GPU, which need not be here; None: it cannot be told without a real one."""
     training = planned.config.training
     where = _paper_gpu(training.precision)
     rows = -(-planned.batch // training.accumulation_steps)
-    return _StepMemories(planned, where, really=False).needs(rows, training.accumulation_steps).peak
+    try:
+        return _StepMemories(planned, where, really=False).pretended(rows, training.accumulation_steps).peak
+    except CANNOT:
+        return None
 
 
 def _paper_gpu(precision: str) -> StepDevice:
@@ -125,19 +130,27 @@ class _StepMemories:
 
     def needs(self, rows: int, pieces: int) -> StepMemory:
         """What a batch needs in so many pieces, each with so many rows of the largest batch."""
-        planned = self.planned
-        build, training = partial(planned.build, planned.config), planned.config.training
-        step, layers = (planned.task, planned.rows(rows), training), planned.blocks or 0
         if not self.really:
             try:
-                two_stacks = planned.family.has_decoder or training.l2  # the penalty goes through the layers once more
-                if layers > LAYERS + 1 and not two_stacks:
-                    return layered_step_memory(planned.build_blocks, layers, *step, self.where, pieces=pieces)
-                return step_memory(build, *step, self.where, pieces=pieces)
+                return self.pretended(rows, pieces)
             except CANNOT:
                 self.really = True
         where = StepDevice(CPU, self.where.precision)
-        return measure_step_memory(build, *step, where, pieces=pieces)
+        return measure_step_memory(self._build, *self._step(rows), where, pieces=pieces)
+
+    def pretended(self, rows: int, pieces: int) -> StepMemory:
+        """On tensors without numbers."""
+        planned, layers = self.planned, self.planned.blocks or 0
+        two_stacks = planned.family.has_decoder or planned.config.training.l2  # the penalty goes through them once more
+        if layers > LAYERS + 1 and not two_stacks:
+            return layered_step_memory(planned.build_blocks, layers, *self._step(rows), self.where, pieces=pieces)
+        return step_memory(self._build, *self._step(rows), self.where, pieces=pieces)
+
+    def _build(self) -> nn.Module:
+        return self.planned.build(self.planned.config)
+
+    def _step(self, rows: int) -> tuple[Task, Piece, TrainingSettings]:
+        return self.planned.task, self.planned.rows(rows), self.planned.config.training
 
 
 def _pieces(planned: PlannedTraining) -> list[int]:
@@ -176,7 +189,7 @@ def cluster_plan(
     with fake_tensors(where):
         model = planned.build(config)
         orthogonalised = sum(weight.nbytes for weight in Optimiser(model, training).orthogonalised)
-    rows = max(1, planned.batch // (gpus * training.accumulation_steps))
+    rows = -(-planned.batch // (gpus * training.accumulation_steps))
 
     def needs(layers: int, rows: int) -> StepMemory:
         build = partial(planned.build, planned.with_blocks(layers) if layers else config)

@@ -122,6 +122,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
         before=BEFORE,
         token_kinds=TOKEN_KINDS,
         nothing_held_out=nothing_held_out(card),
+        has_weights=Run(run).weights_path.is_file(),
         weight_files=Markup(WHOLE if Run(run).weights_path.name == WHOLE else SHARDS),
     )
 

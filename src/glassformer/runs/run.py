@@ -256,7 +256,14 @@ class Run:
 
     def _refuse_missing(self) -> None:
         if not self.weights_path.is_file():
-            raise RunError(f"{self.weights_path} is missing: deleted, or the training never came to a validation")
+            go_on = (
+                f": glassformer train --resume --out {self.path} goes on"
+                if list_checkpoints(self.checkpoints_path)
+                else ""
+            )
+            raise RunError(
+                f"{self.weights_path} is missing: deleted, or the training never came to a validation{go_on}"
+            )
 
     def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
         """The weights, if they and what they compute are as they were written."""

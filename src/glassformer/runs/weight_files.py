@@ -16,6 +16,7 @@ from glassformer.config.errors import RunError, read_failure
 from glassformer.config.limits import parse_json
 from glassformer.runs.files import (
     REMEDY,
+    digest,
     read_json,
     read_metadata,
     read_tensors,
@@ -121,16 +122,35 @@ def files_of(folder: Path) -> list[Path]:
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The weights, and the notes on them."""
+    return _of_one_save(folder, lambda: (_collect(folder, read_tensors), read_notes(folder)))
+
+
+def digest_of(folder: Path) -> str:
+    """A digest of all files of weights."""
+    return _of_one_save(folder, lambda: digest(*files_of(folder)))
+
+
+def _of_one_save(folder: Path, read: Callable[[], Value]) -> Value:
+    """What is read of several files; read again, where a training has written others meanwhile."""
     while True:
-        notes = read_notes(folder)
+        before = _version(folder)
         try:
-            weights = _collect(folder, read_tensors)
-        except RunError:
-            if read_notes(folder) == notes:
+            value = read()
+        except (RunError, OSError):
+            if _version(folder) == before:
                 raise
             continue
-        if read_notes(folder) == notes:  # else a training has just written others
-            return weights, notes
+        if _version(folder) == before:
+            return value
+
+
+def _version(folder: Path) -> tuple[Path, int, int] | None:
+    try:
+        main = main_file(folder)
+        told = main.stat()
+    except OSError:
+        return None
+    return main, told.st_ino, told.st_mtime_ns
 
 
 def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:

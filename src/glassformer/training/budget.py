@@ -66,7 +66,8 @@ class Budget:
 
     def reserve(self, progress: "Progress") -> float:
         """Seconds that are kept for what follows the next update; that itself among them, so that it ends in time."""
-        update = progress.seconds / max(1, progress.step)
+        training = progress.elapsed - progress.preparing - progress.validating  # one clock for all processes
+        update = training / max(1, progress.step)
         return update + progress.between + self.last_evaluation(progress) + self.papers_of(progress)
 
     def papers_of(self, progress: "Progress") -> float:

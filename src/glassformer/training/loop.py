@@ -4,6 +4,7 @@ Batch k, and the random numbers of step k, are functions of the seed and k (and 
 needs saving, and a run that was interrupted, or is spread over other processes, sees the same batches.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import TrainingFailed
+from glassformer.config.errors import RunError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.deferred_init import DeferredInit
@@ -91,6 +92,7 @@ class Trainer:
         else:
             self.progress.averaged = 0
         self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
+        self._interrupt = interrupt = Interrupt()
         self.step = TrainingStep(
             loss=self.loss,
             task=task,
@@ -102,7 +104,7 @@ class Trainer:
             optimiser=self.optimiser,
             average=self.average,
             progress=self.progress,
-            say=self._say_not_compiled,
+            say=lambda line: None if interrupt.asked else listen(Noted(line)),  # a compiler that was ended is no news
         )
         self.shard_writer: ShardWriter | None = None
         if self.sharded and checkpointer.folder is not None:
@@ -130,7 +132,6 @@ class Trainer:
         )
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
-        self._interrupt = Interrupt()
 
     def _make_parallel(self, first: DeferredInit | None) -> Replicated:
         if not self.sharded:
@@ -153,6 +154,7 @@ class Trainer:
         finally:
             if self.shard_writer is not None:
                 self.shard_writer.close()
+            self.step.release()
             torch.set_num_threads(threads)
         ended = Ended(self.progress.step, reason, self.progress.seconds, self._interrupt.signal)
         self.listen(ended)
@@ -240,6 +242,8 @@ class Trainer:
         """Names the first tensor that went wrong, and the examples that led there. A checkpoint of these weights is no
         good: it would fail again.
         """
+        with contextlib.suppress(RunError):  # of an earlier step: to go on from
+            self._finish_checkpoint()
         step, lr = self.progress.step, lower_rate(self.optimiser.lr, self.usual)
         reseed(self.settings.seed, self.progress.step, self.processes, self.device)
         batch = self.task.batch(step)
@@ -263,11 +267,6 @@ class Trainer:
 
     def _say(self, text: str) -> None:
         self.listen(Noted(text))
-
-    def _say_not_compiled(self, line: str) -> None:
-        """Nothing of a compiler that was ended by the signal that ends the run."""
-        if not self._interrupt.asked:
-            self._say(line)
 
     def _notes(self) -> tuple[str, ...]:
         notes = {
@@ -305,8 +304,7 @@ class Trainer:
         if self.settings.keep_checkpoints and (last or due(step, self.total)):
             with self.average.in_use():
                 weights = self.parallel.take_weights()
-                if self.processes.first:
-                    self.checkpointer.moment(weights, step, self.total)
+                self.processes.first_does(lambda: self.checkpointer.moment(weights, step, self.total))
 
     def _checkpoint(self) -> None:
         if self.saved == self.progress.step:
@@ -315,16 +313,15 @@ class Trainer:
         if self.shard_writer is not None:
             self._checkpoint_shards(self.shard_writer)
             return
-        if self.processes.first:
-            weights, average = take_weights(self.model), self.average.state()
-            snapshot = Snapshot(weights, self.optimiser.state(), self.progress, average)
-            self.listen(Checkpointed(self.progress.step, self.checkpointer.checkpoint(snapshot)))
-        self.processes.barrier()
+        path = self.processes.first_does(lambda: self.checkpointer.checkpoint(self._snapshot()))
+        self.listen(Checkpointed(self.progress.step, path))
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(take_weights(self.model), self.optimiser.state(), self.progress, self.average.state())
 
     def _checkpoint_shards(self, writer: ShardWriter) -> None:
         self._finish_checkpoint()
-        if self.processes.first:
-            self.checkpointer.before_checkpoint()
+        self.processes.first_does(self.checkpointer.before_checkpoint)
         writer.begin(self.progress, self.parallel.rows(self.optimiser.state(), self.average.state()))
 
     def _finish_checkpoint(self) -> None:

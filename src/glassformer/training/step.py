@@ -91,6 +91,10 @@ class TrainingStep:
             self._ahead = self._share_of(step + 1)
         return share.batch
 
+    def release(self) -> None:
+        """Let go of what only further steps need; of a GPU, all that recordings hold."""
+        self.recorder = self.recording = self._ahead = None
+
     def _share_of(self, step: int) -> Share:
         batch = self.task.batch(step)
         # The loss is the mean over the whole batch of all processes; these average their gradients, hence the factor.
@@ -144,12 +148,14 @@ class TrainingStep:
             self.progress.averaged = self.average.update(self.progress.averaged)
         else:
             norm = self._clip()
-            if norm is None or not self.scaled or self.progress.scale_held(math.isfinite(norm)):
+            if not self.scaled or norm is None or self.progress.scale_held(math.isfinite(norm)):
                 if norm is not None and norm.device.type == "cpu" and not math.isfinite(norm):
                     raise NotFinite(f"a gradient is not finite at step {self.progress.step + 1}")
                 self.optimiser.step(factor)
                 self.progress.averaged = self.average.update(self.progress.averaged)
-            self.parallel.zero()
+            elif self.progress.loss_scale < 1:  # so that it is not the scale that is to blame
+                raise NotFinite(f"a gradient is not finite at step {self.progress.step + 1}")
+        self.parallel.zero()
         layers = None if self.layer_stats is None else self.layer_stats.after()
         return float(norm) if norm is not None and norm.device.type == "cpu" else None, layers
 

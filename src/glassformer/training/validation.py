@@ -125,8 +125,7 @@ class Validator:
     def _keep(self, evaluation: Evaluation) -> None:
         """The weights as they are, for the run."""
         weights = self.parallel.take_weights()
-        if self.processes.first:
-            self.checkpointer.best(weights, evaluation, self.progress.step)
+        self.processes.first_does(lambda: self.checkpointer.best(weights, evaluation, self.progress.step))
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
         """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""

@@ -13,21 +13,19 @@ from torch.distributed.constants import default_pg_timeout
 
 from glassformer.config.errors import TrainingFailed
 
-PLACE = "glassformer/meeting"
-"""The key of the newest meeting's name."""
 LOOK_AGAIN = 0.05
 """Seconds."""
 
 
 def meet(store: Store, rank: int, world: int) -> str:
     """The name of a meeting of all ranks of this start, and of no other, for what they leave in the store."""
-    return _invite(store, world) if rank == 0 else _come(store, rank)
+    return _invite(store, world) if rank == 0 else _come(store, rank, world)
 
 
 def _invite(store: Store, world: int) -> str:
     """The first process names a meeting anew, and it begins when every rank has come."""
     name = f"glassformer/{uuid4()}"
-    store.set(PLACE, name)
+    store.set(_newest(world), name)
     for _ in _moments("not all processes of this training have come"):
         if store.check([_seat(name, rank) for rank in range(1, world)]):
             break
@@ -35,15 +33,15 @@ def _invite(store: Store, world: int) -> str:
     return name
 
 
-def _come(store: Store, rank: int) -> str:
-    """The others come to the newest meeting. One that their rank came to before, or whose first process is dead, is an
-    old one: they wait for the next.
+def _come(store: Store, rank: int, world: int) -> str:
+    """The others come to the newest meeting of so many. One that their rank came to before, or whose first process is
+    dead, is an old one: they wait for the next.
     """
-    mine = ""
+    mine, newest = "", _newest(world)
     for _ in _moments("the first process of this training has not come"):
-        if not store.check([PLACE]):
+        if not store.check([newest]):
             continue
-        name = store.get(PLACE).decode()
+        name = store.get(newest).decode()
         if name != mine and store.add(_seat(name, rank), 1) == 1:
             mine = name
         if name == mine and store.check([_begun(name)]):
@@ -58,6 +56,11 @@ def _moments(failure: str) -> Iterator[None]:
         yield
         time.sleep(LOOK_AGAIN)
     raise TrainingFailed(f"{failure} within {default_pg_timeout}")
+
+
+def _newest(world: int) -> str:
+    """The key of the newest meeting's name. Of one that has begun with as many, every seat is taken."""
+    return f"glassformer/meeting of {world}"
 
 
 def _seat(name: str, rank: int) -> str:

@@ -2,8 +2,10 @@
 batch, with random numbers of its own. One process is the same with a world of one.
 """
 
+import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from glassformer.config.errors import SettingError
+from glassformer.config.errors import GlassformerError, RunError, SettingError, error_line
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch
 from glassformer.training.distributed.meeting import meet
@@ -98,6 +100,21 @@ class Processes:
         """The number of the first process, for all."""
         return float(self.broadcast(repr(value)))
 
+    def first_does(self, work: Callable[[], object]) -> str:
+        """What the first process does alone, and what it comes to; if it fails, all do."""
+        if self.world == 1:
+            return str(work())
+        result, line, failure = "", "", None
+        if self.first:
+            try:
+                result = str(work())
+            except Exception as error:
+                failure, line = error, str(error) if isinstance(error, GlassformerError) else error_line(error)
+        result, line = json.loads(self.broadcast(json.dumps((result, line))))
+        if line:
+            raise failure or RunError(line)
+        return result
+
     def broadcast(self, word: str) -> str:
         """What the first process says, for all."""
         if self.world == 1:
@@ -140,7 +157,8 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
     if settings.batch_size < processes.world * settings.accumulation_steps:
         raise SettingError(
             f"training.batch_size {settings.batch_size} is too small for {processes.world} processes "
-            f"with training.accumulation_steps {settings.accumulation_steps}"
+            f"with training.accumulation_steps {settings.accumulation_steps}: "
+            f"{processes.world * settings.accumulation_steps} or more"
         )
 
 

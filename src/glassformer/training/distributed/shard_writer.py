@@ -2,9 +2,8 @@
 thread; when all have, the first makes a checkpoint of them.
 """
 
-import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -45,7 +44,7 @@ class ShardWriter:
 
     def begin(self, progress: Progress, rows: Mapping[str, Rows]) -> None:
         """Copy this process's rows of all tensors, and begin to write them."""
-        self._temporary = self._told_by_first(lambda: begin_shards(self.folder, progress.step))
+        self._temporary = Path(self.processes.first_does(lambda: begin_shards(self.folder, progress.step)))
         self._progress = replace(progress)
         copied = {name: Rows(self._copied(name, tensor), first) for name, (tensor, first) in rows.items()}
         ready = None
@@ -87,25 +86,12 @@ class ShardWriter:
         if any(failures):
             raise RunError(next(filter(None, failures)))
         world, progress = self.processes.world, asdict(self._progress)
-        path = self._told_by_first(lambda: commit_shards(self._temporary, self._progress.step, world, progress))
+        step = self._progress.step
+        path = self.processes.first_does(lambda: commit_shards(self._temporary, step, world, progress))
         if not self.processes.first:
             return None
-        step = self._progress.step
         self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.keep))
         self._pruning.start()  # large files take a while to go
-        return path
-
-    def _told_by_first(self, work: Callable[[], Path]) -> Path:
-        """What the first process does alone, and where; if it fails, all do."""
-        told = ["", ""]
-        if self.processes.first:
-            try:
-                told[0] = str(work())
-            except GlassformerError as error:
-                told[1] = str(error)
-        path, failure = json.loads(self.processes.broadcast(json.dumps(told)))
-        if failure:
-            raise RunError(failure)
         return Path(path)
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """The places by their names, as `--on` takes them, with what else people say of them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,5 +57,6 @@ class PlaceOptions:
         if plan is not None and gpus:
             needs = plan()
             refuse_too_large(needs, max(gpu.usable or 0 for gpu in gpus))
-            room = max(1, min(len(assign_gpus(needs, gpus)), max(len(gpus), cores)))
+            smallest_first = dict(sorted(needs.items(), key=lambda one: math.inf if one[1] is None else one[1]))
+            room = max(1, min(len(assign_gpus(smallest_first, gpus)), max(len(gpus), cores)))
         return Local(room=room, threads=max(1, cores // room), lock=lock, gpus=gpus, gpu_needs=needs)

@@ -20,6 +20,8 @@ from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_larg
 
 OURS = "GLASSFORMER_"
 """How the variables begin that a process of ours is told, wherever it runs."""
+ANSWERED = 60.0
+"""Seconds in which GPUs of a cluster must tell of themselves; those that are busy do not."""
 REACHED = 10.0
 """Seconds in which a cluster must answer."""
 WATCH = 0.2
@@ -78,9 +80,9 @@ class RayCluster:
         if not task.takes_gpu or not ray.cluster_resources().get("GPU", 0):
             return 0
         if self.plan is not None and self.gpu_shares is None:
-            needs, usable = self.plan(), _smallest_gpu()
-            refuse_too_large(needs, usable)
-            self.gpu_shares = {name: gpu_share(need, usable) for name, need in needs.items()}
+            needs, usable = self.plan(), _usable_gpu_bytes()
+            refuse_too_large(needs, max(usable))
+            self.gpu_shares = {name: gpu_share(need, min(usable)) for name, need in needs.items()}
         return (self.gpu_shares or {}).get(task.name, 1)
 
     def _connect(self) -> None:
@@ -156,8 +158,8 @@ def check_ray() -> None:
         raise Misuse(f"--on ray: nobody answers at RAY_ADDRESS {address} ({first_line(error)})") from None
 
 
-def _smallest_gpu() -> int:
-    """Bytes that may be filled of the smallest GPU: Ray may choose it, and counts itself who shares it."""
+def _usable_gpu_bytes() -> list[int]:
+    """Bytes that may be filled of a GPU of each node: Ray may choose any, and counts itself who shares it."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -165,7 +167,8 @@ def _smallest_gpu() -> int:
     ask = ray.remote(num_cpus=0, num_gpus=0.01)(usable_gpu_bytes)
     strategies = [NodeAffinitySchedulingStrategy(node, soft=False) for node in nodes]
     try:
-        return min(ray.get([ask.options(scheduling_strategy=strategy).remote() for strategy in strategies]))
+        asked = [ask.options(scheduling_strategy=strategy).remote() for strategy in strategies]
+        return [int(usable) for usable in ray.get(asked, timeout=ANSWERED)]
     except ray.exceptions.RayError as error:
         raise RunError(
             f"--jobs auto: the GPUs' memory cannot be read ({first_line(error)[:160]}): give a number"

@@ -103,7 +103,7 @@ class Slurm:
             line = first.removeprefix("sbatch: ").removeprefix("error: ")
             if self.options:
                 raise Misuse(f"--sbatch {shlex.quote(self.options)}: {line}")
-            raise RunError(f"sbatch: {line}")
+            raise RunError(f"--on slurm: sbatch cannot submit jobs here ({line})")
         return said.stdout.strip()
 
     def _note(self) -> None:

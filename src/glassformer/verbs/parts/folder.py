@@ -51,7 +51,8 @@ class RowsWritten:
 
     def __str__(self) -> str:
         before = f"; {counted(self.skipped, 'part')} done before" if self.skipped else ""
-        speed = f" in {self.seconds:,.1f} s: {self.rows_per_second:,.0f} rows/s" if self.rows else ""
+        digits = ".3g" if self.rows_per_second < 100 else ",.0f"
+        speed = f" in {self.seconds:,.1f} s: {self.rows_per_second:{digits}} rows/s" if self.rows else ""
         return f"{counted(self.rows, 'row')} of {counted(self.parts, 'part')} written to {self.out}{speed}{before}"
 
 
@@ -157,7 +158,8 @@ def write_parts(
     written = RowsWritten(rows, len(todo) - len(failed), skipped, seconds, str(out), failed)
     if failed:
         line = f"{len(failed):,} of {counted(len(parts), 'part')} could not be read ({listed(failed, EXAMPLES)})"
-        raise PartsFailed(f"{line}: {failures[failed[0]]}; mend them, and give the same command again", written)
+        them = "it" if len(failed) == 1 else "them"
+        raise PartsFailed(f"{line}: {failures[failed[0]]}; mend {them}, and give the same command again", written)
     return written
 
 
