@@ -19,7 +19,7 @@ demo: $(STAMP)
 test: lint
 	$(BIN)/pytest $(TOGETHER)
 
-# PART=1/2: every second file of them.
+# PART=1/2: half of them.
 test-slow: $(DEV_STAMP)
 	$(BIN)/pytest -m slow $(if $(PART),--part $(PART)) $(TOGETHER)
 

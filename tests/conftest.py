@@ -54,8 +54,13 @@ class FilesTogether(LoadScopeScheduling):
     """The tests of a file share what they trained, so one process runs them; the longest share nothing."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file, _, _ = nodeid.partition("::")
-        return nodeid if file.endswith(LONGEST) else file
+        return _together(nodeid)
+
+
+def _together(nodeid: str) -> str:
+    """What the tests that stay together have in common."""
+    file, _, _ = nodeid.partition("::")
+    return nodeid if file.endswith(LONGEST) else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTogether:
@@ -63,14 +68,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", help="I/N: the files that are the I-th of every N")
+    parser.addoption("--part", help="I/N: the tests that are the I-th of every N, those of a file together")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
     if part := config.getoption("--part"):
         number, parts = map(int, part.split("/"))
-        kept = [item for item in items if zlib.crc32(item.path.name.encode()) % parts == number - 1]
+        kept = [item for item in items if zlib.crc32(_together(item.nodeid).encode()) % parts == number - 1]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
 
