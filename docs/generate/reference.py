@@ -14,7 +14,7 @@ from glassformer.cli.main import VERBS, main
 WIDTH = "110"
 GROUPS = {
     "Train": "train cross_validate compare tune Classifier Regressor",
-    "Use": "load evaluate errors serve play report",
+    "Use": "load evaluate errors predict_file embed_file translate_file serve play report",
     "Look inside": "look capture intervene scale zero replace Change scaling",
     "Plan and check": "plan doctor check check_brick",
     "Go in and out": "import_model export",

@@ -43,8 +43,9 @@ def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int)
 
 
 @pytest.mark.slow
-def test_70_billion_parameters_on_64_gpus() -> None:
-    found = plan(tokens=10**12, optimizer="adamw", gpus=64, memory=80, **LLAMA3_70B)
+def test_70_billion_parameters_on_96_gpus() -> None:
+    """Of 80 GB each. On 64 they do not fit: embedding and head, 8 GiB of each kind, come together for a whole step."""
+    found = plan(tokens=10**12, optimizer="adamw", gpus=96, memory=80, batch_size=96, **LLAMA3_70B)
     assert found.parameters == sum(found.parts.values()) == 70_553_706_496
     assert found.paper is not None
     assert found.paper.least is not None
@@ -55,7 +56,7 @@ def test_70_billion_parameters_on_64_gpus() -> None:
     assert few.paper.least is None
     needed = few.paper.gpus_needed
     assert needed is not None
-    assert 8 < needed <= 64
+    assert 64 < needed <= 96
     assert f"It would take {needed} of them" in " ".join(few.words)
 
 
