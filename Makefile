@@ -8,7 +8,7 @@ DEV_STAMP := .venv/installed-dev
 # Python compiles what is imported, once: to compile all that is installed takes longer than the rest of the set-up.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
-# As many processes as there are cores, up to four; the tests of a file stay together (tests/conftest.py).
+# One process per core, at most four; the tests of a file run in the same process (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
 .PHONY: demo test test-slow test-weights test-lessons test-trust docs dist lint format clean
@@ -19,17 +19,17 @@ demo: $(STAMP)
 test: lint
 	$(BIN)/pytest $(TOGETHER)
 
-# PART=1/2: half of them.
+# PART=1/2 runs half of the slow tests. They include the lessons at full length, with the results that the lessons state.
 test-slow: $(DEV_STAMP)
 	$(BIN)/pytest -m slow $(if $(PART),--part $(PART)) $(TOGETHER)
 
-# Kills, odd files, full disks, planted leakage: what was tried, how often and with what result goes into docs/trust.md.
+# Kill processes, damage files, fill disks, plant leakage. A complete run updates the table in docs/trust.md.
 test-trust: $(DEV_STAMP)
 	rm -f build/trust.jsonl
-	$(BIN)/pytest -m trust $(TOGETHER)
-	$(BIN)/python tests/trust/table.py
+	$(BIN)/pytest -m trust $(if $(PART),--part $(PART)) $(TOGETHER)
+	$(if $(PART),,$(BIN)/python tests/trust/table.py)
 
-# Every lesson from start to finish with its solutions, with short trainings.
+# Run every lesson with its solutions and short training runs; `make test-slow` runs them at full length.
 test-lessons: $(DEV_STAMP)
 	$(BIN)/pytest -m lessons $(TOGETHER)
 
@@ -47,10 +47,12 @@ dist: $(STAMP)
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 lint: $(DEV_STAMP)
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	@start=$$(date +%s); set -ex; \
+	$(BIN)/ruff format --check src tests benchmarks docs; \
+	$(BIN)/ruff check src tests benchmarks docs; \
+	$(BIN)/mypy; \
+	$(BIN)/lint-imports --no-logo; \
+	set +x; echo "lint took $$(($$(date +%s) - start)) s"
 
 format: $(DEV_STAMP)
 	$(BIN)/ruff format src tests benchmarks docs
@@ -62,6 +64,7 @@ clean:
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml constraints.txt
+	@echo "set-up started at $$(date +%T)"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glassformer needs Python 3.11 or newer, not " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
 	$(INSTALL) -e .
@@ -70,3 +73,4 @@ $(STAMP): pyproject.toml constraints.txt
 $(DEV_STAMP): $(STAMP)
 	$(INSTALL) -e '.[dev]'
 	touch $@
+	@echo "set-up finished at $$(date +%T)"

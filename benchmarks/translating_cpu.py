@@ -1,28 +1,44 @@
-"""A beam of 5 on the CPU: our encoder–decoder Transformer, and Hugging Face's `generate` on a Marian of its shape.
+"""Translation on the CPU: our encoder–decoder models next to Hugging Face's Marian of the same shape.
 
     python benchmarks/translating_cpu.py [--sentences 1000] [--tokens 20] [--rounds 3] [--run RUN --file source.txt]
+    python benchmarks/translating_cpu.py --train train.tsv --validation val.tsv [--pairs 20000] [--minutes 2] [--seed 0]
 
-Neither has learned anything, and neither may end: every sentence is translated into as many tokens, so that both do
-the same work. Batches are the same, sorted by length. With `--run`, a translator of your own is timed too, on real
-sentences that end where they end.
+Decoding, with a beam of 5: neither model is trained, and neither may end a sentence. Every sentence is translated into
+the same number of tokens, so that both do the same work. Batches are the same, sorted by length. With `--run`, a
+translator of your own is timed too, on real sentences that end where they end.
+
+Training, with `--train`: BLEU of greedy translations after the same minutes of CPU time on one thread, which other
+processes change little. Our models use their default settings, and their minutes include reading, learning the tokens
+and validating. Marian's minutes are updates only. It has the size, tokens, batches, dropout and label smoothing of our
+Transformer, and AdamW with warm-up and cosine decay.
 """
 
 import argparse
+import itertools
+import math
 import random
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import torch
 from common import alternating
 from transformers import MarianConfig, MarianMTModel
 
+import glassformer as gf
 from glassformer.config.resolve import resolve
 from glassformer.decoding.beam import beam_search
+from glassformer.families.build import prepare_again
 from glassformer.families.load import load_for
-from glassformer.models.build import build_seq2seq
+from glassformer.models.build import build_seq2seq, parameter_count
+from glassformer.runs.run import Run
+from glassformer.tasks.translation import NOTHING, text_scores
 
 VOCAB, LAYERS, WIDTH, HEADS = 8000, 4, 192, 4
 BEAM, TOGETHER = 5, 64
+WARM_UP = 0.1
+"""Share of the minutes over which Marian's learning rate rises."""
 
 
 def ours(**flags):
@@ -36,12 +52,12 @@ def ours(**flags):
     return model, settings.hidden
 
 
-def theirs(hidden):
+def theirs(hidden, *, vocab=VOCAB, width=WIDTH, layers=LAYERS, heads=HEADS, pad=0, start=1, end=2, **more):
     config = MarianConfig(
-        vocab_size=VOCAB, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_attention_heads=HEADS,
-        decoder_attention_heads=HEADS, encoder_ffn_dim=hidden, decoder_ffn_dim=hidden, pad_token_id=0, eos_token_id=2,
-        decoder_start_token_id=1, bos_token_id=1, forced_eos_token_id=None, max_position_embeddings=128,
-        scale_embedding=True,
+        vocab_size=vocab, d_model=width, encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=heads,
+        decoder_attention_heads=heads, encoder_ffn_dim=hidden, decoder_ffn_dim=hidden, pad_token_id=pad,
+        eos_token_id=end, decoder_start_token_id=start, bos_token_id=start, forced_eos_token_id=None,
+        max_position_embeddings=128, scale_embedding=True, **more,
     )  # fmt: skip
     return MarianMTModel(config).eval()
 
@@ -56,16 +72,110 @@ def batches(count, seed=0):
         yield ids, torch.arange(max(some)) < torch.tensor(some).unsqueeze(1)
 
 
+def cpu_clock():
+    """Return a function that returns the CPU seconds since this call."""
+    began = time.process_time()
+    return lambda: time.process_time() - began
+
+
+def train_ours(model, data, options):
+    """Train one of our models with its default settings. Return the run, its updates, its size and its BLEU."""
+    run = gf.train(
+        str(data), validation=options.validation, out=data.parent / model, model=model, minutes=options.minutes,
+        seed=options.seed, clock=cpu_clock(), device="cpu", draft=True, **{"training.threads": 1},
+    )  # fmt: skip
+    loaded, pairs = load_for("translate", run.run, "cpu"), read_pairs(options.validation)
+    outputs = [translation.text for translation in loaded.translate([source for source, _ in pairs], beam=1)]
+    return run.run, run.steps, run.parameters, bleu(outputs, pairs)
+
+
+def train_marian(run, options):
+    """Train a Marian with the shape, tokens and batches of a run of ours. Return its updates, its size and its BLEU."""
+    loaded = load_for("translate", run, "cpu")
+    model, tokenizer, task = loaded.config.model, loaded.tokenizer, prepare_again(Run.open(run)).task
+    torch.manual_seed(options.seed)
+    marian = theirs(
+        4 * model.width, vocab=tokenizer.vocab_size, width=model.width, layers=model.layers, heads=model.heads,
+        pad=tokenizer.roles.pad, start=tokenizer.roles.start, end=tokenizer.roles.end, dropout=model.dropout,
+    ).train()  # fmt: skip
+    optimizer = torch.optim.AdamW(marian.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
+    clock = cpu_clock()
+    for step in itertools.count():
+        if (done := clock() / (60 * options.minutes)) >= 1:
+            break
+        optimizer.param_groups[0]["lr"] = options.rate * min(done / WARM_UP, (1 + math.cos(math.pi * done)) / 2)
+        source, mask, target, answers = task.batch(step).tensors(torch.device("cpu"))
+        logits = marian(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), answers.flatten(), ignore_index=NOTHING, label_smoothing=task.smoothing
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(marian.parameters(), 1.0)
+        optimizer.step()
+    pairs = read_pairs(options.validation)
+    return step, parameter_count(marian), bleu(marian_translations(marian.eval(), tokenizer, pairs), pairs)
+
+
 @torch.inference_mode()
+def marian_translations(marian, tokenizer, pairs):
+    """Translate the sources of pairs greedily, in their order."""
+    outputs, roles = [], tokenizer.roles
+    for first in range(0, len(pairs), TOGETHER):
+        sources = [torch.tensor([*tokenizer.encode(text), roles.end]) for text, _ in pairs[first : first + TOGETHER]]
+        ids = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=roles.pad)
+        mask = torch.arange(ids.shape[1]) < torch.tensor([len(source) for source in sources]).unsqueeze(1)
+        rows = marian.generate(ids, attention_mask=mask.long(), num_beams=1, do_sample=False, max_new_tokens=100)
+        for row in rows[:, 1:].tolist():
+            outputs.append(tokenizer.decode(list(itertools.takewhile(lambda id: id != roles.end, row))))
+    return outputs
+
+
+def read_pairs(path):
+    return [line.split("\t") for line in Path(path).read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def bleu(outputs, pairs):
+    return text_scores(outputs, [target for _, target in pairs])[0]["bleu"]
+
+
+def compare_training(options):
+    torch.set_num_threads(1)
+    print(f"{options.minutes:g} CPU minutes each, one thread, {options.pairs:,} pairs, seed {options.seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "train.tsv"
+        with open(options.train, encoding="utf-8") as file:
+            data.write_text("".join(itertools.islice(file, options.pairs + 1)), encoding="utf-8")
+        for model in ("lstm", "transformer"):
+            run, *figures = train_ours(model, data, options)
+            print_training(f"glassformer, {model}", *figures)
+        print_training("Hugging Face, Marian", *train_marian(run, options))
+
+
+def print_training(name, updates, size, score):
+    print(f"{name:28} {size:10,} parameters   {updates:6,} updates   BLEU {score:5.2f}", flush=True)
+
+
 def main():
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser()
+    parser.add_argument("--train")
+    parser.add_argument("--validation")
+    parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--minutes", type=float, default=2)
+    parser.add_argument("--rate", type=float, default=2e-3, help="Marian's learning rate")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--tokens", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--run")
     parser.add_argument("--file")
     options = parser.parse_args()
+    (compare_training if options.train else compare_decoding)(options)
+
+
+@torch.inference_mode()
+def compare_decoding(options):
     work = list(batches(options.sentences))
     default, _ = ours()
     classic, classic_hidden = ours(style="classic")

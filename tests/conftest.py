@@ -1,29 +1,35 @@
-"""Before any room is imported: shapes become checked types. Then: few threads, so that sums are the same every time;
-and no test fails because a machine is slow.
-"""
+"""Settings shared by all tests: shapes checked at run time, one thread, the same random numbers in every run."""
 
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import jaxtyping
 from jaxtyping import install_import_hook
 
-CHECKED_ROOMS = [
+CHECKED_PACKAGES = [
     "glassformer.bricks",
     "glassformer.encoders",
     "glassformer.models",
     "glassformer.decoding",
     "glassformer.training.muon",
 ]
-"""Rooms whose annotations are checked at run time; a new room of tensors is added here."""
+"""Packages whose shape annotations are checked at run time; a new package of tensors is added here."""
+
+ALWAYS_CHECKED = ("tests/bricks/", "tests/encoders/", "tests/models/")
+"""Test folders in which every case is checked. Elsewhere checking would double the time of the tests, so only the first
+case of each test function is checked; `--check-shapes` checks every case.
+"""
 
 if find_spec("triton") is not None:
     import glassformer.bricks.kernels.triton_training  # noqa: F401  before the hook, since Triton reads functions as they stand
-install_import_hook(CHECKED_ROOMS, "beartype.beartype")
+install_import_hook(CHECKED_PACKAGES, "beartype.beartype")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes that tests start neither wait for threads nor choose a number
 os.environ.setdefault("GLASSFORMER_STRICT", "1")  # a report that cannot be made is an error here
 
 import pytest  # noqa: E402
@@ -69,15 +75,43 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FilesTo
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", help="I/N: the tests that are the I-th of every N, those of a file together")
+    parser.addoption("--check-shapes", action="store_true", help="check shapes in every case of every test")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_cases_beyond_sample_as_slow(items)
     items.sort(key=lambda item: item.path.name not in LONGEST)
     if part := config.getoption("--part"):
         number, parts = map(int, part.split("/"))
         kept = [item for item in items if zlib.crc32(_together(item.nodeid).encode()) % parts == number - 1]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+def _mark_cases_beyond_sample_as_slow(items: list[pytest.Item]) -> None:
+    """Keep every n-th case of a test function marked `sample(n)` in the default run; the slow tests run the others."""
+    cases_seen = Counter[str]()
+    for item in items:
+        if sample := item.get_closest_marker("sample"):
+            function, _, _ = item.nodeid.partition("[")
+            if cases_seen[function] % sample.args[0]:
+                item.add_marker(pytest.mark.slow)
+            cases_seen[function] += 1
+
+
+functions_checked = set[str]()
+"""Test functions of this process whose first case has run."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Check shapes where the test asks for it, also in the fixtures that this test is the first to need."""
+    function, _, _ = item.nodeid.partition("[")
+    first = function not in functions_checked
+    functions_checked.add(function)
+    check = first or item.nodeid.startswith(ALWAYS_CHECKED) or item.config.getoption("--check-shapes")
+    jaxtyping.config.update("jaxtyping_disable", not check)
 
 
 @pytest.fixture(autouse=True)

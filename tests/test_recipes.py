@@ -2,12 +2,16 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from glassformer.cli.main import main
+from glassformer.config.errors import silent
+from glassformer.config.file import read_config
+from glassformer.families.requests import ConfigRequest
 from glassformer.verbs.train import train
 
 RECIPES = sorted((Path(__file__).parent.parent / "recipes").glob("*.yaml"))
@@ -19,12 +23,13 @@ SMALL = {
 """What makes a recipe for a GPU small enough for a test."""
 
 
-LONG = {"dates", "next-character", "sentiment", "translation-small", "shakespeare"}
-"""Recipes whose data takes its time to read and to judge."""
+QUICK = {"digits-cnn", "regression"}
+"""Recipes that take about a second."""
 
 
 @pytest.mark.parametrize(
-    "recipe", [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in LONG)) for path in RECIPES]
+    "recipe",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem not in QUICK)) for path in RECIPES],
 )
 def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = yaml.safe_load(recipe.read_text(encoding="utf-8"))
@@ -44,9 +49,18 @@ def test_a_recipe_trains(recipe: Path, tmp_path: Path, capsys: pytest.CaptureFix
     elif trained["task"] == "regression":
         assert measured["rmse"] > 0
     elif trained["task"] == "translation":
-        assert 0 <= measured["bleu"] <= 100
+        assert 0 <= measured["chrf"] <= 100
     else:
         assert measured["perplexity"] > 1
+
+
+@pytest.mark.parametrize("name", ["dates", "multi30k", "translation-base", "translation-small"])
+def test_a_recipe_of_a_translator_is_the_same_on_a_cpu_and_a_gpu(name: str) -> None:
+    (recipe,) = (path for path in RECIPES if path.stem == name)
+    file = read_config(recipe)
+    cpu, gpu = (ConfigRequest(file, {"device": device}, silent).resolve({}) for device in ("cpu", "cuda"))
+    assert cpu.model == gpu.model
+    assert cpu.training == replace(gpu.training, device="cpu")
 
 
 def run_for(task: str, data: str, folder: Path) -> Path:

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from helpers.browser import visited
-from test_lessons import SHARE
+from test_lessons import SHORT
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "LESSON_SHARE": str(SHARE)},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "LESSON_SHARE": str(SHORT)},
         capture_output=True,
         text=True,
     )

@@ -48,6 +48,12 @@ RUNS = {
 """The runs that the pages look into, and how each is trained."""
 SHARE = float(os.environ.get("LESSON_SHARE", "1"))
 """Of the updates that the lessons' trainings make: a test has no time for all of them."""
+SOURCES = {
+    "src/glassformer/__init__.py": "reference/python.md",
+    "src/glassformer/config/sections.py": "reference/command-line.md",
+    "src/glassformer/teaching/lessons/": "lessons/",
+}
+"""Pages that only the site has, by the source that a link in the documents names, so that it works on GitHub too."""
 DIGIT = "digit.png"
 """The image that panels look at: the first of `digits`."""
 
@@ -75,6 +81,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return "\n\n".join(look(command, page, config, files) for command in content.splitlines())
 
     markdown = re.sub(r"\]\(\.\./((?:\.\./)*(?:SECURITY|CONTRIBUTING)\.md)", r"](\1", markdown)
+    for path, name in SOURCES.items():
+        markdown = re.sub(rf"\]\(\.\./((?:\.\./)*){re.escape(path)}", rf"](\1{name}", markdown)
     markdown = re.sub(r"^```(math|source|look)\n(.*?)^```", block, markdown, flags=re.M | re.S)
     return re.sub(r"\$`(.+?)`\$", lambda match: f"<span>{convert(match[1])}</span>", markdown)
 

@@ -16,7 +16,7 @@ GROUPS = {
     "Train": "train cross_validate compare tune Classifier Regressor",
     "Use": "load evaluate errors predict_file embed_file translate_file serve play report",
     "Look inside": "look capture intervene scale zero replace Change scaling",
-    "Plan and check": "plan doctor check check_brick",
+    "Plan and check": "plan plan_models doctor check check_brick",
     "Go in and out": "import_model export",
     "Bring your own": "use register_brick register_model register_encoder Encoder EncoderInfo State Memory Tap "
     "register_view register_family Family",

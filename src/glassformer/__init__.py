@@ -6,6 +6,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from glassformer.config.loggers import disable_telemetry, wait_passively
 from glassformer.config.presets import VERSION
 
 if TYPE_CHECKING:
@@ -51,12 +52,15 @@ if TYPE_CHECKING:
     from glassformer.verbs.import_model import import_model as import_model
     from glassformer.verbs.look import look as look
     from glassformer.verbs.plan import plan as plan
+    from glassformer.verbs.plan import plan_models as plan_models
     from glassformer.verbs.predict_file import predict_file as predict_file
     from glassformer.verbs.scaling import scaling as scaling
     from glassformer.verbs.train import train as train
     from glassformer.verbs.translate_file import translate_file as translate_file
 
 __version__ = VERSION
+disable_telemetry()  # before any optional package is imported
+wait_passively()  # before torch is imported
 
 _PUBLIC = {
     "Change": "glassformer.inspection.change",
@@ -88,6 +92,7 @@ _PUBLIC = {
     "load": "glassformer.families.load",
     "look": "glassformer.verbs.look",
     "plan": "glassformer.verbs.plan",
+    "plan_models": "glassformer.verbs.plan",
     "play": "glassformer.serving.server",
     "predict_file": "glassformer.verbs.predict_file",
     "register_brick": "glassformer.bricks.own",

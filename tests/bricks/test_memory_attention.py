@@ -6,17 +6,20 @@ from glassformer.bricks.memory_attention import MemoryAttention
 from helpers.support import Seen, differs, numbers, ready, same, softmax
 
 B, T, S, D, M, HIDDEN = 2, 3, 5, 7, 11, 13
-KINDS = ["dot", "scaled", "bilinear", "additive"]
+KINDS = ["dot", "scaled", "query-key", "bilinear", "additive"]
+FREE = KINDS[2:]
+"""Kinds that compare vectors of two widths."""
 
 
 def make(kind: str) -> MemoryAttention:
-    free = kind in ("bilinear", "additive")
-    return ready(MemoryAttention(width=D, memory_width=M if free else D, kind=kind, hidden=HIDDEN))
+    return ready(MemoryAttention(width=D, memory_width=M if kind in FREE else D, kind=kind, hidden=HIDDEN))
 
 
 def written_out(kind: str, weights: dict[str, np.ndarray], q: np.ndarray, m: np.ndarray) -> float:
     if kind == "bilinear":
         return float(q @ weights["bilinear.weight"].T @ m)
+    if kind == "query-key":
+        return float((weights["of_query.weight"] @ q) @ (weights["of_memory.weight"] @ m)) / np.sqrt(HIDDEN)
     if kind == "additive":
         joint = weights["of_query.weight"] @ q + weights["of_query.bias"] + weights["of_memory.weight"] @ m
         return float(weights["total.weight"][0] @ np.tanh(joint))
@@ -27,7 +30,7 @@ def written_out(kind: str, weights: dict[str, np.ndarray], q: np.ndarray, m: np.
 def test_formula(kind: str) -> None:
     brick = make(kind)
     weights = {name: value.numpy() for name, value in brick.state_dict().items()}
-    query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
+    query, memory = numbers(B, T, D), numbers(B, S, M if kind in FREE else D, seed=1)
     lengths = [5, 2]
     mask = torch.arange(S) < torch.tensor(lengths)[:, None]
     with Seen(weights=brick.weights) as seen:
@@ -44,18 +47,19 @@ def test_formula(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_mask_everything_is_seen(kind: str) -> None:
     brick = make(kind)
-    query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
+    query, memory = numbers(B, T, D), numbers(B, S, M if kind in FREE else D, seed=1)
     same(brick(query, memory), brick(query, memory, torch.ones(B, S, dtype=torch.bool)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_made_of_the_memory_once_is_enough(kind: str) -> None:
     brick = make(kind)
-    query, memory = numbers(B, T, D), numbers(B, S, M if kind in ("bilinear", "additive") else D, seed=1)
+    query, memory = numbers(B, T, D), numbers(B, S, M if kind in FREE else D, seed=1)
     keys = brick.project_keys(memory)
-    assert (keys is memory) == (kind != "additive")
+    projected = kind in ("query-key", "additive")
+    assert (keys is memory) == (not projected)
     same(brick(query, memory, None, keys), brick(query, memory))
-    if kind == "additive":
+    if projected:
         same(keys, memory.numpy() @ brick.of_memory.weight.detach().numpy().T)
     assert differs(brick(query, memory, None, 2 * keys), brick(query, memory))
 

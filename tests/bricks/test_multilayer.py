@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
-from helpers.support import differs, numbers, ready, same
+from glassformer.bricks.feed_forward import ACTIVATION_MODULES, Bias, MultilayerPerceptron
+from glassformer.config.resolve import FIELDS
+from helpers.support import ACTIVATIONS_WRITTEN_OUT, differs, numbers, ready, same
 
 B, D, HIDDEN, OUT = 3, 5, 11, 7
+HEAD_ACTIVATIONS = FIELDS["model.head_activation"].metadata["rule"].choices
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])
@@ -18,6 +20,27 @@ def test_written_out(layers: int) -> None:
     for layer in range(layers):
         y = np.maximum(y @ weights[f"hidden.{layer}.weight"].T + weights[f"hidden.{layer}.bias"], 0)
     same(brick(x), y @ weights["output.weight"].T + weights["output.bias"])
+
+
+@pytest.mark.parametrize("activation", HEAD_ACTIVATIONS)
+@pytest.mark.parametrize("layers", [0, 1, 2])
+def test_without_biases(layers: int, activation: str) -> None:
+    """h₁ = g(g(x W₁) W₂), as the lecture on tweets writes it, and a last linear map."""
+    brick = ready(
+        MultilayerPerceptron(width=D, out=OUT, layers=layers, hidden=HIDDEN, activation=activation, bias=False)
+    )
+    x = numbers(B, D)
+    y, weights = x.numpy(), {name: value.detach().numpy() for name, value in brick.named_parameters()}
+    assert len(weights) == layers + 1
+    for layer in range(layers):
+        y = ACTIVATIONS_WRITTEN_OUT[activation](y @ weights[f"hidden.{layer}.weight"].T)
+    same(brick(x), y @ weights["output.weight"].T)
+
+
+@pytest.mark.parametrize("activation", HEAD_ACTIVATIONS)
+def test_activations_as_modules(activation: str) -> None:
+    x = numbers(B, D)
+    same(ACTIVATION_MODULES[activation]()(x), ACTIVATIONS_WRITTEN_OUT[activation](x.numpy()))
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])

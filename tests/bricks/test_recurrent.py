@@ -66,6 +66,9 @@ VARIANTS = [
     ("gru", {}),
     ("gru", {"bidirectional": True, "layers": 2, "bias": False}),
     ("gru", {"initial": False}),
+    ("rnn", {"bias": "single"}),
+    ("lstm", {"bias": "single", "layers": 2}),
+    ("gru", {"bias": "single", "bidirectional": True}),
 ]
 
 
@@ -116,6 +119,21 @@ def test_a_row_of_padding_stays_where_it_was(kind: str) -> None:
     for new, old in zip(after, before, strict=True):
         assert torch.equal(new[:, 1], old[:, 1])
         assert not torch.equal(new[:, 2], old[:, 2])
+
+
+@pytest.mark.parametrize(("kind", "gates"), [("rnn", 1), ("lstm", 4), ("gru", 3)])
+def test_a_single_bias_is_one_vector_per_layer(kind: str, gates: int) -> None:
+    two, one = (Recurrent(kind=kind, input_width=INPUT, width=D, layers=2, bias=bias) for bias in (True, "single"))
+    assert sum(w.numel() for w in two.parameters()) - sum(w.numel() for w in one.parameters()) == 2 * gates * D
+    assert not [name for name in one.state_dict() if "bias_hh" in name]
+    one.init_weights()
+    x = numbers(B, T, INPUT, dtype=torch.float32)
+    one(x, one.init_state(B))[0].sum().backward()
+    assert one.cell.bias_hh_l0.grad is None
+    assert torch.equal(one.cell.bias_hh_l1, torch.zeros(gates * D))
+    again = Recurrent(kind=kind, input_width=INPUT, width=D, layers=2, bias="single")
+    again.load_state_dict(one.state_dict())
+    assert torch.equal(again(x, again.init_state(B))[0], one(x, one.init_state(B))[0])
 
 
 @pytest.mark.parametrize("initial", [True, False])

@@ -31,7 +31,7 @@ from helpers.look_runs import RUNS, train_kind
 from helpers.tagged import write_cells
 
 Trained = Callable[[str], str]
-WRITERS = {"writer", "lstm-writer", "cnn-writer"}
+WRITERS = {"writer", "pairs-of-bytes", "lstm-writer", "cnn-writer"}
 TRANSLATORS = {"translator", "lstm-translator", "bottleneck"}
 READERS = {"bag", "classifier", "gru-classifier"}
 
@@ -78,7 +78,8 @@ def failed(checks: Checks) -> set[str]:
 # --- what is right passes ---
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RUNS if kind != "pairs-of-bytes"])  # whose data takes long to read
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RUNS)
 @pytest.mark.usefixtures("in_this_process")
 def test_every_kind_passes(kind: str, trained: Trained) -> None:
     checks = gf.check(trained(kind))
@@ -94,6 +95,7 @@ def test_every_kind_passes(kind: str, trained: Trained) -> None:
         assert (row.difference is None) == (name in idle)
 
 
+@pytest.mark.slow
 def test_numbers_categories_texts_and_images_in_one_row(tmp_path: Path, in_this_process: None) -> None:
     rows = rows_of(60)
     files = [str(path) for path in sorted(write_bars(tmp_path / "pictures", 60, size=(12, 8)).glob("*/*.png"))]
@@ -127,6 +129,7 @@ def test_answers_and_columns_of_one_name() -> None:
     assert command_line._difference([{"text": "a"}], [{"value": 1.0}]) == torch.inf
 
 
+@pytest.mark.slow
 def test_as_many_tokens_as_there_are_positions(tmp_path: Path) -> None:
     """Neither padding nor writing may need one more."""
     settings = {"model": "transformer", "model.positions": "learned", "model.width": 16, "model.heads": 2}
@@ -172,6 +175,7 @@ def test_a_process_that_fails(trained: Trained, monkeypatch: pytest.MonkeyPatch)
     assert (row.passed, row.difference, row.words) == (False, None, "RunError: exit code 1")
 
 
+@pytest.mark.slow
 def test_the_run_is_left_as_it_was(trained: Trained) -> None:
     path = Path(trained("lstm-translator"))
     before = {file: file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
@@ -261,6 +265,7 @@ def test_a_refit_of_which_nothing_is_held_out(model: str, table: Path, tmp_path:
         assert found(checks)[name].passed
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["writer", "classifier", "lstm-translator", "patches", "columns"])
 def test_made_up_examples(kind: str, trained: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*args: Any, **more: Any) -> None:
@@ -280,6 +285,7 @@ Breaks = pytest.MonkeyPatch
 QUICK = "cached,batched,padded,looked-at,saved,resumed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "kind"), [(LanguageModel, "writer"), (Seq2Seq, "lstm-translator")])
 def test_a_cache_that_is_a_little_off(model: type, kind: str, trained: Trained, monkeypatch: Breaks) -> None:
     run, right = trained(kind), model.extend
@@ -315,6 +321,7 @@ def test_greedy_that_does_not_take_the_best(
     assert failed(checks) == {"cached"}
 
 
+@pytest.mark.slow
 def test_rows_that_leak_into_each_other(trained: Trained, monkeypatch: Breaks) -> None:
     classifier, patches, right = trained("classifier"), trained("patches"), Predictor.features
 
@@ -327,6 +334,7 @@ def test_rows_that_leak_into_each_other(trained: Trained, monkeypatch: Breaks) -
     assert failed(gf.check(patches, only="batched,padded,looked-at,saved")) == {"batched"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["classifier", "lstm-translator"])
 def test_padding_that_is_read(kind: str, trained: Trained, monkeypatch: Breaks) -> None:
     run = trained(kind)
@@ -507,6 +515,24 @@ def test_the_table(tmp_path: Path) -> None:
     assert "padded = unpadded" in (tmp_path / "checks.html").read_text()
     assert "iframe" in checks._repr_html_()
     assert Checks("one", "cpu", rows[::2]).words == "1 of 1 checks passed, 1 does not apply"
+
+
+def test_a_check_whose_package_is_missing_is_skipped(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = trained("bag")
+    monkeypatch.setattr("glassformer.checks.saving.exports_of", lambda path: [tmp_path])
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    (tmp_path / "model.onnx").touch()
+    checks = gf.check(run, only="exported")
+    (check,) = checks.checked
+    assert (check.result, check.passed, check.words) == (
+        "skipped",
+        None,
+        "ONNX needs onnx: pip install 'glassformer[onnx]'",
+    )
+    assert checks.passed
+    assert checks.words == "0 of 0 checks passed, 1 skipped"
 
 
 def test_shares() -> None:

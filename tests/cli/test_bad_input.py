@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.cli.main import main
 from helpers.running import TINY, Command, one_line
 
 WRONG = {
@@ -87,9 +88,13 @@ WRONG = {
     "not a parquet file": (["train", "not.parquet"], 2, ["not.parquet"]),
     "one class": (["train", "one.csv"], 2, ["one.csv", "all 40 rows", "'good'", "--label"]),
     "texts without words": (["train", "blanks.csv"], 2, ["blanks.csv", "'text' is empty"]),
-    "a row without label": (["train", "unlabelled.csv", "--strict"], 2, ["unlabelled.csv, line 42", "'label'"]),
+    "a row without label": (
+        ["train", "unlabelled.csv", "--bad-rows", "error"],
+        2,
+        ["unlabelled.csv, line 42", "'label'"],
+    ),
     "a new label": (
-        ["train", "two.csv", "--validation", "unseen.csv", "--strict"],
+        ["train", "two.csv", "--validation", "unseen.csv", "--bad-rows", "error"],
         2,
         ["unseen.csv, line 6", "'label'", "'other'"],
     ),
@@ -169,11 +174,20 @@ def test_one_line_that_says_what_is_wrong(name: str, command: Command, files: Pa
     assert not (files / "runs").exists()
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that is trained once; tests work on copies of it."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "good.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert main(["train", "good.txt", *TINY, "--out", "run"]) == 0
+    return folder / "run"
+
+
 @pytest.fixture
-def trained(command: Command, files: Path) -> Path:
-    code, _, err = command("train", "good.txt", *TINY, "--out", "run")
-    assert code == 0, err
-    return files / "run"
+def trained(finished: Path, files: Path) -> Path:
+    return Path(shutil.copytree(finished, files / "run"))
 
 
 def test_a_run_is_not_overwritten_unasked(command: Command, trained: Path) -> None:
@@ -185,6 +199,7 @@ def test_a_run_is_not_overwritten_unasked(command: Command, trained: Path) -> No
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.slow
 def test_overwrite_loses_nothing_when_the_data_is_bad(command: Command, trained: Path) -> None:
     before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
     code, _, _ = command("train", "latin.txt", *TINY, "--out", "run", "--overwrite")
@@ -230,7 +245,9 @@ def test_evaluating_wrongly(command: Command, trained: Path) -> None:
         assert err.splitlines()[-1].startswith("glassformer: ")
 
 
-def test_data_that_changed_is_noticed(command: Command, trained: Path, files: Path) -> None:
+@pytest.mark.slow
+def test_data_that_changed_is_noticed(command: Command, files: Path) -> None:
+    assert command("train", "good.txt", *TINY, "--out", "run")[0] == 0
     (files / "good.txt").write_text("something else\n" * 50)
     code, _, err = command("evaluate", "run")
     assert code == 2
@@ -264,6 +281,7 @@ def test_overwrite_loses_no_run_to_a_wrong_word(name: str, command: Command, fil
     assert {path: path.read_bytes() for path in (files / "run").rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 def test_an_old_name_of_a_setting_works_and_is_said_once(command: Command, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text("training: {clip: 0.5}\n")
     code, _, err = command("train", "copy", *TINY, "--config", "old.yaml", "--training.accumulate", "2", "--out", "run")

@@ -110,13 +110,15 @@ WRONG_WITH_A_RUN = {
     "half": (["evaluate", "gru", "--source-file", "pairs.source.txt"], ["--target-file"]),
     "other half": (["evaluate", "gru", "--target-file", "pairs.source.txt"], ["--source-file"]),
     "both": (["evaluate", "gru", "pairs.csv", *BOTH], ["pairs.csv", "not both"]),
-    "all too long": (["evaluate", "gru", "long.csv"], ["no pair"]),
+    "all too long": (["evaluate", "gru", "long.csv", "--bad-rows", "skip"], ["no pair"]),
     "torn": (["evaluate", "gru", "torn.tmx"], ["torn.tmx, line"]),
     "reading nothing": (["evaluate", "gru", "--source", "x"], ["--data.source", "DATA"]),
     "beam": (["evaluate", "gru", "--beam", "0"], ["--beam is 0"]),
     "penalty": (["evaluate", "gru", "--length-penalty", "-1"], ["--length-penalty is -1"]),
     "no beam": (["translate", "gru", "a", "--beam", "0"], ["--beam is 0", "at least 1"]),
     "too many": (["translate", "gru", "a", "--nbest", "6"], ["--nbest is 6", "--beam 5"]),
+    "beam and temperature": (["translate", "gru", "a", "--beam", "2", "--temperature", "1"], ["--beam", "sample"]),
+    "seed alone": (["translate", "gru", "a", "--seed", "1"], ["--seed is for sampling", "--temperature"]),
     "text and file": (["translate", "gru", "a", "--file", "plain.txt"], ["TEXT or --file"]),
     "no file": (["translate", "gru", "--file", "nope.txt", "--out", "x.txt"], ["nope.txt"]),
     "latin-1": (
@@ -177,18 +179,20 @@ def test_flags_of_translators(words: list[str], run: str, command: Command, runs
     assert "runs that translate" in one_line(err)
 
 
+@pytest.mark.slow
 def test_empty_rows_are_left_out_and_said(command: Command, tmp_path: Path) -> None:
     rows = [*mirrored(30), ("", "A"), ("b", ""), ("  ", "C")]
     write_table(tmp_path / "in.csv", rows, ("source", "target"))
     code, _, err = command("train", "in.csv", *SMALL, "--out", "run", "--json")
     assert code == 0, err
-    assert "left out: 3 rows" in err
+    assert "skipped: 3 rows" in err
     assert "source or target" in err
     assert json.loads((tmp_path / "run" / "glassformer.json").read_text())["data"]["report"] in err.replace(
         "data: ", ""
     )
 
 
+@pytest.mark.slow
 def test_pairs_that_are_too_long_are_said(command: Command, tmp_path: Path) -> None:
     write_table(tmp_path / "in.csv", [*mirrored(30), ("a" * 40, "b"), ("a", "b" * 40)], ("source", "target"))
     words = [*SMALL, "--model.context", "20"]

@@ -15,7 +15,9 @@ from glassformer.cli.train import collected_later
 from glassformer.config.plugins import VARIABLE
 from glassformer.config.resolve import ALIASES
 from glassformer.config.views import VIEWS
+from glassformer.runs.run import Run
 from helpers.running import TINY, Command
+from helpers.tables import opinions, write_table
 
 
 def run_apart(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -31,6 +33,7 @@ def test_help_lists_every_verb_model_and_view_without_torch() -> None:
         assert word in done.stdout
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "words",
     [[verb] for verb in VERBS] + [["tokenizer", "show"], ["tokenizer", "compare"], ["data", "show"], ["data", "check"]],
@@ -72,6 +75,7 @@ def test_only_tune_has_options_by_the_names_of_settings() -> None:
         assert {(verb, name) for name in own if name.removeprefix("--") in settings} <= taken, verb
 
 
+@pytest.mark.slow
 def test_from_text_to_writing(command: Command, files: Path) -> None:
     code, out, err = command("train", "--out", "run", "good.txt", *TINY, "--json", "--data.test_fraction", "0.1")
     assert code == 0, err
@@ -119,6 +123,7 @@ def test_from_text_to_writing(command: Command, files: Path) -> None:
     assert "context of 8 tokens" in long
 
 
+@pytest.mark.slow
 def test_config_file_and_flags(command: Command, files: Path) -> None:
     (files / "recipe.yaml").write_text(
         "data: {path: good.txt}\ntokenizer: {kind: char}\n"
@@ -135,6 +140,7 @@ def test_config_file_and_flags(command: Command, files: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.slow
 def test_data_and_tokenizer_verbs(command: Command, files: Path) -> None:
     code, out, _ = command("data", "--json")
     assert "docstrings" in {row["name"] for row in json.loads(out)["datasets"]}
@@ -181,3 +187,22 @@ def test_while_modules_are_imported_nothing_is_collected(monkeypatch: pytest.Mon
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+def test_words_after_two_dashes_may_begin_with_one(command: Command, tmp_path: Path) -> None:
+    table = write_table(tmp_path / "-dash.csv", opinions(40))
+    code, out, err = command("data", "check", "--", Path(table).name)
+    assert (code, out.split(",")[0]) == (0, "40 rows"), err
+    code, _, err = command("train", "--model", "bag", "--steps", "2", "--out", "run", "--", "-dash.csv")
+    assert code == 0, err
+    assert Run(tmp_path / "run").config().data.path == str(tmp_path / "-dash.csv")
+    code, out, err = command("predict", "run", "--", "--good", "-bad")
+    assert (code, len(out.splitlines())) == (0, 2), err
+    assert command("train", "-dash.csv")[0] == 2
+    code, _, err = command("train", "--out", "--", "-dash.csv")
+    assert (code, "--out: expected one argument" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("verb", ["train", "compare", "tune", "plan"])
+def test_a_verb_that_starts_from_a_run_may_skip_its_checks(command: Command, verb: str) -> None:
+    assert "--no-verify" in command(verb, "--help")[1]

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from glassformer.runs.run import Run
 from helpers.beginnings import BODY, quick, write_data
 from helpers.running import Command
 
 
+@pytest.mark.slow
 def test_fine_tuning(command: Command, tmp_path: Path) -> None:
     data = write_data(tmp_path)
     writer = quick(data["text"], out=tmp_path / "runs" / "writer", **BODY, **{"tokenizer.kind": "char"})

@@ -104,7 +104,7 @@ ASKING = {
     "no image": (["predict", "image", "nothing.png"], 2, ["no image at 'nothing.png'"]),
     "no picture": (["predict", "image", "rows.csv"], 2, ["rows.csv is damaged, or no picture"]),
     "a new class": (
-        ["evaluate", "image", "new", "--strict"],
+        ["evaluate", "image", "new", "--bad-rows", "error"],
         2,
         ["new, tilted/", "the label 'tilted' does not occur in training"],
     ),
@@ -136,6 +136,7 @@ def test_one_line_about_a_run(name: str, command: Command, odd: Path, kind_runs:
         assert part in last
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("model", "columns"), [("linear", 3), ("mlp", 3), ("transformer", 3)])
 def test_a_table_from_training_to_predicting(model: str, columns: int, command: Command, odd: Path) -> None:
     code, out, err = command("train", "rows.csv", "--model", model, *FEW, "--json")
@@ -158,6 +159,7 @@ def test_a_table_from_training_to_predicting(model: str, columns: int, command: 
     assert not (odd / "run" / "tokenizer.json").exists()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("model", ["linear", "mlp", "cnn", "transformer"])
 def test_images_from_training_to_predicting(model: str, command: Command, odd: Path) -> None:
     code, _, err = command("train", "bars", "--model", model, *FEW)
@@ -212,6 +214,7 @@ def test_looking_at_data(command: Command, odd: Path) -> None:
     assert "1 × 11 × 7: from " in json.loads(out)["rows"][0][1]
 
 
+@pytest.mark.slow
 def test_a_model_that_reads_no_text_takes_the_other_columns(command: Command, tmp_path: Path) -> None:
     rows = [f"{row % 2},{row % 3},a person called {row} of no fame at all,{row % 5}.5" for row in range(60)]
     (tmp_path / "people.csv").write_text("\n".join(["survived,class,name,fare", *rows]))

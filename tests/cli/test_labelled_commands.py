@@ -24,6 +24,7 @@ def is_png(path: Path) -> bool:
 # --- train and evaluate ---
 
 
+@pytest.mark.slow
 def test_from_a_table_to_a_label(command: Command, files: Path) -> None:
     words = [
         "--model",
@@ -55,7 +56,9 @@ def test_from_a_table_to_a_label(command: Command, files: Path) -> None:
 
     code, out, err = command("evaluate", "run", "--json", "--out", "picture.png")
     evaluated = json.loads(out)
-    assert evaluated.keys() == {"accuracy", "macro_f1", "loss", "majority", "texts", "per_class", "confusion"}
+    names = {"accuracy", "macro_f1", "loss", "majority", "texts", "per_class", "confusion", "inputs"}
+    names |= {"known_labels", "unknown_labels", "skipped"}
+    assert evaluated.keys() == names
     assert {key: evaluated[key] for key in trained["test"]} == pytest.approx(trained["test"])
     assert list(evaluated["per_class"]) == evaluated["confusion"]["labels"] == ["bad", "good", "so-so"]
     assert evaluated["per_class"]["bad"].keys() == {"precision", "recall", "f1", "texts"}
@@ -81,8 +84,12 @@ def test_from_a_table_to_a_number(command: Command, files: Path) -> None:
     assert not (files / "run" / "confusion.png").exists()
     assert "A regressor on texts (bag" in (files / "run" / "README.md").read_text()
     code, out, _ = command("evaluate", "run", "--json")
-    assert json.loads(out).keys() == {"rmse", "mae", "r2", "loss", "texts"}
-    assert json.loads(out) == pytest.approx(trained["validation"])
+    found = json.loads(out)
+    counts = {"unknown_text", "unknown_tokens", "outside_range", "unseen_categories"}
+    assert found.pop("inputs").keys() == counts
+    assert found.pop("skipped") == {}
+    assert found.keys() == {"rmse", "mae", "r2", "loss", "texts"}
+    assert found == pytest.approx(trained["validation"])
     code, out, _ = command("evaluate", "run", "rated.csv")
     assert out.startswith("RMSE ")
     assert "over 40 texts" in out

@@ -61,6 +61,7 @@ def test_no_place_for_the_traceback(command: Command, monkeypatch: pytest.Monkey
     assert "its traceback could not be written" in one_line(err)
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing_on_the_way(command: Command, files: Path) -> None:
     words = ("train", files / "two.csv", "--model", "bag", "--steps", 2)
     code, out, err = command(*words, "--out", "one", "-q")
@@ -90,6 +91,7 @@ def test_a_screen_writes_what_its_encoding_holds(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == rb"\xe9\xb7\u2192\udcff"
 
 
+@pytest.mark.slow
 def test_ascii_and_no_home(runs: Path, tmp_path: Path) -> None:
     code = "import sys; from glassformer.cli.main import main; sys.exit(main(sys.argv[1:]))"
     environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "TMPDIR")}

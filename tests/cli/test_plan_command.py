@@ -34,6 +34,7 @@ def test_a_plan_in_numbers(command: Command, files: Path) -> None:
     assert found["memory"]["peak"] == max(found["memory"]["peaks"].values())
 
 
+@pytest.mark.slow
 def test_on_paper(command: Command) -> None:
     words = ["--tokens", "1e9", "--size", "large", "--vocab-size", "50257", "--gpus", "8", "--memory", "1"]
     code, out, err = command("plan", *words)
@@ -81,3 +82,19 @@ def test_the_training_that_follows_has_the_new_names_of_settings() -> None:
     words = ["also", "--training.clip", "2", "--also=model.mask", "--training.accumulate=4"]
     new = "also --training.grad_clip 2 --extra-columns=model.mask --training.accumulation_steps=4"
     assert training_words(words) == new
+
+
+def test_models_side_by_side(command: Command, files: Path) -> None:
+    code, out, err = command("plan", "good.txt", "--models", "lstm,transformer", "--out", "sizes.html", *SMALL)
+    assert code == 0
+    assert out.startswith("Model sizes: good.txt (language-model)\n")
+    for word in ("embedding", "encoder", "FLOPs per token", "lstm", "transformer"):
+        assert word in out
+    assert "next:" not in err
+    assert "Model sizes" in (files / "sizes.html").read_text()
+    code, out, _ = command("plan", "good.txt", "--models", "lstm,transformer", "--json", *SMALL)
+    assert code == 0
+    assert [model["name"] for model in json.loads(out)["models"]] == ["lstm", "transformer"]
+    code, _, err = command("plan", "good.txt", "--models", "lstm", "--gpus", "8")
+    assert code == 2
+    assert err == "glassformer: --models lists parameters and FLOPs only; remove --gpus, or plan one --model\n"

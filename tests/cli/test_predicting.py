@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
+from glassformer.config.errors import DataError
 from glassformer.families.labelling import LoadedPredictor
 from helpers.running import Command
 from helpers.tables import read_csv, write_table
@@ -36,7 +37,7 @@ def test_predict_from_arguments(command: Command, runs: Path) -> None:
     code, out, _ = command("predict", runs / "three", GOOD, BAD, "--json")
     assert code == 0
     for found, expected in zip(lines(out), said_by(runs / "three", [GOOD, BAD]), strict=True):
-        assert found.keys() == {"text", "label", "probability", "probabilities"}
+        assert found.keys() == {"text", "label", "probability", "probabilities", "unknown_text", "unknown_tokens"}
         assert found["text"] == expected.text
         assert found["label"] == expected.label
         assert found["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
@@ -56,7 +57,8 @@ def test_predict_a_number(command: Command, runs: Path) -> None:
     code, out, _ = command("predict", runs / "rated", GOOD)
     assert out == f"{expected.value:.6g}\t{GOOD}\n"
     code, out, _ = command("predict", runs / "rated", GOOD, "--json")
-    assert lines(out) == [{"text": GOOD, "value": pytest.approx(expected.value)}]
+    known = {"unknown_text": False, "unknown_tokens": 0.0}
+    assert lines(out) == [{"text": GOOD, "value": pytest.approx(expected.value), **known}]
     assert code == 0
 
 
@@ -93,7 +95,11 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     write_table(files / f"in.{ending}", ROWS, ("id", "text", "mark"))
     code, out, err = command("predict", runs / "two", "--file", f"in.{ending}")
     assert code == 0
-    assert err == f"in.{ending}: 2 rows without text, and so without an answer\n4 rows\n"
+    assert err.splitlines() == [
+        f"in.{ending}: not read: id, mark (this run did not learn from them)",
+        f"in.{ending}: 2 rows without text, and so without an answer",
+        "4 rows",
+    ]
     found = read_csv(out, "\t" if ending == "tsv" else ",")
     assert [tuple(row.values())[:3] for row in found] == ROWS
     assert list(found[0]) == ["id", "text", "mark", "predicted", "probability"]
@@ -105,7 +111,7 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     code, _, err = command("predict", runs / "two", "--file", f"in.{ending}", "--out", "out.jsonl", "--probabilities")
     assert err.splitlines()[-1] == "4 rows written to out.jsonl"
     rows = lines((files / "out.jsonl").read_text())
-    assert rows[1] == {"id": "8", "text": "", "mark": "y"}
+    assert rows[1] == {"id": "8", "text": "", "mark": "y", "error": "the text is empty"}
     assert (rows[0]["predicted"], rows[0]["p_bad"]) == (
         expected[0].label,
         pytest.approx(expected[0].probabilities["bad"]),
@@ -140,7 +146,7 @@ def test_predict_json_lines_keeps_their_types(command: Command, files: Path, run
     found = lines(out)
     values = [said.value for said in said_by(runs / "rated", [GOOD, BAD])]
     assert found[0] == {**rows[0], "predicted": pytest.approx(values[0])}
-    assert found[1] == rows[1]
+    assert found[1] == {**rows[1], "error": "the text is empty"}
     assert found[2] == {**rows[2], "predicted": pytest.approx(values[1])}
     command("predict", runs / "rated", "--file", "in.jsonl", "--out", "out.csv")
     table = read_csv((files / "out.csv").read_text())
@@ -244,17 +250,59 @@ def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> No
     assert np.load(files / "tokens.npy").shape == (len(expected.tokens), len(expected.vector))
 
 
-def test_predict_tells_what_it_reads_and_what_has_no_text(command: Command, files: Path, runs: Path) -> None:
-    write_table(files / "in.csv", [("7", GOOD), ("8", "")], ("id", "comment"))
-    code, _, err = command("predict", runs / "two", "--file", "in.csv")
+@pytest.mark.parametrize("verb", ["predict", "embed"])
+def test_a_missing_column_is_an_error(verb: str, command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("7", GOOD), ("8", BAD)], ("id", "comment"))
+    out = "out.csv" if verb == "predict" else "out.npy"
+    code, _, err = command(verb, runs / "two", "--file", "in.csv", "--out", out, "-q")
+    assert code == 2
+    assert err == (
+        "glassformer: in.csv: no column 'text', which this run reads (columns: id, comment): name another text column "
+        "with --text (in Python, give that column alone)\n"
+    )
+    assert not (files / out).exists()
+    code, _, err = command(verb, runs / "two", "--file", "in.csv", "--out", out, "--text", "comment")
     assert code == 0
-    assert "in.csv: no column 'text', which the run learned from, so 'comment' is read (--text names another)" in err
-    assert "in.csv: 1 row without text, and so without an answer" in err
+    assert "in.csv: not read: id (this run did not learn from them)" in err
+
+
+def test_the_counts_of_a_written_table(command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("7", GOOD), ("8", ""), ("9", "qqq zzz")], ("id", "text"))
+    code, out, err = command("predict", runs / "two", "--file", "in.csv", "--out", "out.csv", "--json")
+    (counts,) = lines(out)
+    assert code == 0
+    assert {name: counts[name] for name in ("rows", "unanswered", "ignored_columns", "unknown_text", "failed")} == {
+        "rows": 3, "unanswered": {"the text is empty": 1}, "ignored_columns": ["id"], "unknown_text": 1, "failed": [],
+    }  # fmt: skip
+    assert counts["unknown_tokens"] == pytest.approx(2 / (2 + len(GOOD.split())))
+    assert "1 text has no token that this run knows: every such text gets the same answer" in err
+    assert len(read_csv((files / "out.csv").read_text())) == 3
+    code, out, _ = command("predict", runs / "two", "--file", "in.csv", "--json")
+    assert [line.get("unknown_text") for line in lines(out)] == [None, None, True]
+
+
+def test_a_text_without_known_tokens_is_marked(command: Command, runs: Path) -> None:
+    code, out, err = command("predict", runs / "two", "qqq zzz", f"{GOOD} qqq", "--json")
+    known = [(line["unknown_text"], line["unknown_tokens"]) for line in lines(out)]
+    assert (code, known) == (0, [(True, 1.0), (False, pytest.approx(1 / (1 + len(GOOD.split()))))])
+    assert "the text has no token that this run knows" in err
+    model = gf.load(runs / "two", "cpu")
+    with pytest.warns(UserWarning, match="no token that this run knows"):
+        assert [one.unknown_text for one in model.predict(["qqq", GOOD])] == [True, False]
+
+
+def test_an_empty_text_is_an_error_in_python_as_on_the_command_line(command: Command, runs: Path) -> None:
+    model = gf.load(runs / "two", "cpu")
+    for texts, where in (("", ""), ([GOOD, " "], " at position 1 (counted from 0)")):
+        with pytest.raises(DataError, match=re.escape(f"the text{where} is empty: leave it out, or write one")):
+            model.predict(texts)
+    assert command("predict", runs / "two", "")[0] == 2
 
 
 # --- many rows ---
 
 
+@pytest.mark.slow
 def test_embed_a_file_in_chunks(command: Command, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"{GOOD} {'very ' * (place % 7)}{place}" for place in range(40)]
     write_table(tmp_path / "in.csv", [(text,) for text in texts], ("text",))

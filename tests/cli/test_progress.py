@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
@@ -15,6 +16,11 @@ import glassformer as gf
 from glassformer.cli.completion import parsers, words_of
 from glassformer.cli.terminal.rows import RowProgress
 from glassformer.config.progress import BYTE, Meter, counting_on, progress_of, watched
+from glassformer.config.sections import TrainingSettings
+from glassformer.tasks.base import Evaluation
+from glassformer.training.events import Stepped, Validated
+from glassformer.training.progress import TrainingProgress
+from glassformer.training.validation import Validator
 from helpers.running import Command
 from helpers.translating import mirrored, translating
 
@@ -73,6 +79,7 @@ def test_a_part_counts_on_from_what_was_done_before() -> None:
     assert heard == [(3, 6, "row"), (6, 6, "row")]
 
 
+@pytest.mark.slow
 def test_every_verb_of_many_rows_tells_how_far_it_is(
     told: list[Told], command: Command, runs: Path, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +133,7 @@ def run_on_a_terminal(*words: str) -> tuple[str, str]:
     return out, seen.decode()
 
 
+@pytest.mark.slow
 def test_a_bar_on_a_real_terminal_is_gone_at_the_end(files: Path) -> None:
     words = ("data", "check", str(files / "two.csv"))
     out, seen = run_on_a_terminal(*words)
@@ -135,6 +143,7 @@ def test_a_bar_on_a_real_terminal_is_gone_at_the_end(files: Path) -> None:
     assert (quiet, unseen) == (out, "")
 
 
+@pytest.mark.slow
 def test_every_verb_can_be_quiet(command: Command, files: Path) -> None:
     assert all("-q" in words_of(parser).options for _, parser in parsers())
     for words in (
@@ -162,3 +171,40 @@ def test_a_bar_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         assert progress.bar.tasks[0].completed == 4
         print("a result")
     assert capsys.readouterr().out == "a result\n"
+
+
+def test_the_line_of_a_training_names_its_metric_and_counts_the_last_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("glassformer.training.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    shown = TrainingProgress()
+
+    def step(number: int, done: float) -> None:
+        shown.hear(Stepped(number, 4.77, 0.1, None, 100 * number, float(number), done))
+
+    step(1, 0.0)
+    assert shown.left == ""
+    now[0] = 100.0
+    step(2, 0.25)
+    assert shown.left == "5:00 left"
+    shown.hear(Validated(2, Evaluation({"chrf": 16.93}, "chrf", lower_is_better=False), best=True, seconds_after=109.0))
+    assert shown.left == "6:49 left"
+    assert "validation chrF 16.9300" in shown.text
+
+
+def test_the_last_evaluation_is_estimated_from_validations() -> None:
+    """A validation of 100 of 400 tokens took 3 s; all of it and a test part of half as many rows take 18 s."""
+
+    class Held:
+        parts: ClassVar = {"train": 0, "validation": 0, "test": 0}
+
+        def record_count(self, part: str) -> int:
+            return {"validation": 10, "test": 5}[part]
+
+        def token_share(self, part: str, most: int) -> float:
+            return most / 400
+
+    validator = object.__new__(Validator)
+    vars(validator).update(task=Held(), settings=TrainingSettings(validation_tokens=100), budget=None, took=3.0)
+    assert validator._seconds_after() == pytest.approx(18.0)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.cli.main import main
+
 RUN = """
 import sys
 from glassformer.cli.main import main
@@ -60,6 +62,7 @@ def refusals(lines: list[str], folder: Path, first: str = "") -> list[str]:
     return done.stderr.splitlines()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("lines", MISTAKES.values(), ids=MISTAKES)
 def test_without_torch(lines: list[str], tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
@@ -71,3 +74,17 @@ def test_without_torch(lines: list[str], tmp_path: Path) -> None:
 def test_a_model_of_the_hub_without_its_library(tmp_path: Path) -> None:
     (line,) = refusals(["import nowhere"], tmp_path, first="import sys; sys.modules['huggingface_hub'] = None")
     assert "no file or folder nowhere; to fetch a model of that name from the hub: pip install" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("play x --no-open", "(see glassformer play --help)"),
+        ("serve x --no-open", "(see glassformer serve --help)"),
+        ("play x --no-browsr", "did you mean --no-browser?"),
+        ("play x --opne", "did you mean --open?"),
+    ],
+)
+def test_no_suggestion_means_the_opposite(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err.strip().endswith(hint)

@@ -75,6 +75,16 @@ def test_the_best_few_and_json(command: Command, translators: Path) -> None:
     assert json.loads(out).keys() == {"source", "translation", "score"}
 
 
+def test_sampled_translations(command: Command, translators: Path, tmp_path: Path) -> None:
+    loaded = load_for("translate", translators / "gru", "cpu")
+    expected = [one.text for one in loaded.translate(TEXTS, temperature=1.5, top_k=9, seed=7)]
+    words = ["--temperature", "1.5", "--top-k", "9", "--seed", "7"]
+    assert command("translate", translators / "gru", *TEXTS, *words)[1].splitlines() == expected
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS))
+    assert command("translate", translators / "gru", "--file", "in.txt", *words)[1].splitlines() == expected
+    assert expected != [one.text for one in loaded.translate(TEXTS, temperature=1.5, top_k=9, seed=8)]
+
+
 def test_what_is_said_of_a_text(command: Command, translators: Path) -> None:
     code, out, err = command("translate", translators / "gru", "axb", "a" * 30)
     assert (code, len(out.splitlines())) == (0, 2)
@@ -131,6 +141,7 @@ def test_predict_on_a_translator(command: Command, translators: Path, expected: 
 # --- look ---
 
 
+@pytest.mark.slow
 def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path: Path) -> None:
     code, out, err = command("look", translators / "gru", "abcd", "--out", "a.json")
     assert code == 0, err
@@ -164,6 +175,7 @@ def test_flags_and_views_by_the_names_they_had(command: Command, translators: Pa
     assert "--without" not in command("look", "--help")[1]
 
 
+@pytest.mark.slow
 def test_one_head_and_a_given_translation(command: Command, translators: Path, tmp_path: Path) -> None:
     words = ["look", translators / "transformer", "abc", "--translation", "CBAF", "--json"]
     code, out, _ = command(*words, "--layer", 1, "--head", 0)
@@ -184,6 +196,7 @@ SMALL = ["--size", "nano", "--model", "gru", "--steps", "2", "--batch-tokens", "
          "--model.context", "12"]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_from_pairs_to_a_translation(command: Command, tmp_path: Path) -> None:
     write_table(tmp_path / "pairs.tsv", mirrored(40), ("source", "target"))
     code, out, err = command("train", "pairs.tsv", *SMALL, "--data.test_fraction", "0.1", "--out", "run", "--json")
@@ -198,19 +211,21 @@ def test_from_pairs_to_a_translation(command: Command, tmp_path: Path) -> None:
     assert "glassformer translate run 'A text'" in card
     code, out, _ = command("evaluate", "run", "--beam", "1", "--json")
     evaluated = json.loads(out)
-    assert evaluated.keys() == {"bleu", "chrf", "exact_match", "loss", "pairs", "target_tokens", "signature", "no_bleu"}
+    shown = {"bleu", "chrf", "exact_match", "loss", "pairs", "target_tokens", "signature", "no_bleu", "skipped"}
+    assert (evaluated.keys(), evaluated["bleu"], evaluated["skipped"]) == (shown, None, {})
     assert {key: evaluated[key] for key in trained["test"]} == pytest.approx(trained["test"])
-    assert evaluated["signature"]["bleu"].startswith("nrefs:1|case:mixed|")
+    assert evaluated["signature"]["chrf"].startswith("nrefs:1|case:mixed|")
     code, out, err = command("evaluate", "run", "--lowercase", "--part", "validation")
     assert code == 0
     assert out.startswith("exact match ")
     assert "(beam 5)" in out
     assert "over 4 pairs" in out
-    assert "BLEU of lower-cased texts " in out
+    assert "no BLEU: no target has 4 words in a row" in out
     assert "chrf: nrefs:1|" in out
     assert "next: glassformer translate run 'A text'" in err
 
 
+@pytest.mark.slow
 def test_two_files_and_a_memory(command: Command, tmp_path: Path) -> None:
     rows = mirrored(40)
     one, other = write_aligned(tmp_path, rows)
@@ -234,15 +249,18 @@ def test_evaluation_is_sacrebleus(command: Command, translators: Path, tmp_path:
     ]
     kept = [(text, target) for text, target in rows if text.strip() and target]
     write_table(tmp_path / "in.csv", rows, ("source", "target"))
-    code, out, err = command("evaluate", translators / "gru", "in.csv", "--json", "--lowercase")
+    options = ["--json", "--lowercase", "--bleu-tokenizer", "char", "--bad-rows", "skip"]
+    code, out, err = command("evaluate", translators / "gru", "in.csv", *options)
     assert code == 0, err
     found = json.loads(out)
     outputs = [got for text, got in zip(TEXTS, expected, strict=True) if text.strip() and got]
     targets = [target for _, target in kept]
     assert found["exact_match"] == pytest.approx(1 / len(kept))
     assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [targets]).score)
-    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(outputs, [targets]).score)
-    assert found["bleu_lowercase"] == pytest.approx(sacrebleu.corpus_bleu(outputs, [targets], lowercase=True).score)
+    for name, lowercase in {"bleu": False, "bleu_lowercase": True}.items():
+        score = sacrebleu.corpus_bleu(outputs, [targets], lowercase=lowercase, tokenize="char").score
+        assert found[name] == pytest.approx(score)
+    assert found["skipped"] == {"without a source or target": len(TEXTS) - len(kept)}
     assert found["signature"].keys() == {"bleu", "chrf", "bleu_lowercase"}
     assert found["pairs"] == len(kept)
 

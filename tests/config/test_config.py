@@ -27,7 +27,7 @@ from glassformer.config.resolve import (
     used_keys,
 )
 from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import Rule, check, kind_of, parse, setting
+from glassformer.config.setting import Rule, check, kind_of, parse, setting, value_text
 
 
 def model(**flags: Any) -> ModelSettings:
@@ -48,7 +48,7 @@ def test_every_setting_has_help(section: str, field: dataclasses.Field[Any]) -> 
     assert len(rule.help) > 8
     assert not rule.help.endswith(".")
     if rule.choices:
-        assert field.default is None or field.default in rule.choices
+        assert field.default is None or value_text(field.default) in rule.choices
 
 
 @every_field
@@ -105,7 +105,8 @@ def test_aliases_stand_for_keys() -> None:
 
 WHOLE = next(field for field in dataclasses.fields(ModelSettings) if field.name == "layers")
 NUMBER = next(field for field in dataclasses.fields(ModelSettings) if field.name == "dropout")
-TRUTH = next(field for field in dataclasses.fields(ModelSettings) if field.name == "bias")
+TRUTH = next(field for field in dataclasses.fields(ModelSettings) if field.name == "residual")
+TRUTH_OR_NAME = next(field for field in dataclasses.fields(ModelSettings) if field.name == "bias")
 WORDS = next(field for field in dataclasses.fields(DataSettings) if field.name == "text")
 
 
@@ -126,6 +127,8 @@ WORDS = next(field for field in dataclasses.fields(DataSettings) if field.name =
         (TRUTH, "on", True),
         (TRUTH, 0, False),
         (TRUTH, True, True),
+        (TRUTH_OR_NAME, "single", "single"),
+        (TRUTH_OR_NAME, "off", False),
         (WORDS, 5, "5"),
     ],
 )
@@ -182,6 +185,11 @@ def test_nearest() -> None:
     assert nearest("Transfomer", ENCODERS) == "transformer"
     assert nearest("zzzz", ENCODERS) is None
     assert "did you mean" not in unknown("model", "zzzz", ENCODERS)
+    training = [f"training.{field.name}" for field in dataclasses.fields(TrainingSettings)]
+    for start in ("training.", "", "--training.", "--"):
+        names = [name.replace("training.", start) for name in training]
+        assert "did you mean" not in unknown("setting", f"{start}metric", names)
+    assert nearest("training.devise", ["training.seed", "training.device"]) == "training.device"
 
 
 @pytest.mark.parametrize(
@@ -261,6 +269,25 @@ def test_layers_of_an_mlp_are_named() -> None:
         ({"model.output_projection": False, "model.head_width": 8}, "must be model.width 128"),
         ({"model.scores": "bilinear", "model.output_projection": False}, "must be model.width 128"),
         ({"model.head_width": 7}, "even model.head_width, not 7"),
+        ({"model.bias": "single"}, "model.bias single is for lstm, gru, rnn, not transformer; true or false?"),
+        ({"model.bias": "double"}, "model.bias wants true, false or single, not 'double'"),
+        (
+            {"task": TRANSLATION, "model": "gru", "model.decoder": "transformer", "model.bias": "single"},
+            "model.bias single is for lstm, gru, rnn, not transformer",
+        ),
+        (
+            {"task": TRANSLATION, "model": "gru", "model.attention": "layerwise"},
+            "model.attention layerwise needs a Transformer encoder and decoder, not gru",
+        ),
+        (
+            {"task": TRANSLATION, "model.layers": 3, "model.decoder_layers": 2, "model.attention": "layerwise"},
+            "model.decoder_layers 2 must equal model.layers 3",
+        ),
+        ({"model.attention": "layerwise"}, "model.attention does nothing while task is language-model"),
+        (
+            {"task": TRANSLATION, "model.attention": "dot"},
+            "model.attention does nothing while model.decoder is transformer; it goes with model.decoder lstm or gru",
+        ),
         ({"model": "lstm", "model.cells": 10}, "model.cells 10 must be larger than model.width"),
         ({"model": "lstm", "model.embed": "onehot", "model.tied": True}, "one-hot vectors have no weights to share"),
         ({"data.validation_fraction": 0.6, "data.test_fraction": 0.4}, "leave nothing to train on"),
@@ -356,6 +383,7 @@ def test_an_encoders_own_defaults() -> None:
     assert model().bias is False
     assert model(encoder="lstm").bias is True
     assert model(encoder="lstm", bias=False).bias is False
+    assert model(encoder="lstm", bias="single").bias == "single"
     assert model(encoder="cnn").activation == "gelu"
 
 
@@ -520,6 +548,9 @@ def test_a_data_set_says_where_settings_start() -> None:
     assert (config.tokenizer.kind, config.model.width, config.training.steps) == ("char", 96, 7)
     config = resolve({}, {"task": TRANSLATION, "size": "nano", "epochs": 2, "tokenizer.kind": "bpe"}, starts=starts)
     assert (config.tokenizer.kind, config.model.width, config.training.steps) == ("bpe", 48, None)
+    apart = {"data.documents_apart": True, "model.heads": 2}
+    assert resolve({}, {}, starts=apart).data.documents_apart
+    assert not resolve({}, {"model": "lstm"}, starts=apart).data.documents_apart
 
 
 def test_sizes_of_images() -> None:

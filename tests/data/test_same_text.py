@@ -1,5 +1,6 @@
 """Which texts are the same, and which nearly so."""
 
+import unicodedata
 from random import Random
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.same_text import NormalDigest, digests_of, near_pairs, normal_form, sketch_of
+from glassformer.data.same_text import LOOKALIKES, NormalDigest, digests_of, near_pairs, normal_form, sketch_of
 
 
 @pytest.mark.parametrize(
@@ -22,11 +23,26 @@ from glassformer.data.same_text import NormalDigest, digests_of, near_pairs, nor
         ("\u0390".upper(), "\u0390"),
         ("", ""),
         (" \x85 ", ""),
+        ("zero\u200bwidth, soft\u00adhyphen \u200e\ufeffmark \u2764\ufe0f", "zerowidth, softhyphen mark \u2764"),
+        ("12.300 kg, -0.50, $3.00.", "12.3 kg, -0.5, $3."),
+        ("v1.10, 1.10.2, 10.0.0.0, 1.50,20, 10.30.2024", "v1.10, 1.10.2, 10.0.0.0, 1.50,20, 10.30.2024"),
+        ("Tom &amp; Jerry&#39;s caf&Eacute;&nbsp;&amp;quot;", "tom & jerry's caf\u00e9 \""),
+        ("R&D; AT&T", "r&d; at&t"),
+        ("\u0441o\u0440\u0443 \u0410B\u0421", "copy abc"),  # Cyrillic es, er, u; a, es
     ],
 )
 def test_normal_form(text: str, form: str) -> None:
     assert normal_form(text) == form
     assert normal_form(form) == form
+
+
+def test_no_two_lookalikes_of_one_alphabet_become_one_letter() -> None:
+    cyrillic = [latin for letter, latin in LOOKALIKES.items() if "CYRILLIC" in unicodedata.name(letter)]
+    assert len({*cyrillic}) == len(cyrillic)
+
+
+def test_references_that_were_escaped_many_times_take_no_time() -> None:
+    assert normal_form("&" + "amp;" * 100_000).startswith("&amp;")
 
 
 @given(st.text())
@@ -35,7 +51,7 @@ def test_a_normal_form_is_its_own(text: str) -> None:
     assert form == normal_form(form) == normal_form(f" {text}\n")
 
 
-@given(st.lists(st.text("aB \n\u00c9\u3000.", max_size=6)))
+@given(st.lists(st.text("aB \n\u00c9\u3000.\u200b", max_size=6)))
 def test_pieces_of_a_text_have_the_digest_of_the_whole(pieces: list[str]) -> None:
     normal = NormalDigest()
     for piece in pieces:

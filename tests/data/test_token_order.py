@@ -52,6 +52,7 @@ def test_each_pair_once_an_epoch_and_no_batch_too_large(lengths: Lengths, batch_
             assert size <= batch_tokens or len(batch) == 1
 
 
+@pytest.mark.slow
 @given(pair_lengths, st.integers(50, 400), seeds, st.lists(st.integers(0, 300), max_size=5))
 @settings(max_examples=30, deadline=None)
 def test_pairs_of_a_batch_depend_on_seed_and_step_alone(

@@ -125,6 +125,7 @@ def rank(one: Hypothesis, penalty: float) -> float:
     return one.score / len(text_of(one)) ** penalty
 
 
+@pytest.mark.sample(5)
 @every_model
 @pytest.mark.parametrize(
     ("beam", "best", "penalty"), [(1, 1, 1.0), (2, 1, 0.0), (3, 3, 1.0), (5, 2, 0.6), (4, 4, 0.0), (13, 5, 2.0)]
@@ -141,6 +142,7 @@ def test_written_out(flags: Flags, beam: int, best: int, penalty: float, fixed: 
         assert [one.score for one in hypotheses] == pytest.approx([score for _, score in expected], abs=1e-9)
 
 
+@pytest.mark.sample(3)
 @every_model
 def test_a_beam_of_one_is_greedy(flags: Flags) -> None:
     for seed in range(2):
@@ -149,6 +151,7 @@ def test_a_beam_of_one_is_greedy(flags: Flags) -> None:
             assert text_of(only) == WrittenOut(model, row).greedy(9)
 
 
+@pytest.mark.sample(3)
 @every_model
 def test_scores_are_those_of_the_texts(flags: Flags) -> None:
     model = model_of(flags, seed=2)
@@ -157,6 +160,7 @@ def test_scores_are_those_of_the_texts(flags: Flags) -> None:
             assert one.score == pytest.approx(WrittenOut(model, row).scores([text_of(one)])[0], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_no_beam_finds_worse_than_greedy() -> None:
     saved = 0
     for seed in range(36):

@@ -59,6 +59,7 @@ def written(model: LanguageModel, prompts: Sequence[Sequence[int]], how: Samplin
     return [[token for token in row if token is not None] for row in rows]
 
 
+@pytest.mark.sample(5)
 @every_model
 @pytest.mark.parametrize("how", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 def test_a_state_gives_what_computing_the_past_again_gives(flags: dict[str, Any], how: Sampling) -> None:
@@ -73,6 +74,7 @@ def test_a_state_gives_what_computing_the_past_again_gives(flags: dict[str, Any]
     assert len(chosen) > 1, "a model that repeats itself shows little"
 
 
+@pytest.mark.sample(3)
 @every_model
 def test_past_the_context(flags: dict[str, Any]) -> None:
     """More than twice over. An encoder whose state does not grow just goes on."""
@@ -92,6 +94,7 @@ def test_prompts_together_are_each_alone(flags: dict[str, Any]) -> None:
     assert len({tuple(row) for row in together}) > 1, "models that do not care for their prompt show little"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("flags", [{}, *({"model__style": style} for style in STYLES)], ids=str)
 def test_prompts_together_are_each_alone_past_the_context_too(flags: dict[str, Any]) -> None:
     """A short one forgets nothing only because a long one beside it must."""
@@ -115,6 +118,7 @@ def test_end_stops_a_row_and_the_others_go_on() -> None:
     assert len(steps) == len(expected[0]) + 1  # nothing is computed once all have ended
 
 
+@pytest.mark.slow
 def test_what_must_never_appear_does_not() -> None:
     model = model_of()
     never = [0, 3, 4, 8, 11]

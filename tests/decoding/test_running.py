@@ -19,6 +19,7 @@ def finish(batch: RunningBatch, texts: dict[int, list[int]]) -> None:
             texts.setdefault(row, []).append(one.token)
 
 
+@pytest.mark.sample(3)
 @every_model
 def test_fixed_room_gives_what_computing_the_past_again_gives(flags: dict[str, Any]) -> None:
     """The path of a GPU, on the CPU: nothing moves, every row counts its own tokens; past the context, too."""
@@ -36,6 +37,7 @@ def test_fixed_room_gives_what_computing_the_past_again_gives(flags: dict[str, A
         assert texts[row] == by_hand(model, request.prompt, request.how, request.most, seed=request.seed)
 
 
+@pytest.mark.sample(3)
 @every_model
 def test_rows_join_and_leave_and_change_nothing_of_others(flags: dict[str, Any]) -> None:
     model = model_of(**flags)
@@ -89,6 +91,7 @@ def test_what_stands_beside_a_row_changes_nothing_of_it_exactly(fixed: bool) -> 
         assert all(map(torch.equal, alone, scores(beside)))
 
 
+@pytest.mark.slow
 def test_random_numbers_beyond_one_draw() -> None:
     """Drawn many at once, they are those that would be drawn one by one."""
     model = model_of("gru")

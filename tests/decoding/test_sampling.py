@@ -66,6 +66,14 @@ def test_of_equal_scores_only_k_stay() -> None:
     assert [len(row) for row in kept(keep_top_p(torch.zeros(1, 10), 0.35))] == [4]
 
 
+def test_a_top_p_that_single_precision_cannot_hold_keeps_the_likeliest() -> None:
+    for how in (Sampling(top_p=1e-300), Sampling(top_k=5, top_p=1e-300)):
+        assert torch.equal(distribution(SCORES, how), distribution(SCORES, GREEDY))
+        rows = [how] * B
+        drawn = sampling.choose(SCORES, SamplingRows.of(rows), SamplingPlan.of(rows), of_rows(0.9, SCORES))
+        assert torch.equal(drawn, SCORES.argmax(-1))
+
+
 @pytest.mark.parametrize("p", [1e-9, 0.1, 0.3, 0.5, 0.9, 0.99, 1.0])
 def test_top_p_keeps_the_smallest_set_that_reaches_p(p: float) -> None:
     out = keep_top_p(SCORES, p)

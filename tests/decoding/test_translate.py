@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding import translate as translate_room
@@ -40,7 +41,13 @@ def model(request: pytest.FixtureRequest) -> Seq2Seq:
     return model_of(request.param)
 
 
-@pytest.mark.parametrize("how", [GREEDY, Search(beam=3, best=2), Search(beam=4, length_penalty=0.0)], ids=str)
+SAMPLED = Search.of(temperature=0.9, top_k=7, nbest=2, seed=3)
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    "how", [GREEDY, Search(beam=3, best=2), Search(beam=4, length_penalty=0.0), SAMPLED], ids=lambda how: str(how.beam)
+)
 def test_many_are_one_by_one(model: Seq2Seq, how: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = [translate(model, [source], how, **ASKED)[0] for source in SOURCES]
     assert len({tuple(found[0].ids) for found in alone}) > 3
@@ -128,3 +135,52 @@ def test_searches_that_just_can_be() -> None:
     assert (Search().beam, Search().length_penalty, Search().best, GREEDY.beam) == (5, 1.0, 1, 1)
     Search(beam=1, length_penalty=0.0, best=1)
     Search(beam=3, length_penalty=10.0, best=3)
+
+
+def test_sampling_without_chance_is_greedy(model: Seq2Seq) -> None:
+    greedy = translate(model, SOURCES, GREEDY, **ASKED)
+    alike(translate(model, SOURCES, Search.of(temperature=0.0), **ASKED), greedy)
+    alike(translate(model, SOURCES, Search.of(top_k=1), **ASKED), greedy)
+
+
+@torch.no_grad()
+def test_sampled_translations_follow_the_models_probabilities(model: Seq2Seq) -> None:
+    """The first token is drawn with its probability; the score is the log-probability of the whole text."""
+    how = Search.of(temperature=1.0, nbest=1000)
+    found = translate(model, [SOURCES[0]], how, **ASKED)[0]
+    source = torch.tensor([SOURCES[0]])
+    scores = model(source, None, torch.tensor([[START]]))[0, -1].index_fill(-1, torch.tensor([0, START]), -torch.inf)
+    counts = torch.zeros(len(scores))
+    for one in found:
+        counts[one.ids[0] if one.ids else END] += 1
+    assert float((counts / len(found) - scores.softmax(-1)).abs().max()) < 0.05  # three standard deviations
+    assert [one.rank(1.0) for one in found] == sorted((one.rank(1.0) for one in found), reverse=True)
+    for one in found[::250]:
+        written = [*one.ids, *([END] if one.ended else [])]
+        logs = model(source, None, torch.tensor([[START, *written[:-1]]]))[0].log_softmax(-1)
+        assert one.score == pytest.approx(float(logs[range(len(written)), written].sum()), abs=1e-4)
+
+
+def test_seeds_of_sampled_translations(model: Seq2Seq) -> None:
+    first, second, both = (
+        translate(model, SOURCES, Search.of(temperature=1.5, seed=seed, nbest=nbest), **ASKED)
+        for seed, nbest in ((4, 1), (5, 1), (4, 2))
+    )
+    assert first != second
+    for one, other, two in zip(first, second, both, strict=True):
+        assert sorted(tuple(text.ids) for text in two) == sorted(tuple(text.ids) for text in (*one, *other))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 2, "temperature": 0.5}, "--beam searches for the most probable translation"),
+        ({"seed": 1}, "--seed is for sampling"),
+        ({"top_k": 0}, "--top-k is 0"),
+        ({"top_p": 0.5, "nbest": 0}, "--nbest is 0, but must be at least 1"),
+        ({"temperature": 1.0, "seed": -1}, "--seed is -1"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Search.of(**options)

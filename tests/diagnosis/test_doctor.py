@@ -61,6 +61,7 @@ def test_a_healthy_training_is_called_so(data: str, settings: dict[str, Any], tm
     assert found.missing == ""
 
 
+@pytest.mark.slow
 def test_nothing_found_is_said_with_what_was_looked_at(tmp_path: Path) -> None:
     run = gf.train(COPY, out=tmp_path / "run", **{**LETTERS, **SMALL, "steps": 20}).run
     found = doctor(run)
@@ -146,6 +147,7 @@ def test_a_model_that_reads_its_answer(tmp_path: Path) -> None:
     assert leak.advice == "--model.causal_mask true"
 
 
+@pytest.mark.slow
 def test_layers_without_residual_and_norm_learn_nothing(tmp_path: Path) -> None:
     deep = {"model.layers": 8, "model.residual": False, "model.norm": "none", "model.qk_norm": False, "draft": True}
     settings = {**LETTERS, **SMALL, **deep, "steps": 12, "training.validate_every": 12}
@@ -234,6 +236,7 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     return lambda name: Run(folder / name if (folder / name).exists() else Path(train_kind(name, folder)[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["writer", "translator", "classifier"])
 def test_heads_that_look_at_one_token_or_at_all(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
@@ -251,6 +254,7 @@ def test_heads_that_look_at_one_token_or_at_all(name: str, run_of: Callable[[str
         assert kind in kinds(doctor(loaded))
 
 
+@pytest.mark.slow
 def test_gates_that_are_stuck(run_of: Callable[[str], Run]) -> None:
     run = run_of("lstm-writer")
     loaded, task = load(run), prepare_again(run).task
@@ -279,7 +283,8 @@ def test_the_training_loss_is_without_smoothing_and_weights(tmp_path: Path) -> N
     assert learned > 1.3 * found
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "pairs-of-bytes"])  # which reads for long
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", RUNS)
 def test_every_kind_of_run_can_be_asked(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
     found = doctor(run)

@@ -276,6 +276,19 @@ def test_the_largest_class_is_judged_on_the_same_examples() -> None:
     named(no_better_than_chance(metrics, worse, 0.69, LABELS, 9, "a"), "no-better", WARNING, "is below", "'a', 0.800")
 
 
+def test_with_class_weights_the_classes_count_alike() -> None:
+    """Rare classes are found at the cost of accuracy: what the advice promised is not held against the model."""
+    truth = "a" * 190 + "b" * 10
+    found_rare = answers("a" * 170 + "b" * 20 + "b" * 8 + "a" * 2, truth)
+    metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
+    weighted = advice_for(task="classification", **{"training.class_weights": "balanced"})
+    assert no_better_than_chance(metrics, found_rare, 0.69, weighted, 9, "a") is None
+    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, 9, "a"), "no-better", WARNING, "accuracy 0.890")
+    nothing = answers("ab" * 95 + "ab" * 5, truth)
+    found = no_better_than_chance(metrics, nothing, 0.69, weighted, 9, "a")
+    named(found, "no-better", WARNING, "mean recall of the classes", "is 0.500", "Macro F1", "'a' has 0.487")
+
+
 def test_numbers_that_the_mean_tells_as_well() -> None:
     draw = np.random.default_rng(1)
     true = draw.normal(0, 1, 60)

@@ -86,6 +86,7 @@ def test_what_was_not_looked_at_is_not_called_healthy() -> None:
     assert "healthy" not in str(logged_panel([{"event": "not looked at", "why": "the model", "end": True}]).to_dict())
 
 
+@pytest.mark.slow
 def test_too_short_a_log_is_not_claimed_to_tell(tmp_path: Path) -> None:
     once = {**LETTERS, **SMALL, "steps": 4, "training.validate_every": 4}
     looked = doctor(gf.train(COPY, out=tmp_path / "run", **once).run).looked

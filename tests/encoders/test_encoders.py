@@ -69,6 +69,7 @@ class Rows:
             same(out, self.encoder(text.unsqueeze(0))[0])
 
 
+@pytest.mark.sample(7)
 @causal_encoders
 def test_pieces_equal_the_whole(flags: Flags) -> None:
     encoder = build(flags, causal=True)
@@ -78,6 +79,7 @@ def test_pieces_equal_the_whole(flags: Flags) -> None:
         same(extended(encoder, x, encoder.init_state(B, T), pieces), whole)
 
 
+@pytest.mark.sample(7)
 @causal_encoders
 def test_ragged_rows_equal_each_alone(flags: Flags) -> None:
     encoder = build(flags, causal=True)
@@ -107,6 +109,7 @@ def test_padding_may_take_columns_beyond_the_context(flags: Flags) -> None:
     rows.check()
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("flags", "start"),
     [(flags, (5, 2, 4)) for flags in CAUSAL] + [(flags, (3, 3, 3)) for flags in CAUSAL if flags not in PAIRS],
@@ -127,6 +130,7 @@ def test_selected_rows_go_on_as_themselves(flags: Flags, start: tuple[int, ...])
     rows.check()
 
 
+@pytest.mark.sample(7)
 @causal_encoders
 def test_the_future_is_hidden(flags: Flags) -> None:
     encoder = build(flags, causal=True)
@@ -157,6 +161,7 @@ def test_without_hiding_the_future_is_seen(flags: Flags) -> None:
     assert differs(before[:, 6:], after[:, 6:])
 
 
+@pytest.mark.sample(5)
 @every_encoder
 def test_padding_changes_nothing(flags: Flags, causal: bool) -> None:
     encoder = build(flags, causal=causal)
@@ -169,6 +174,7 @@ def test_padding_changes_nothing(flags: Flags, causal: bool) -> None:
         same(out[row, :length], encoder(x[row : row + 1, :length])[0])
 
 
+@pytest.mark.sample(5)
 @every_encoder
 def test_a_row_of_nothing_but_padding_harms_no_one(flags: Flags, causal: bool) -> None:
     encoder = build(flags, causal=causal)
@@ -182,6 +188,7 @@ def test_a_row_of_nothing_but_padding_harms_no_one(flags: Flags, causal: bool) -
         assert weight.grad is None or weight.grad.isfinite().all(), name
 
 
+@pytest.mark.sample(5)
 @every_encoder
 def test_every_weight_is_learned(flags: Flags, causal: bool) -> None:
     encoder = build(flags, causal=causal)
@@ -236,6 +243,7 @@ def build_with_memory(flags: Flags, *, causal: bool = True) -> tuple[Encoder, Me
     return build(flags, causal=causal, memory_width=width), Memory(numbers(B, S, width, seed=1), ragged((2, 5, 3)))
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_memory_in_pieces(flags: Flags) -> None:
     encoder, memory = build_with_memory(flags)
@@ -257,6 +265,7 @@ def test_memory_follows_the_selected_rows(flags: Flags) -> None:
     same(out, encoder(x, memory=memory)[rows, 4:])
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_memory_is_read_where_it_is_real(flags: Flags) -> None:
     encoder, memory = build_with_memory(flags)
@@ -273,6 +282,7 @@ def test_memory_is_read_where_it_is_real(flags: Flags) -> None:
     assert differs(encoder(x, memory=Memory(other, memory.mask)), out)
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_memory_and_the_future(flags: Flags) -> None:
     """The past is hidden from no one and the future from everyone; the memory is seen whole by every token."""
@@ -288,6 +298,7 @@ def test_memory_and_the_future(flags: Flags) -> None:
     assert (changed[[0, 2]] == 0).all()
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_padded_rows_with_memory(flags: Flags) -> None:
     for causal in (True, False) if flags["encoder"] == "transformer" else (True,):

@@ -149,6 +149,7 @@ def test_as_a_classifier(tmp_path: Path) -> None:
     assert again.validation == run.validation
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_as_the_encoder_of_a_translator_and_not_as_its_decoder(tmp_path: Path) -> None:
     small = {"model.width": 8, "model.layers": 1, "model.context": 64}

@@ -64,6 +64,9 @@ class WrittenOut:
     def score(self, h: np.ndarray, m: np.ndarray) -> float:
         if self.attention == "bilinear":
             return float(self.linear("attention.bilinear", h) @ m)
+        if self.attention == "query-key":
+            query, key = self.linear("attention.of_query", h), self.linear("attention.of_memory", m)
+            return float(query @ key) / np.sqrt(len(key))
         if self.attention == "additive":
             joint = np.tanh(self.linear("attention.of_query", h) + self.linear("attention.of_memory", m))
             return float(self.linear("attention.total", joint)[0])
@@ -203,7 +206,7 @@ def test_every_weight_is_learned(flags: Flags) -> None:
     for name, weight in [*decoder.named_parameters(), ("x", x), ("memory", memory.states)]:
         assert weight.grad is not None, name
         assert (weight.grad != 0).any(), name
-    assert [name for name, _ in decoder.named_buffers()] == [  # its first state is made of the source
+    assert [name for name, _ in decoder.named_buffers() if "bias_hh" not in name] == [  # h0 is computed from the source
         f"layers.first.{part}" for part in range(2 if flags["encoder"] == "lstm" else 1)
     ]
 
@@ -218,7 +221,9 @@ def test_an_empty_source_harms_no_one() -> None:
 
 @pytest.mark.parametrize("attention", ["dot", "scaled"])
 def test_two_widths_cannot_be_compared(attention: str) -> None:
-    with pytest.raises(SettingError, match=rf"model\.attention {attention} .* 14 with the 7 .*attention bilinear"):
+    with pytest.raises(
+        SettingError, match=rf"model\.attention {attention} .* 14 with the 7 .*attention query-key or bilinear"
+    ):
         build(small("gru", attention=attention), causal=True, memory_width=7)
     build(small("gru", attention=attention), causal=True, memory_width=14)
 

@@ -71,6 +71,7 @@ def within(*places: tuple[int, ...]) -> Tensor:
 PLACES = within((2, 0, 0), (0, 1, 2), (1, 1, 1), (0, 2, 1))
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_spread_rows_go_on_each_as_itself(flags: Flags) -> None:
     for masked in (True, False):
@@ -79,6 +80,7 @@ def test_spread_rows_go_on_each_as_itself(flags: Flags) -> None:
         assert differs(beams.outs[0, -1], beams.outs[1, -1])
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_rows_change_places(flags: Flags) -> None:
     before = spread(begun(flags)).read(2, seed=2)
@@ -90,6 +92,7 @@ def test_rows_change_places(flags: Flags) -> None:
     after.check()
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_sources_are_left_behind(flags: Flags) -> None:
     """Rows of sources 3 and 1 stay, in new places; then those of source 3 alone."""
@@ -104,6 +107,7 @@ def test_sources_are_left_behind(flags: Flags) -> None:
     turned.check()
 
 
+@pytest.mark.sample(5)
 @with_memory
 def test_spread_again(flags: Flags) -> None:
     beams = spread(begun(flags).read(1, seed=2), 2)

@@ -105,6 +105,7 @@ def score(model: Any, row: list[int], written: list[int], before: int) -> float:
     return float(chances[before - 1 :].sum())
 
 
+@pytest.mark.slow
 def test_beams_find_nothing_worse_but_once(twin: Twin) -> None:
     """By the sum of their tokens' log-probabilities: lengths are counted differently. Ours keeps a place for the greedy
     path, so that the two prune differently, and neither is always the better.

@@ -98,11 +98,12 @@ def test_a_classifier_is_the_same_and_goes_out_again(settings: dict[str, Any], t
     ours = gf.load(run, "cpu")
     assert isinstance(ours, LoadedPredictor)
     assert ours.config.task == task
-    batch = AutoTokenizer.from_pretrained(tmp_path / "in")(TEXTS, return_tensors="pt", padding=True)
+    texts = [text for text in TEXTS if text]  # an empty text is refused
+    batch = AutoTokenizer.from_pretrained(tmp_path / "in")(texts, return_tensors="pt", padding=True)
     with torch.no_grad():
         wanted = theirs(**batch).logits
         close(ours.model(batch["input_ids"], batch["attention_mask"].bool()), wanted)
-    said = ours.predict(TEXTS)
+    said = ours.predict(texts)
     if task == "classification":
         names = ["bad", "fair", "good"]
         assert [one.label for one in said] == [names[best] for best in wanted.argmax(-1).tolist()]

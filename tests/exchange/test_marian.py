@@ -43,6 +43,7 @@ def ours(**settings: Any) -> tuple[Config, Tokenizer, Any]:
     return config, tokenizer, model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -109,6 +110,7 @@ def pieces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_marians_own_files_come_in_and_go_out(pieces: Path, tmp_path: Path) -> None:
     size = len(json.loads((pieces / "vocab.json").read_text()))
     marks = {"pad_token_id": size - 1, "decoder_start_token_id": size - 1, "eos_token_id": 0, "bos_token_id": None}

@@ -50,6 +50,8 @@ SLOW: dict[str, Any] = {
     **{f"style {name}": lambda name=name: writer("transformer", style=name) for name in ("classic", "gpt2", "llama")},
     "guesser": lambda: guesser(style="bert"),
     "projected": lambda: writer("lstm", cells=19, layers=2),
+    "layerwise": lambda: translator("transformer", "transformer", attention="layerwise", decoder_layers=2),
+    "single bias": lambda: writer("gru", bias="single"),
     "one-hot positions": lambda: writer("transformer", positions="onehot", norm="rms", qk_norm=True),
     "unmasked": lambda: writer(
         "transformer", causal_mask=False, positions="learned", scores="bilinear", head_width=None
@@ -215,6 +217,7 @@ def test_the_program_beside_it_reads_a_picture(kind: str, tmp_path: Path, monkey
     assert Lines([f"{COLOURS.names[int(row_of.argmax())]} {float(row_of.max()):.3f}"]) == printed()
 
 
+@pytest.mark.slow
 def test_a_graph_says_what_its_axes_are(tmp_path: Path) -> None:
     export(writer("average"), tmp_path / "out")
     graph = onnx.load(tmp_path / "out" / "model.onnx").graph

@@ -56,6 +56,7 @@ def test_a_graph_that_computes_something_else_is_not_left_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_model_that_no_graph_can_hold(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="cannot be exported to ONNX: ") as error:
         export({**reader(TEXT, "average"), "model": Undecided().eval()}, tmp_path / "out")
@@ -106,6 +107,7 @@ def test_what_breaks_off_leaves_the_old_as_it_was(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_weights_too_large_for_one_file_lie_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_graph, "INSIDE", 100)
     what = writer("average")
@@ -120,6 +122,7 @@ def test_weights_too_large_for_one_file_lie_beside_it(tmp_path: Path, monkeypatc
         OnnxModel(tmp_path / "elsewhere")
 
 
+@pytest.mark.slow
 def test_a_run_in_training_and_in_another_precision(tmp_path: Path) -> None:
     """What is exported is the model in use; the one given stays as it is."""
     what = writer("average", dropout=0.5)

@@ -34,6 +34,7 @@ def test_a_folder_that_holds_no_export(run: str) -> None:
     assert "nothing is known of how to read" in checked(run).words
 
 
+@pytest.mark.slow
 def test_an_export_is_compared_with_its_run(run: str, tmp_path: Path) -> None:
     export(run, to="onnx", folder=Path(run, "export"))
     found = checked(run)
@@ -68,6 +69,7 @@ def test_a_run_knows_where_it_was_exported_to(tmp_path: Path) -> None:
         check(moved, export=tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_written_is_exported_all_the_same(tmp_path: Path) -> None:
     run, heard = gf.train("copy", out=tmp_path / "run", model="average", **SETTINGS).run, list[str]()
     Path(run, "exports.json").mkdir()
@@ -76,6 +78,7 @@ def test_a_run_that_cannot_be_written_is_exported_all_the_same(tmp_path: Path) -
     assert (tmp_path / "out" / "model.onnx").is_file()
 
 
+@pytest.mark.slow
 def test_a_hugging_face_folder_is_compared_with_its_run(tmp_path: Path) -> None:
     """Two classes have one score here and two there."""
     settings = {"model.context": 16, "model.width": 16, "model.layers": 1, "style": "bert", "steps": 3}

@@ -187,6 +187,7 @@ def test_a_root_that_says_it_is_a_leaf_is_damage(folder: Path, tmp_path: Path) -
         read_pieces(tmp_path / "source.spm")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damage_is_one_line(folder: Path, tmp_path: Path, data: st.DataObject) -> None:

@@ -82,8 +82,8 @@ def test_time() -> None:
     }
     orders = {model: dict.fromkeys(MEASURED, int(p)) for model, p in powers.items()}
     counted = {
-        "rnn": Counted(700, 513, 512, None, orders["rnn"]),
-        "transformer": Counted(701, 2, None, 5, orders["transformer"]),
+        "rnn": Counted(700, 513, 513, "O(T)", 512, None, orders["rnn"]),
+        "transformer": Counted(701, 2, 18, "O(1) + O(log T) to sum", None, 5, orders["transformer"]),
     }
     section = time_section(curves, counted, {"rnn": "stopped after T = 512"})
     charts, (table, fitted) = charts_of(section), tables_of(section)
@@ -100,7 +100,10 @@ def test_time() -> None:
         ["RNN", "×2.00, in the end T", *["×2.00 (~ T^1.00), counted T"] * 4, "×2.00, in the end T"],
         ["Transformer", "×4.00, in the end T²", *["×4.00 (~ T^2.00), counted T²"] * 4, "×4.00, in the end T²"],
     ]
-    assert table.rows == [["RNN", 700, 513, 512, "all"], ["Transformer", 701, 2, "no way", "5 tokens"]]
+    assert table.rows == [
+        ["RNN", 700, 513, 513, "O(T)", 512, "all"],
+        ["Transformer", 701, 2, 18, "O(1) + O(log T) to sum", "none", "5 tokens"],
+    ]
     assert table.title == "Counted, at T = 1,024"
     assert (
         "gradients take: RNN ×2.00 (~ T^1.00), counted T; Transformer ×4.00 (~ T^2.00), counted T²." in section.finding
@@ -158,11 +161,15 @@ def test_positions_end_where_they_have_no_vector() -> None:
 def test_attention() -> None:
     letters = {"with attention": Curve([2, 3], [1.0, 0.9]), "without": Curve([2, 3], [0.5, 0.4])}
     exact = {"with attention": Curve([2, 3], [1.0, 0.8]), "without": Curve([2, 3], [0.3, 0.0])}
-    section = attention_section(letters, exact, updates=30)
+    section = attention_section(letters, exact, updates=30, baseline=0.05, minutes=3)
     first, second = charts_of(section)
     assert line(first, "without").y == [0.5, 0.4]
     assert line(second, "without").y == [0.3, 0.0]
-    assert section.finding == "Of 3 letters to write backwards, in their place are: with attention 0.90, without 0.40."
+    assert line(first, "most frequent letter").y == [0.05, 0.05]
+    assert section.finding == (
+        "Of 3 letters to write backwards, in their place are: with attention 0.90, without 0.40; always writing the "
+        "most frequent letter gets 0.05."
+    )
 
 
 def test_findings_stand_before_everything() -> None:
@@ -219,8 +226,6 @@ def test_counted_layers_of_one_width_cross_within_the_picture(width: int) -> Non
         assert above[-1] is True
         assert f"the {name} beyond {factor * width:,.0f} tokens" in layers.takeaway
     assert layers.takeaway.startswith("Attention multiplies more than ")
-    assert line(steps, "Transformer").y[0] == line(steps, "Transformer").y[-1] == 1
-    assert (
-        steps.takeaway
-        == f"RNN and LSTM wait longer for longer texts: {line(steps, 'RNN').y[-1]:,} steps at {own.x[-1]:,.0f} tokens"
-    )
+    assert list(line(steps, "Transformer").y) == [1 + math.ceil(math.log2(x)) for x in own.x]
+    assert list(line(steps, "CNN").y)[1:] == [line(steps, "CNN").y[0]] * (len(own.x) - 1)
+    assert f"Steps at {own.x[-1]:,.0f} tokens: RNN {line(steps, 'RNN').y[-1]:,}, LSTM " in steps.takeaway

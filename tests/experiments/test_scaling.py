@@ -14,7 +14,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
 from glassformer.experiments import associative_recall, cost, variants
 from glassformer.experiments.models import STEP, count, same_size_models
-from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, lengths_of, names_of
+from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, lengths_of, names_of, scaling_request
 from glassformer.verbs.scaling import scaling
 
 CPU = torch.device("cpu")
@@ -35,6 +35,11 @@ def test_names_and_numbers_with_commas() -> None:
         ({"models": []}, "--models names no model"),
         ({"models": ["rnn", "rnn"]}, "--models names rnn twice"),
         ({"parts": ["tiem"]}, "--parts: unknown part 'tiem'; did you mean time"),
+        (
+            {"models": ["rnn"], "parts": ["beyond"]},
+            "--parts beyond measures the transformer only, and --models is rnn; add transformer to --models or remove",
+        ),
+        ({"models": ["rnn"], "parts": ["attention"]}, "--parts attention measures the lstm only, and --models is rnn"),
         ({"lengths": [64]}, "--lengths wants two lengths"),
         ({"lengths": [64, 64]}, "64 follows 64"),
         ({"lengths": [1, 64]}, "--lengths begins with 1"),
@@ -57,6 +62,16 @@ def test_what_cannot_be_is_refused_in_one_line(wrong: dict[str, Any], told: str)
 def test_lengths_are_whole_numbers(word: str) -> None:
     with pytest.raises(Misuse, match=r"--lengths wants whole numbers"):
         lengths_of(f"64,{word}")
+
+
+def test_parts_that_apply_to_the_models() -> None:
+    def parts_of(models: str, parts: str | None = None) -> list[str]:
+        return list(scaling_request(models=models, lengths="4,8", parts=parts).parts)
+
+    assert parts_of("rnn,lstm,transformer") == list(PARTS)
+    assert parts_of("rnn") == ["time", "gradient", "recall", "start"]
+    assert parts_of("gru,lstm") == ["time", "gradient", "recall", "attention", "start"]
+    assert parts_of("rnn", "start") == ["start"]
 
 
 def test_a_device_that_is_none() -> None:
@@ -90,6 +105,7 @@ def _wide(settings: ModelSettings, width: int) -> ModelSettings:
 # --- all of it ---
 
 
+@pytest.mark.slow
 def test_every_part_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(associative_recall, "DISTANCES", (1, 2))
     monkeypatch.setattr(variants, "DATA", "copy:rows=400")

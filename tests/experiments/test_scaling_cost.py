@@ -13,7 +13,7 @@ from glassformer.experiments.cost import gradient_by_distance
 from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model
-from glassformer.models.counting import multiplications, state_numbers
+from glassformer.models.counting import multiplications, path_length, serial_additions, serial_steps, state_numbers
 from glassformer.models.modules import LanguageModel
 from glassformer.verbs.scaling import scaling
 from helpers.scaled import tiny
@@ -60,6 +60,9 @@ def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         counted = [multiplications(one, vocab=cost.VOCAB, tokens=tokens) / 1e6 for tokens in (4, 8, 16)]
         assert numbers["multiplications"][name]["y"] == counted
         assert numbers["state"][name]["y"] == [4 * state_numbers(one, tokens) / 1e3 for tokens in (4, 8, 16)]
+        assert numbers["serial_steps"][name] == {"x": [4, 8, 16], "y": [serial_steps(one, T) for T in (4, 8, 16)]}
+        assert numbers["serial_additions"][name]["y"] == [serial_additions(one, T) for T in (4, 8, 16)]
+        assert numbers["path_length"][name]["y"] == [path_length(one, T) for T in (4, 8, 16)]
     assert any("transformer, T = 16" in line for line in said)
     assert "medians of 3 repeats" in found.how
     assert "1 thread," in found.how

@@ -11,6 +11,8 @@ from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
 from glassformer.experiments import associative_recall, variants
+from glassformer.experiments.curves import Curve
+from glassformer.experiments.growth import attention_section
 from glassformer.experiments.models import brief_training, same_size_models, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -55,6 +57,7 @@ def test_losses_and_accuracies_of_the_answer_alone() -> None:
     assert task.evaluate(model, "validation").metrics["accuracy"] == sum(right) / 2
 
 
+@pytest.mark.slow
 def test_what_is_near_is_learned() -> None:
     task = associative_recall.AssociativeRecall([0], seed=0, rows=200, held_out=60)
     vocab = len(associative_recall.SIGNS)
@@ -131,8 +134,29 @@ def test_scores_by_length() -> None:
 def test_with_attention_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ATTENTION_UPDATES": 1, "ROWS": 60, "LONGEST": 4}.items():
         monkeypatch.setattr(variants, name, value)
-    numbers = variants.attention_part(ScalingRequest(width=16), CPU, silent).numbers
-    assert list(numbers["letters"]) == list(numbers["exact"]) == ["with attention", "without"]
+    section = variants.attention_part(ScalingRequest(width=16, minutes=0.5), CPU, silent)
+    assert "Both are undertrained: the mean over all lengths is " in section.finding
+    assert section.finding.endswith("for the baseline. Use --minutes 3 or more before you compare them.")
+    numbers = section.numbers
+    assert 1 / 26 < numbers["baseline"] < 0.5
+    assert f"letter gets {numbers['baseline']:.2f}" in section.finding
+    assert list(numbers["letters"]) == list(numbers["exact"]) == ["with attention", "without attention"]
     for curve in (*numbers["letters"].values(), *numbers["exact"].values()):
         assert set(curve["x"]) <= {2, 3, 4}
         assert all(0 <= score <= 1 for score in curve["y"])
+
+
+def test_only_models_near_the_baseline_are_undertrained() -> None:
+    assert variants.most_frequent_letter(["ab", "cbb"]) == 3 / 5
+    good, poor = Curve([2, 4], [0.9, 0.5]), Curve([2, 4], [0.06, 0.04])
+    finding = attention_section(
+        {"with attention": good, "without attention": poor}, {"with attention": good, "without attention": poor},
+        updates=7, baseline=0.04, minutes=4,
+    ).finding  # fmt: skip
+    assert (
+        "The LSTM without attention is undertrained: the mean over all lengths is 0.05 after 7 updates, against 0.04"
+        in finding
+    )
+    assert "Use --minutes 8 or more" in finding
+    both = {"with attention": good, "without attention": good}
+    assert "undertrained" not in attention_section(both, both, updates=7, baseline=0.04, minutes=4).finding

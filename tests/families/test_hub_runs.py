@@ -95,6 +95,7 @@ def test_pairs_by_language(tmp_path: Path) -> None:
     assert parts["validation"].targets == [text[::-1] for text in texts(5, 5)]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_shards_are_learned_from_and_judged_as_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same batches, the same weights, the same scores and floors, to the last bit."""
     file = tmp_path / "texts.txt"

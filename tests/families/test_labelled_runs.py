@@ -64,6 +64,7 @@ def predicted_in_memory(kept: Kept, run: Trained) -> list[Any]:
 VARIANTS = ["bow", "dan", "bilstm", "bag:counts", "bag:bigrams", "lstm:bidirectional", "transformer:classic"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", [*(name for name, info in ENCODERS.items() if TEXT in info.reads), *VARIANTS])
 def test_trained_saved_and_loaded_predicts_the_same(
     name: str, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -100,7 +101,8 @@ def test_numbers_too(name: str, numbers_table: Path, tmp_path: Path, monkeypatch
     values = [prediction.value or 0.0 for prediction in found]
     assert len(set(values)) > 1
     assert all(0 < value < 70 for value in values)  # in the unit of the data
-    assert found[0].to_dict() == {"text": TEXTS[0], "value": values[0]}
+    known = {"unknown_text": False, "unknown_tokens": 0.0}
+    assert found[0].to_dict() == {"text": TEXTS[0], "value": values[0], **known}
     assert (found[0].label, found[0].probability) == (None, None)
 
 
@@ -246,6 +248,7 @@ def test_the_format_of_a_table_changes_nothing(ending: str, table: Path, tmp_pat
     assert cards[0]["data"]["report"] == cards[1]["data"]["report"]
 
 
+@pytest.mark.slow
 def test_a_table_as_plain_text(table: Path, tmp_path: Path) -> None:
     run = train(table, out=tmp_path / "run", task="language-model", steps=2, size="nano", batch_size=2,
                 **{"model.context": 8, "tokenizer.kind": "word"})  # fmt: skip

@@ -146,6 +146,7 @@ def test_vectors_are_the_encoders_states(loaded: LoadedMasked) -> None:
     np.testing.assert_allclose(loaded.embed("the cat always").vector, states.mean(0), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", ["transformer", "lstm"])
 def test_resuming_is_bit_for_bit(encoder: str, corpus: str, tmp_path: Path) -> None:
     settings = {**WORDS, "model.encoder": encoder, "training.whole_words": True}
@@ -159,12 +160,14 @@ def test_resuming_is_bit_for_bit(encoder: str, corpus: str, tmp_path: Path) -> N
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
+@pytest.mark.slow
 def test_accumulation_is_the_same_update(corpus: str, tmp_path: Path) -> None:
     for pieces in (1, 4):
         gf.train(corpus, out=tmp_path / str(pieces), steps=3, **{**WORDS, "training.accumulation_steps": pieces})
     np.testing.assert_allclose(losses_of(tmp_path / "1"), losses_of(tmp_path / "4"), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_views_that_apply(run: Path, loaded: LoadedMasked) -> None:
     views = set(views_of(loaded))
     assert {
@@ -227,6 +230,7 @@ def test_the_last_of_the_lens_is_what_the_model_guesses(loaded: LoadedMasked) ->
     torch.testing.assert_close(last, loaded.model(ids)[0])
 
 
+@pytest.mark.slow
 def test_errors_check_card_and_report(run: Path, loaded: LoadedMasked) -> None:
     assert "hold the loss" in json.dumps([getattr(panel, "title", "") for panel in gf.errors(run).panels])
     checks = gf.check(run, only="batched,padded,looked-at,saved")

@@ -6,6 +6,7 @@ import multiprocessing
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,7 @@ def mixed(folder: Path) -> LoadedPredictor:
     return loaded(gf.train(data, out=folder / "mixed", model="transformer", **named, **SMALL, **QUICK))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, phases=[Phase.generate])
 @given(rows=st.lists(ROW, min_size=1, max_size=5))
 def test_a_file_and_its_table_in_memory_are_the_same(
@@ -114,8 +116,14 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     vectors = np.stack([one.vector for one in reader.embed(frame)])
     assert np.array_equal(vectors, np.stack([one.vector for one in reader.embed(TEXTS)]))
     from_file = gf.evaluate(reader, folder / "a.csv")
-    for held in (frame, frame.rename(columns={"text": "body"}), iter(frame.to_dict("records")), opinions(60, 3)):
+    for held in (frame, iter(frame.to_dict("records")), opinions(60, 3)):
         assert gf.evaluate(reader, held).records == from_file.records
+    renamed = frame.rename(columns={"text": "body"})
+    assert gf.evaluate(reader, renamed, reading={"text": "body"}).records == from_file.records
+    for verb in (reader.predict, reader.embed, partial(gf.evaluate, reader)):
+        with pytest.raises(DataError, match=r"no column 'text', which this run reads \(columns: body, label\)"):
+            verb(renamed)
+    assert reader.predict(renamed["body"]) == expected
     assert gf.errors(reader, frame, versus=reader.run).title
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
 
@@ -155,6 +163,7 @@ def test_what_cannot_be_read_is_refused(reader: LoadedPredictor, mixed: LoadedPr
         reader.embed([None])
 
 
+@pytest.mark.slow
 def test_pairs(folder: Path) -> None:
     pairs = mirrored(60)
     data = write_table(folder / "pairs.csv", pairs, ("source", "target"))
@@ -173,6 +182,7 @@ def test_pairs(folder: Path) -> None:
         run.translate(None)  # type: ignore[call-overload]
 
 
+@pytest.mark.slow
 def test_texts_of_language_models(folder: Path) -> None:
     data = write_table(folder / "plain.csv", [(text,) for text in TEXTS], ("text",))
     run = gf.load(gf.train(data, out=folder / "plain", model="gru", size="nano", **QUICK), "cpu")
@@ -204,6 +214,7 @@ def test_texts_of_several_columns(folder: Path, text: Any) -> None:
     assert gf.evaluate(run, rows).metrics["texts"] == 60
 
 
+@pytest.mark.slow
 def test_a_comma_in_the_name_of_a_column(folder: Path) -> None:
     rows = [{"body, full": text, "label": label, "long": len(text)} for text, label in opinions(60, 3)]
     for further in ({}, {"extra_columns": "long"}):

@@ -51,7 +51,13 @@ def test_a_run_says_all_labels_that_are_likely(run: Path) -> None:
     assert said.probabilities is not None
     assert said.label is None
     assert said.probability is None
-    assert said.to_dict() == {"text": ASKED, "labels": ["food", "money"], "probabilities": said.probabilities}
+    assert said.to_dict() == {
+        "text": ASKED,
+        "labels": ["food", "money"],
+        "probabilities": said.probabilities,
+        "unknown_text": False,
+        "unknown_tokens": 0.0,
+    }
     assert loaded.predict("the of and").labels == []
     found = evaluate(run)
     assert found.metrics["micro_f1"] == Run(run).card()["validation"]["micro_f1"] > 0.9

@@ -77,7 +77,7 @@ def test_a_model_of_ones_own_must_be_given_again(table: Path, tmp_path: Path) ->
         gf.load(run)
     assert "a person's own nn.Module" in str(caught.value)
     assert "model=…" in str(caught.value)
-    with pytest.raises(gf.GlassformerError, match="a model of one's own: what its vectors are, only it knows"):
+    with pytest.raises(gf.GlassformerError, match="a model of your own: glassformer does not know its vectors"):
         loaded(run, model=Own).embed("x")
 
 
@@ -95,6 +95,6 @@ def test_a_model_of_ones_own_that_does_not_fit(own: Any, message: str, table: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_of_ones_own_does_not_write(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(gf.GlassformerError, match="learns labels or numbers, and the task is language-model"):
-        train(table, out=tmp_path / "run", model=Own, task="language-model", **{**OWN, "model.context": 8})
+def test_a_model_of_ones_own_does_not_translate(tmp_path: Path) -> None:
+    with pytest.raises(gf.GlassformerError, match="labels, numbers or the next token, and the task is translation"):
+        train("reverse-pairs:rows=60", out=tmp_path / "run", model=Own, **OWN, **{"tokenizer.kind": "char"})

@@ -66,6 +66,7 @@ def test_what_nobody_has_is_no_attribute(runs: dict[str, Loaded]) -> None:
     assert not isinstance(refused.value, GlassformerError)
 
 
+@pytest.mark.slow
 def test_what_knows_its_folder_names_a_run(runs: dict[str, Loaded], data: dict[str, str], tmp_path: Path) -> None:
     writer = runs["writer"]
     few: dict[str, Any] = {"steps": 1, "draft": True}

@@ -11,10 +11,16 @@ import torch
 from torch import nn
 
 import glassformer as gf
-from glassformer.config.errors import DataError, Misuse, SettingError
+from glassformer.config.defaults import cpu_defaults
+from glassformer.config.encoders import RECURRENT, size_of
+from glassformer.config.errors import DataError, Misuse, SettingError, silent
+from glassformer.config.presets import TRANSLATION
+from glassformer.config.resolve import Config, resolve
 from glassformer.decoding import translate as translate_room
+from glassformer.families.requests import ConfigRequest
 from glassformer.families.translation import LoadedTranslator, source_ids
 from glassformer.pipeline import training as train_verb
+from glassformer.pipeline.request import TrainRequest
 from glassformer.rendering.panels import Heads
 from glassformer.rendering.view import View, Views
 from glassformer.runs.run import Run
@@ -56,6 +62,46 @@ class Kept:
         monkeypatch.setattr(train_verb, "build_model", keep)
 
 
+# --- defaults on a CPU ---
+
+
+def resolved(flags: dict[str, Any], file: dict[str, Any] | None = None) -> Config:
+    """Resolve the settings of a translator whose data is not read."""
+    return ConfigRequest(file or {}, flags, silent).resolve({"task": TRANSLATION})
+
+
+@pytest.mark.parametrize("encoder", RECURRENT)
+def test_recurrent_translators_have_smaller_defaults_on_a_cpu(encoder: str) -> None:
+    cpu = resolved({"model": encoder, "device": "cpu"})
+    gpu = resolved({"model": encoder, "device": "cuda"})
+    defaults = cpu_defaults(TRANSLATION, {"model.encoder": encoder})
+    assert defaults
+    assert defaults == {key: cpu.get(key) for key in defaults}
+    assert gpu == resolve({}, {"task": TRANSLATION, "model": encoder, "device": "cuda"})
+    assert all(gpu.get(key) != value for key, value in defaults.items())
+
+
+def test_defaults_on_a_cpu_give_way_to_chosen_settings_and_to_data_sets() -> None:
+    chosen = {"model.width": 64, "training.batch_tokens": 300}
+    config = resolved({"model": "lstm", "device": "cpu", "epochs": 2, **chosen})
+    assert {key: config.get(key) for key in chosen} == chosen
+    assert (config.training.steps, config.training.epochs) == (None, 2)
+    assert config.training.lr == resolved({"model": "lstm", "device": "cuda"}).training.lr
+    assert resolved({"model": "gru", "device": "cpu", "size": "small"}).model.width == size_of("small", "gru")["width"]
+    for same in ({"model": "transformer"}, {"model": "lstm", "data.path": "dates"}):
+        cpu, gpu = (resolved({**same, "device": device}) for device in ("cpu", "cuda"))
+        assert cpu.model == gpu.model
+        assert cpu.training == dataclasses.replace(gpu.training, device="cpu")
+
+
+def test_a_translator_prints_its_defaults_on_a_cpu(pairs: Path) -> None:
+    events: list[Event] = []
+    settings = {"model": "lstm", "device": "cpu", "minutes": 1}
+    train_verb.Training(TrainRequest(data=pairs, settings=settings, listen=events.append)).resolve()
+    said = [event.text for event in events if isinstance(event, Noted)]
+    assert "defaults on a CPU: --model.width 128 --training.batch_tokens 512 --training.lr 0.008" in said
+
+
 # --- to a run and back ---
 
 
@@ -75,7 +121,7 @@ def test_trained_saved_and_loaded_translates_the_same(
     how = {"training__optimizer": "adamw", "training__lr": 0.03}
     run = train(pairs, out=tmp_path / "run", **translating(**{**how, **settings}))
     assert (run.task, run.model) == ("translation", settings["encoder"])
-    assert run.validation.keys() == {"bleu", "chrf", "exact_match", "loss", "pairs", "target_tokens"}
+    assert run.validation.keys() == {"chrf", "exact_match", "loss", "pairs", "target_tokens"}
     pairs.unlink()  # a run needs nothing outside its folder
     apart = settings.get("tokenizer__shared") is False
     names = ["README.md", "checkpoints", "glassformer.json", "metrics.jsonl", "model.safetensors", "tokenizer.json"]
@@ -99,6 +145,7 @@ def test_trained_saved_and_loaded_translates_the_same(
     assert "translation" in repr(loaded)
 
 
+@pytest.mark.slow
 def test_separate_tokenizers_know_their_side_alone(pairs: Path, tmp_path: Path) -> None:
     loaded = translator_of(train(pairs, out=tmp_path / "run", **translating(tokenizer__shared=False)))
     specials = len(loaded.tokenizer.specials)
@@ -160,6 +207,7 @@ def test_every_kind_of_file_is_the_same_data(tmp_path: Path) -> None:
     assert Run.open(runs["files"]).card()["data"]["name"] == one.name
 
 
+@pytest.mark.slow
 def test_an_embedded_set(tmp_path: Path) -> None:
     events: list[Event] = []
     run = train("reverse-pairs:rows=80", out=tmp_path / "run", listen=events.append,
@@ -198,7 +246,6 @@ def by_hand(evaluation: Evaluation, run: Path, **search: Any) -> None:
     outputs = [one.text for one in found]
     targets = [record["target"] for record in evaluation.records]
     assert [record["output"] for record in evaluation.records] == outputs
-    assert evaluation.metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(outputs, [targets]).score)
     assert evaluation.metrics["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [targets]).score)
     assert evaluation.metrics["exact_match"] == np.mean([a == b for a, b in zip(outputs, targets, strict=True)])
 
@@ -233,7 +280,7 @@ def test_evaluation_on_other_data(trained: Path, tmp_path: Path) -> None:
     backwards = write_tmx(tmp_path / "backwards.tmx", [(b, a) for a, b in rows])
     assert gf.evaluate(trained, str(backwards), reading={"source": "fr"}).records == first.records
     lower = gf.evaluate(trained, str(table), lowercase=True)
-    assert lower.metrics["bleu_lowercase"] >= lower.metrics["bleu"]
+    assert lower.details["bleu_lowercase"] is None  # no target has four words
     with pytest.raises(Misuse, match="--part test"):
         gf.evaluate(trained, str(table), part="test")
     with pytest.raises(Misuse, match="language models"):
@@ -245,19 +292,26 @@ def test_evaluation_on_other_data(trained: Path, tmp_path: Path) -> None:
             gf.evaluate(trained, reading={f"{name}_file": str(one)})
 
 
+@pytest.mark.slow
 def test_pairs_that_are_too_long(trained: Path, tmp_path: Path) -> None:
     rows = [("a" * length, "B" * length) for length in (3, 14, 15, 16, 40)]
     table = write_table(tmp_path / "long.csv", rows, NAMES)
     said: list[str] = []
-    found = gf.evaluate(trained, str(table), say=said.append)  # the context is 16, END among them
+    with pytest.raises(
+        DataError, match=r"2 of 5 rows cannot be used, .* longer than the context \(--data.too_long cut"
+    ):
+        gf.evaluate(trained, str(table))
+    skip = {"bad_rows": "skip"}
+    found = gf.evaluate(trained, str(table), say=said.append, reading=skip)  # the context is 16, END among them
     assert [len(record["source"]) for record in found.records] == [3, 14, 15]
+    assert list(found.details["skipped"].values()) == [2]
     assert "2 pairs are longer than 16 tokens and left out (--model.context, --data.too_long)" in said
     said.clear()
     cut = gf.evaluate(trained, str(table), reading={"too_long": "cut"}, say=said.append)
     assert [len(record["source"]) for record in cut.records] == [3, 14, 15, 16, 40]
     assert "2 pairs are longer than 16 tokens and cut there (--model.context, --data.too_long)" in said
     with pytest.raises(DataError, match="holds no pair"):
-        gf.evaluate(trained, str(write_table(tmp_path / "all.csv", rows[3:], NAMES)))
+        gf.evaluate(trained, str(write_table(tmp_path / "all.csv", rows[3:], NAMES)), reading=skip)
     events: list[Event] = []
     more = {"listen": events.append, "out": tmp_path / "run"}
     table = write_table(tmp_path / "train.csv", [*ROWS, rows[-1]], NAMES)
@@ -323,6 +377,7 @@ def test_an_alignment(trained: Path) -> None:
     np.testing.assert_allclose(longer.weights[:, :, :3], given.weights[:, :, :3], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
     run = train(pairs, out=tmp_path / "run", **translating())
     seen = look(run, "abc", target="BA", layer=1, head=0)

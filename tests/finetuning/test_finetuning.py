@@ -16,7 +16,7 @@ from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.families.load import load
 from glassformer.families.recognition import infer_config
 from glassformer.runs.files import digest, read_tensors
-from glassformer.runs.run import Run
+from glassformer.runs.run import NO_VERIFY, Run
 from glassformer.training.events import Event, Noted
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
@@ -107,6 +107,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("source", "kind", "task", "new"), PAIRS)
 def test_what_begins_from_what(
     source: str, kind: str, task: str, new: list[str], runs: dict[str, Path], data: dict[str, str], tmp_path: Path
@@ -125,6 +126,7 @@ def test_what_begins_from_what(
     load(run.path, "cpu")
 
 
+@pytest.mark.slow
 def test_a_language_model_becomes_the_decoder(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:
     """Alone, or beside an encoder; its attention to the source is new."""
     cross = ["decoder.blocks.*.cross_attention", "decoder.blocks.*.around_cross_attention"]
@@ -207,6 +209,7 @@ def test_features_are_computed_once(
     assert trained.validation["loss"] < 0.69
 
 
+@pytest.mark.slow
 def test_going_on_is_exact_and_needs_no_source(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:
     """With frozen blocks and slower ones, and for a head alone."""
     for name, more in (
@@ -301,12 +304,17 @@ def test_runs_that_nothing_begins_from(runs: dict[str, Path], data: dict[str, st
         infer_config({}, {"data.path": data["labels"], "from": data["text"]}, print)
 
 
-def test_a_run_whose_weights_are_not_its_own(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_whose_weights_are_not_its_own(
+    runs: dict[str, Path], data: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever the file holds, one line, and no run is left."""
     odd = shutil.copytree(runs["writer"], tmp_path / "odd")
     card = json.loads((odd / "glassformer.json").read_text())
     card["config"]["model"]["layers"] = 3
     (odd / "glassformer.json").write_text(json.dumps(card))
+    with pytest.raises(RunError, match=r"model\.layers is 3, but the weights were trained with 2"):
+        quick(data["labels"], out=tmp_path / "run", from_run=str(odd))
+    monkeypatch.setenv(NO_VERIFY, "1")
     with pytest.raises(RunError, match=r"lacks encoder\.blocks\.2"):
         quick(data["labels"], out=tmp_path / "run", from_run=str(odd))
     assert not (tmp_path / "run").exists()

@@ -105,7 +105,7 @@ CAUSAL: list[Flags] = [
     small("rnn", nonlinearity="relu", layers=1),
     small("lstm", cells=19, bias=False),
     small("lstm", cells=19, layers=3),
-    small("gru", initial=False),
+    small("gru", initial=False, bias="single"),
     *PAIRS,
 ]
 """Encoders built to hide the future."""
@@ -135,7 +135,7 @@ DECODER_OPTIONS = {
     "attention": ATTENTIONS,
     "input_feeding": (True, False),
     "layers": (1, 2),
-    "bias": (True, False),
+    "bias": (True, False, "single"),
 }
 
 

@@ -28,7 +28,7 @@ SIZES = {"width": 14, "layers": 1, "heads": 5, "head_width": 6, "hidden": 11, "c
 COLOURS = Classes(("red", "green", "blue"), "softmax")
 
 TABLES = TableFeatures(
-    (NumberColumn("height", 10.0, 3.0, True), NumberColumn("weight", -200.0, 40.0, False)),
+    (NumberColumn("height", 10.0, 3.0, 5.0, 15.0, True), NumberColumn("weight", -200.0, 40.0, -300.0, -90.0, False)),
     (CategoryColumn("city", ("Lima", "Oslo", "Rome")), CategoryColumn("size", ("L", "S"))),
 )
 NUMBERS = TableFeatures(TABLES.numbers, ())

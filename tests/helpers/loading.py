@@ -7,7 +7,7 @@ import glassformer as gf
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.verbs.train import Trained
 
-TEXTS = ["the soup was good and lovely", "", "the film 3 was awful", "a plain word that nobody knows " * 9]
+TEXTS = ["the soup was good and lovely", "the soup", "the film 3 was awful", "the plain word that nobody knows " * 9]
 
 
 def loaded(run: Trained | Path, **more: Any) -> LoadedPredictor:

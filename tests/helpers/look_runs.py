@@ -1,5 +1,7 @@
 """Small runs of every kind, to be looked at: trained for a few updates, each once."""
 
+import argparse
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ Kind = tuple[str, dict[str, Any], str]
 RUNS: dict[str, Kind] = {
     "writer": ("copy", {**TINY, **LETTERS, "model": "transformer"}, "abc>abc"),
     "pairs-of-bytes": (
-        "docstrings",
+        "PROSE",
         {
             **TINY,
             "model": "transformer",
@@ -54,6 +56,10 @@ def train_kind(name: str, folder: Path) -> tuple[str, str]:
         write_bars(folder / "pictures", 60, size=(12, 8))
         data = str(folder / "pictures")
         example = str(next(Path(data, "lying").iterdir()))
+    elif data == "PROSE":
+        folder.mkdir(parents=True, exist_ok=True)
+        data = str(folder / "prose.txt")
+        Path(data).write_text(inspect.getsource(argparse))
     elif data == "ROWS":
         rows = rows_of(120)
         data = str(write_rows(folder / "rows.csv", rows))

@@ -2,9 +2,11 @@
 
 import json
 import re
+import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,6 +61,15 @@ def events(response: httpx.Response) -> Iterator[Any]:
             yield data if data == "[DONE]" else json.loads(data)
 
 
+def strict_json(text: str | bytes) -> Any:
+    """JSON as the standard has it, without Python's NaN and Infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
 def chatting_writer(folder: Path) -> str:
     """A language model of letters that has a chat template."""
     path, _ = train_kind("writer", folder)
@@ -68,9 +79,12 @@ def chatting_writer(folder: Path) -> str:
 
 
 @contextmanager
-def process(*words: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """`glassformer serve …` in a process of its own, and its address."""
-    with begin("serve", *words, "--port", "0") as server:
+def process(*words: str, files: int | None = None) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Run `glassformer serve …` in a process of its own; yield it and its address. `files`: its limit on open files."""
+    more: dict[str, Any] = {}
+    if files is not None:
+        more["preexec_fn"] = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (files, files))
+    with begin("serve", *words, "--port", "0", **more) as server:
         try:
             assert server.stdout is not None
             line = server.stdout.readline()

@@ -152,3 +152,56 @@ import torch
 def attention(query, key, value):
     return torch.softmax(query @ key.T / query.shape[1] ** 0.5, dim=1) @ value
 """
+
+CROSS = """
+import math
+import torch
+from torch import nn
+
+class CrossAttention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    def split(self, x):
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+
+    def forward(self, x, memory, mask=None):
+        B, T, d = x.shape
+        q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.split(self.value(memory))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
+        weights = scores.softmax(-1)
+        mixed = (weights @ v).transpose(1, 2).reshape(B, T, d)
+        return self.output(mixed)
+"""
+"""Queries of x, keys and values of a memory."""
+
+CROSS_FUSED = """
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, dim, context_dim, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.to_q = nn.Linear(dim, dim, bias=False)
+        self.to_kv = nn.Linear(context_dim, 2 * dim, bias=False)
+        self.to_out = nn.Linear(dim, dim)
+
+    def forward(self, x, context, context_mask=None):
+        k, v = self.to_kv(context).chunk(2, -1)
+        q, k, v = (one.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for one in (self.to_q(x), k, v))
+        seen = None if context_mask is None else context_mask[:, None, None]
+        out = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return self.to_out(out.transpose(1, 2).flatten(2))
+"""
+"""A memory of another width, keys and values in one matrix, and a name that does not say cross-attention."""
+
+CROSS_BROADCAST_MASK = CROSS.replace("~mask[:, None, None, :]", "~mask")
+"""The mask is B×1×1×S already."""

@@ -64,4 +64,4 @@ def examples_of_lengths(lengths: Sequence[int], answers: Sequence[Any] | None = 
     random = np.random.default_rng(0)
     tokens = Sequences.concatenate([random.integers(1, vocab, length).astype(np.int32) for length in lengths], pad=0)
     given = np.arange(len(lengths)) % 2 if answers is None else np.array(answers)
-    return Examples(tokens, given, [f"text {row}" for row in range(len(lengths))], cut=0, unknown=0)
+    return Examples(tokens, given, [f"text {row}" for row in range(len(lengths))], cut=0)

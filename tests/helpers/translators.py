@@ -78,6 +78,10 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 TRANSLATORS: list[Flags] = [
     *(_flags(case) for case in pairwise(OPTIONS, _possible)),
     *({"encoder": "transformer", "decoder": "transformer", "style": style} for style in ("classic", "gpt2", "llama")),
+    *(
+        {"encoder": "transformer", "decoder": "transformer", "attention": "layerwise", "decoder_layers": 2, **more}
+        for more in ({}, {"style": "classic"}, {"shared": True, "tied": True, "norm": "layer"})
+    ),
     {"encoder": "lstm", "decoder": "lstm", "cells": 19},
     {"encoder": "lstm", "decoder": "gru", "cells": 19},
     {"encoder": "gru", "decoder": "rnn", "decoder_layers": 3, "nonlinearity": "relu"},

@@ -286,4 +286,26 @@ ENCODERS = [
     )
     if fails
 ]
-ZOO = [*ATTENTION, *FUNCTION, *LAYER, *RMS, *POSITIONS, *POOLING, *FEED, *RECURRENT, *FUNCTIONS, *ENCODERS]
+
+
+def cross(old: str, new: str, hint: str, stage: str, fails: str = "forward") -> Wrong:
+    return Wrong(right.CROSS, "CrossAttention", old, new, hint, stage, fails)
+
+
+CROSS = [
+    cross("self.key(memory)), self.split(self.value(memory))", "self.key(x)), self.split(self.value(x))",
+          "must be made of the memory", "keys"),
+    cross("self.split(self.value(memory))", "self.split(memory)", "the memory itself is averaged", "mixed"),
+    cross("self.value(memory)", "self.key(memory)", "values are made by the keys' map", "mixed"),
+    cross("self.key(memory)", "self.value(memory)", "keys are made by the values' map", "scores"),
+    cross(SCALE, "", "not divided by √d", "scores"),
+    cross(SOFT, "scores.softmax(-2)", "softmax goes over the queries", "weights"),
+    cross("~mask[:, None, None, :]", "mask[:, None, None, :]", "the mask is upside down", "scores",
+          "padded = unpadded"),
+    cross("if mask is not None:", "if False:", "padding is looked at", "scores", "padded = unpadded"),
+    cross("(weights @ v).transpose(1, 2).reshape(B, T, d)", "(weights @ v).reshape(B, T, d)", "not transposed back",
+          "mixed"),
+    cross("return self.output(mixed)", "return self.output(mixed) + x", "a residual connection", "output"),
+]  # fmt: skip
+
+ZOO = [*ATTENTION, *CROSS, *FUNCTION, *LAYER, *RMS, *POSITIONS, *POOLING, *FEED, *RECURRENT, *FUNCTIONS, *ENCODERS]

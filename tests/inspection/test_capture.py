@@ -33,6 +33,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("flags", "causal"),
     [(flags, True) for flags in CAUSAL] + [(flags, False) for flags in WHOLE],
@@ -87,6 +88,7 @@ def test_every_encoder_with_a_memory(flags: Flags) -> None:
     assert bool(crossed) == (flags.get("attention", "additive") != "none" or flags["encoder"] == "transformer")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("flags", TRANSLATORS, ids=label_of_pair)
 def test_every_translator(flags: Flags) -> None:
@@ -215,6 +217,7 @@ def test_gradients_flow_through_what_is_seen() -> None:
     assert not quiet["encoder.blocks.0.attend.weights"].requires_grad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", [TRANSLATORS[0], {"encoder": "transformer", "decoder": "transformer"}], ids=str)
 def test_patterns_record_what_they_match(pair: Flags) -> None:
     model, inputs = translator(**pair), (tokens(1, S, vocab=VOCAB), None, tokens(1, T, vocab=VOCAB))

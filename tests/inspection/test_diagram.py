@@ -109,6 +109,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "columns": lambda: table("transformer", **BLOCKS, model__width=16),
     "mixed": lambda: table("transformer", "mixed", **BLOCKS, model__width=16),
     "translator": lambda: translator("transformer", **BLOCKS, model__decoder_layers=2),
+    "layerwise": lambda: translator("transformer", **BLOCKS, model__attention="layerwise"),
     "lstm translator": lambda: translator("lstm", model__layers=2, model__decoder_layers=2),
     "input feeding": lambda: translator("lstm", model__input_feeding=True),
     "bottleneck": lambda: translator("gru", model__attention="none"),
@@ -141,6 +142,7 @@ def test_every_weight_belongs_to_one_brick(name: str) -> None:
     assert all(brick.code.lstrip().startswith(("def forward", "@")) for brick in diagram.bricks if brick.kind != "data")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
 @pytest.mark.parametrize("name", CASES)
 def test_shapes_are_those_that_pass(name: str) -> None:
@@ -225,6 +227,9 @@ def test_tied_weights_are_counted_once_and_shown() -> None:
 def test_what_a_decoder_is_told_of_the_source() -> None:
     both = diagram_of(made("translator")[0])
     assert arrows(both, "memory") == [("encoder.norm", f"decoder.blocks.{n}.cross_attention") for n in range(2)]
+    assert arrows(diagram_of(made("layerwise")[0]), "memory") == [
+        (f"encoder.blocks.{n}.around_feed", f"decoder.blocks.{n}.cross_attention") for n in range(3)
+    ]
     lstm = diagram_of(made("lstm translator")[0])
     assert arrows(lstm, "memory") == [("encoder.layers.1", "decoder.attention")]
     assert arrows(lstm, "state") == [("decoder.bridges", "decoder.layers.0")]

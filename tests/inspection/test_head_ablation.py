@@ -66,6 +66,7 @@ def test_heads_that_are_not_there(text: str, stacks: dict[str, tuple[int, int]],
     assert str(caught.value) == message
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_heads_written_out_of_the_weights() -> None:
     """Without a head is without its columns of W^O."""
     model = ready(translator("transformer", "transformer", decoder_layers=2))

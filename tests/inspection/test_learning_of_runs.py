@@ -47,6 +47,7 @@ def written(tmp_path: Path, **more: Any) -> Loaded:
     return load(tmp_path / "run", "cpu")
 
 
+@pytest.mark.slow
 def test_a_language_model(tmp_path: Path) -> None:
     loaded = written(tmp_path)
     before = {name: value.clone() for name, value in take_weights(loaded.model).items()}
@@ -74,6 +75,7 @@ def test_a_language_model(tmp_path: Path) -> None:
     assert len({frame[2].text for frame in moments.frames if isinstance(frame[2], Words)}) > 1
 
 
+@pytest.mark.slow
 def test_a_classifier(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", opinions(60, classes=3))
     train(table, out=tmp_path / "run", **{**labelled("transformer"), **KEEPING})
@@ -95,6 +97,7 @@ def test_a_regressor_without_attention(tmp_path: Path) -> None:
     assert len(set(numbers)) == 6
 
 
+@pytest.mark.slow
 def test_a_translator_writes_the_same_at_every_moment(tmp_path: Path) -> None:
     """What it looks at is compared while it writes one and the same translation."""
     table = write_table(tmp_path / "a.csv", mirrored(60), ("source", "target"))

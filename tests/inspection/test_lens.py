@@ -36,6 +36,7 @@ def own_scores(model: nn.Module, inputs: Any) -> Tensor:
         return model(*inputs)[0]
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("flags", CAUSAL, ids=label)
 def test_the_last_layer_says_what_the_model_says(flags: Flags) -> None:
     model = model_of(flags)
@@ -46,6 +47,7 @@ def test_the_last_layer_says_what_the_model_says(flags: Flags) -> None:
         assert [name for name, _ in layers] == ["embedding", *(f"layer {number}" for number in range(count))]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("flags", TRANSLATORS, ids=named)
 def test_a_decoder_too(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -214,6 +216,21 @@ def test_a_view_of_the_lens() -> None:
     assert entropy.series[0].y == [0.625, 0.75]
     assert json.dumps(view.to_dict(), allow_nan=False)
     assert "0.250 at the embedding and of 0.750 after layer 0" in view.note
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_embedding_of_tied_weights_repeats_the_input(tied: bool) -> None:
+    model = model_of({**small("transformer"), "tied": tied})
+    with torch.no_grad():
+        model.head.weight.copy_(3 * torch.eye(VOCAB, model.head.in_features))
+    seen = lens_of(model, (WORDS[:1],))
+    if not tied:
+        assert seen.repeated is None
+        return
+    assert seen.repeated == (seen.ids[0, :, 0] == WORDS[0].numpy()).sum() > 0
+    view = lens_view(["x"] * T, seen.layers, seen.words(str), seen.probabilities, repeated=seen.repeated)
+    assert "(model.tied)" in view.panels[0].note
+    assert f"here {seen.repeated} of {T} times. That layer shows the input, not a prediction." in view.panels[0].note
 
 
 def test_a_view_where_nobody_knows_what_followed() -> None:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
-from glassformer.inspection.views.links import LinkedText, LinkScores, link_scores, links_view, read_links, words_of
+from glassformer.inspection.views.links import (
+    LinkedText,
+    LinkScores,
+    link_scores,
+    links_view,
+    read_links,
+    relations_view,
+    words_of,
+)
 from glassformer.rendering.panels import Grid, Table
 from glassformer.text.tokenizer import Tokenizer
 
@@ -34,16 +42,32 @@ def write(path: Path, *lines: str) -> Path:
 def test_a_file_of_links(tmp_path: Path) -> None:
     one, other = {"text": "a b c", "links": [[2, 0], [0, 1]]}, {"text": "d é", "links": [], "from": "somewhere"}
     path = write(tmp_path / "links.jsonl", json.dumps(one), "", json.dumps(other, ensure_ascii=False), "")
-    assert read_links(path) == [LinkedText("a b c", ((2, 0), (0, 1))), LinkedText("d é", ())]
+    assert read_links(path) == [LinkedText("a b c", {"": [(2, 0), (0, 1)]}), LinkedText("d é", {"": []})]
     assert read_links(str(path)) == read_links(path)
+
+
+def test_links_of_several_relations(tmp_path: Path) -> None:
+    one = {"text": "a b c", "links": {"subject": [[1, 0]], "object": [[1, 2], [2, 0]]}}
+    path = write(tmp_path / "links.jsonl", json.dumps(one), '{"text": "d e", "links": {"object": [[1, 0]]}}')
+    first, second = read_links(path)
+    assert first == LinkedText("a b c", {"subject": [(1, 0)], "object": [(1, 2), (2, 0)]})
+    assert first.named_links() == [("subject", 1, 0), ("object", 1, 2), ("object", 2, 0)]
+    assert second.named_links() == [("object", 1, 0)]
+    write(path, json.dumps(one), '{"text": "a b", "links": [[1, 0]]}')
+    with pytest.raises(DataError, match="some links name their relation and some do not"):
+        read_links(path)
+    write(path, '{"text": "a b", "links": {"subject": [[1, 0], [0, 2]]}}')
+    with pytest.raises(DataError, match=r"line 1: links\.subject\[1\] names word 2"):
+        read_links(path)
 
 
 def test_links_that_come_along() -> None:
     linked = read_links("pronouns:rows=200,seed=3")
     assert len(linked) == 20
+    assert {relation for one in linked for relation in one.links} == {"antecedent"}
     for one in linked:
         words = one.text.split()
-        assert {words[source] for source, _ in one.links} <= {"she", "he"}
+        assert {words[source] for source, _ in one.links["antecedent"]} <= {"she", "he"}
 
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
@@ -56,7 +80,8 @@ WRONG: dict[str, str] = {
     '{"text": 7, "links": []}': "'text' must be a text with words in it, not 7",
     '{"text": " ", "links": []}': "'text' must be a text with words in it, not \" \"",
     '{"text": "a \\ud800", "links": []}': "half a character (a lone surrogate) at position 2",
-    '{"text": "a b", "links": {"0": 1}}': "'links' must be a list of pairs such as [[4, 2]], not {\"0\": 1}",
+    '{"text": "a b", "links": {"0": 1}}': "'links.0' must be a list of pairs such as [[4, 2]], not 1",
+    '{"text": "a b", "links": 1}': "'links' must be a list of pairs such as [[4, 2]], not 1",
     '{"text": "a b", "links": [[0, 1], 1]}': "links[1] must be two whole numbers, from and to, not 1",
     '{"text": "a b", "links": [[0]]}': "links[0] must be two whole numbers, from and to, not [0]",
     '{"text": "a b", "links": [[0, 1.0]]}': "links[0] must be two whole numbers, from and to, not [0, 1.0]",
@@ -80,7 +105,7 @@ def test_files_that_hold_no_links(tmp_path: Path) -> None:
         read_links("nowhere")
     with pytest.raises(DataError) as caught:
         read_links("copy")
-    message = "the data set 'copy' has no links (others have: pronouns); or give a .jsonl file of them"
+    message = "the data set 'copy' has no links (pronouns, subject-object, dates have); or give a .jsonl file of links"
     assert str(caught.value) == message
     with pytest.raises(DataError) as caught:
         read_links(tmp_path)
@@ -161,7 +186,7 @@ def scored(
 ) -> LinkScores:
     assert tokenizer.start is not None
     ids = [tokenizer.start, *tokenizer.encode(text)][: heads[0].shape[0]]
-    return link_scores([(LinkedText(text, tuple(links)), (np.array(heads)[None], ids))], tokenizer)
+    return link_scores([(LinkedText(text, {"": list(links)}), (np.array(heads)[None], ids))], tokenizer)[""]
 
 
 def test_found_when_no_other_word_gets_more() -> None:
@@ -194,8 +219,14 @@ def test_texts_weigh_by_their_links() -> None:
     assert BY_WORD.start is not None
     ids = [BY_WORD.start, *BY_WORD.encode(NAMES)]
     good, bad = (head(7, {5: {place: 1.0}})[None, None] for place in (3, 1))
-    looked = [(LinkedText(NAMES, ((4, 2), (4, 2), (4, 2))), (good, ids)), (LinkedText(NAMES, ((4, 2),)), (bad, ids))]
-    scores = link_scores(looked, BY_WORD)
+    looked = [
+        (LinkedText(NAMES, {"": [(4, 2)] * 3}), (good, ids)),
+        (LinkedText(NAMES, {"": [(4, 2)], "other": [(4, 1)]}), (bad, ids)),
+    ]
+    by_relation = link_scores(looked, BY_WORD)
+    assert list(by_relation) == ["", "other"]
+    assert by_relation["other"].count == 1
+    scores = by_relation[""]
     assert scores.count == 4
     assert scores.found.tolist() == [[0.75]]
 
@@ -288,3 +319,19 @@ def test_what_was_turned_and_left_out_is_said() -> None:
         "always the first 12 %. 1 link to a later word, looked for from the later to the earlier. "
         "1,234 links left out: words cut off, or no tokens here."
     )
+
+
+def test_the_view_of_several_relations() -> None:
+    one, other = some_scores(), some_scores(left_out=2)
+    one.found[1, 2], other.found[0, 1] = 0.96, 1.0
+    view = relations_view({"subject": one, "object": other})
+    table, *grids = view.panels
+    assert isinstance(table, Table)
+    assert table.takeaway == "subject: head 1.2 (96 %), object: head 0.1 (100 %)"
+    assert table.rows == [
+        ["subject", "1.2", 0.96, 0.5, 0.031, 0.124, 800],
+        ["object", "0.1", 1.0, 0.25, 0.031, 0.124, 800],
+    ]
+    assert [grid.title for grid in grids] == ["Links found: subject", "Links found: object"]
+    assert view.note.startswith("subject: Head 1.2 finds 96 % of 800 links; ")
+    assert " object: Head 0.1 finds 100 % of 800 links; " in view.note

@@ -15,7 +15,7 @@ from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.load import load
 from glassformer.families.translation import LoadedTranslator
 from glassformer.inspection.views.registry import all_views, views_of
-from glassformer.rendering.panels import Frames, Guesses, Heads, Panel, Patches, Table, Tokens
+from glassformer.rendering.panels import Frames, Grid, Guesses, Heads, Lines, Panel, Patches, Table, Tokens
 from glassformer.rendering.view import View, Views
 from glassformer.verbs.look import look
 from helpers.look_runs import RUNS, train_kind
@@ -32,7 +32,17 @@ HAS: dict[str, set[str]] = {
     "classifier": {*HEADS, *WORDS, "positions", "pooling", "patching"},
     "gru-classifier": {*WORDS, "states", "pooling", "patching"},
     "translator": {*HEADS, *WORDS, "positions", "alignment", "logit-lens", "next", "tree", "learning"},
-    "lstm-translator": {*WORDS, "attention", "alignment", "head-ablation", "logit-lens", "next", "tree", "states"},
+    "lstm-translator": {
+        *WORDS,
+        "attention",
+        "links",
+        "alignment",
+        "head-ablation",
+        "logit-lens",
+        "next",
+        "tree",
+        "states",
+    },
     "bottleneck": {*WORDS, "logit-lens", "next", "tree", "states"},
     "patches": {*HEADS, "patches", "pooling", "positions"} - {"links"},
     "cnn-images": {"pooling"},
@@ -61,6 +71,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Loaded,
     return Once()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", RUNS)
 def test_which_views_a_run_has(name: str, trained: dict[str, tuple[Loaded, str]]) -> None:
     assert set(views_of(trained[name][0])) == HAS[name] | ALWAYS | {"numbers"}
@@ -70,6 +81,7 @@ def test_every_view_of_the_help_registers_itself() -> None:
     assert list(all_views()) == list(VIEWS)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", RUNS)
 def test_all_at_once(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     loaded, example = trained[name]
@@ -83,6 +95,7 @@ def test_all_at_once(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path
         seen.save(tmp_path / "all.png")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("view", [view for view in VIEWS if view not in NEEDS_MORE])
 @pytest.mark.parametrize("name", RUNS)
 def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
@@ -244,6 +257,46 @@ def test_links(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
     assert "1 link" in seen.note
 
 
+def test_links_of_two_relations(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
+    file = tmp_path / "links.jsonl"
+    file.write_text(
+        '{"text": "the soup was good and it was hot", "links": {"subject": [[2, 1]], "pronoun": [[5, 1]]}}\n'
+    )
+    seen = look(trained["classifier"][0], links=file)
+    assert [row[0] for row in panels(seen, Table)[0].rows] == ["subject", "pronoun"]
+    assert len(panels(seen, Grid)) == 2
+
+
+@pytest.mark.parametrize("name", ["translator", "lstm-translator"])
+def test_gold_alignments(name: str, trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
+    file = tmp_path / "gold.txt"
+    file.write_text("abc de ||| ed cba ||| 0-1 1-0\nab c ||| c ba ||| 0-1 1-0 0?0\n")
+    loaded, _ = trained[name]
+    seen = look(loaded, links=file)
+    assert isinstance(seen, View)
+    assert "over 2 pairs with 4 sure links" in seen.note
+    (grid,) = panels(seen, Grid)
+    assert grid.values.shape == ((2, 2) if name == "translator" else (1, 1))
+    with pytest.raises(Misuse, match="has no cross-attention: gold alignments are for translators"):
+        look(trained["writer"][0], links=file)
+
+
+def test_links_of_a_translator(trained: dict[str, tuple[Loaded, str]], tmp_path: Path) -> None:
+    file = tmp_path / "links.jsonl"
+    file.write_text('{"text": "ab cd", "links": [[1, 0]]}\n')
+    assert "1 link" in look(trained["translator"][0], links=file).note
+    with pytest.raises(Misuse, match="has no self-attention: give gold alignments, as in --links dates"):
+        look(trained["lstm-translator"][0], links=file)
+
+
+def test_the_cosine_of_a_word_with_others(trained: dict[str, tuple[Loaded, str]]) -> None:
+    seen = look(trained["classifier"][0], "the soup was good", word="soup", anchors="good, bad")
+    (chart,) = panels(seen, Lines)
+    assert [line.name for line in chart.series] == ["good", "bad"]
+    alone = look(trained["classifier"][0], "soup", word="soup", anchors="soup")
+    np.testing.assert_allclose(panels(alone, Lines)[0].series[0].y, 1, atol=1e-6)
+
+
 def test_what_heads_are_worth(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["writer"]
     some = look(loaded, example, ablate_heads="0.1,1.0")
@@ -254,6 +307,7 @@ def test_what_heads_are_worth(trained: dict[str, tuple[Loaded, str]]) -> None:
         look(loaded, example, ablate_heads="2.7")
 
 
+@pytest.mark.slow
 def test_roles_over_the_validation_part(trained: dict[str, tuple[Loaded, str]]) -> None:
     said: list[str] = []
     seen = look(trained["translator"][0], view="roles", say=said.append)
@@ -297,6 +351,8 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("writer", ["abc"], {"head": -1}, "--head is -1"),
         ("writer", ["abc"], {"mode": "line"}, "did you mean lines"),
         ("writer", ["abc"], {"word": "a", "versus": "b"}, "two views"),
+        ("classifier", ["good"], {"word": "good", "anchors": " , "}, "--anchors has no words: separate them by commas"),
+        ("classifier", ["good"], {"view": "attention", "anchors": "hot"}, "anchors"),
         ("writer", ["abc"], {"beside": "x", "second_run": "y"}, "--beside and --second-run are the same option"),
         ("writer", ["abc"], {"target": "abc"}, "runs that translate"),
         ("writer", ["abc"], {"view": "next", "layer": 1}, "--layer is nothing to the view next; it is for attention"),

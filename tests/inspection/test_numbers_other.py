@@ -1,12 +1,14 @@
 """Recurrent networks, convolutions, images, bags and heads number by number."""
 
+import itertools
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.bricks.image import convolve_written_out, max_pool_written_out
 from glassformer.bricks.memory_attention import MemoryAttention
@@ -16,6 +18,7 @@ from glassformer.config.sections import POOLS
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.capture import Seen, capture
+from glassformer.inspection.numbers.convolution import cell_panels
 from glassformer.inspection.numbers.walk import walk
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.inputs import ColumnTokens, Shape
@@ -83,9 +86,12 @@ RECURRENT: list[tuple[str, Flags]] = [
     ("lstm", {"cells": 19}),
     ("gru", {}),
     ("gru", {"bias": False}),
+    ("gru", {"bias": "single"}),
+    ("rnn", {"bias": "single"}),
 ]
 
 
+@pytest.mark.sample(5)
 @full
 @pytest.mark.parametrize("both_ways", [False, True], ids=["", "both ways"])
 @pytest.mark.parametrize("at", [0, 2, 4])
@@ -143,11 +149,12 @@ def _first(encoder: RecurrentEncoder) -> Any:
 
 DECODERS: list[Flags] = [
     {"attention": kind, "input_feeding": feeding, "bias": bias}
-    for kind in ("dot", "scaled", "bilinear", "additive")
+    for kind in ("dot", "scaled", "query-key", "bilinear", "additive")
     for feeding, bias in [(False, True), (True, False)]
 ] + [{"attention": "none"}]
 
 
+@pytest.mark.sample(5)
 @full
 @pytest.mark.parametrize("decoder", ["lstm", "gru", "rnn"])
 @pytest.mark.parametrize("flags", DECODERS, ids=str)
@@ -286,6 +293,28 @@ def test_a_convolution_over_an_image(cell: int | None, kernel: int) -> None:
     check_sentences(view, 4)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(("stride", "padding", "kernel"), [(1, 0, 2), (1, 2, 3), (2, 1, 3), (3, 0, 3), (2, 3, 4)])
+def test_the_printed_formula_names_the_pixels_that_are_read(stride: int, padding: int, kernel: int) -> None:
+    """The indices in `Σ_ij W_ij x_(…)`, evaluated for each cell, give the numbers that the convolution computes."""
+    x = numbers(1, 1, 7, 9, seed=3).float()
+    torch.manual_seed(0)
+    convolution = nn.Conv2d(1, 1, kernel, stride=stride, padding=padding)
+    out, weight = convolution(x).detach()[0, 0], convolution.weight.detach()[0, 0]
+    for cell in range(0, out.numel(), 3):
+        panels, (v, u) = cell_panels(convolution, x, cell, "Convolution")
+        formula = re.search(r"x_\((.*), (.*)\) \+ b", panels[-1].formula)  # type: ignore[attr-defined]
+        assert formula is not None
+        rows, columns = (re.sub(r"(\d)([vu])", r"\1*\2", one.replace("−", "-")) for one in formula.groups())
+        total = float(convolution.bias.detach())  # type: ignore[union-attr]
+        for i, j in itertools.product(range(kernel), repeat=2):
+            row, column = eval(rows, {"v": v, "i": i}), eval(columns, {"u": u, "j": j})
+            inside = 0 <= row < 7 and 0 <= column < 9
+            total += float(weight[i, j] * x[0, 0, row, column]) if inside else 0.0
+        assert total == pytest.approx(float(out[v, u]), abs=1e-5)
+        assert panels[0].rows[0] == str(v * stride - padding)  # type: ignore[attr-defined]
+
+
 @full
 def test_a_patch_of_an_image() -> None:
     model = reader("transformer", shape=Shape(image=(2, 7, 9)), patch=4)
@@ -342,7 +371,7 @@ def test_pools(pool: str, masked: bool) -> None:
 
 
 @full
-@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu", "sigmoid"])
 def test_the_non_linearity_of_a_head(activation: str) -> None:
     model = reader("average", head_layers=1, head_hidden=6, head_activation=activation, head_bias=False)
     view, seen = walk(model, (IDS,), NAMES, outputs=["a", "b", "c"], shown=1000), seen_of(model, IDS)
@@ -373,8 +402,18 @@ BAG_NAMES = ["a", "b", "a", "c", "a"]
 
 
 @full
-@pytest.mark.parametrize("flags", [{}, {"weighting": "counts"}, {"ngrams": 2, "buckets": 101},
-                                   {"head_layers": 2, "head_hidden": 6}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"weighting": "counts"},
+        {"ngrams": 2, "buckets": 101},
+        {"head_layers": 2, "head_hidden": 6},
+        {"head_bias": False},
+        {"head_layers": 1, "head_activation": "sigmoid", "head_bias": False},
+    ],
+    ids=str,
+)
 def test_the_bag_of_words(flags: Flags) -> None:
     model = reader("bag", **flags)
     assert isinstance(model, BagPredictor)
@@ -405,7 +444,7 @@ def test_the_bag_of_words(flags: Flags) -> None:
     np.testing.assert_allclose(
         sorted(row[2] for row in last.rows), np.sort(softmax(model(BAG_IDS, None).detach().numpy())[0]), atol=1e-6
     )
-    check_sentences(view, 3 if "weighting" in flags else 4)
+    check_sentences(view, 3 if "weighting" in flags or flags == {"head_bias": False} else 4)
 
 
 # --- one's own ---

@@ -51,6 +51,7 @@ def seen_of(model: Any, *inputs: Tensor | None) -> Seen:
     return seen
 
 
+@pytest.mark.sample(7)
 @full
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "whole"])
 @pytest.mark.parametrize("flags", PAIRS, ids=label)
@@ -187,9 +188,15 @@ def test_the_scores_of_what_follows() -> None:
 
 
 @full
-@pytest.mark.parametrize("style", ["classic", "gpt2", "llama"])
-def test_attention_to_the_source(style: str) -> None:
-    model = ready(translator("gru", "transformer", decoder_layers=2, style=style))
+@pytest.mark.parametrize(
+    ("encoder", "flags"),
+    [
+        *(("gru", {"style": style}) for style in ("classic", "gpt2", "llama")),
+        *(("transformer", {"attention": "layerwise", "style": style}) for style in ("classic", "gpt2")),
+    ],
+)
+def test_attention_to_the_source(encoder: str, flags: dict[str, str]) -> None:
+    model = ready(translator(encoder, "transformer", decoder_layers=2, **flags))
     source, target = tokens(1, 4, vocab=SOURCE_VOCAB, seed=1), tokens(1, 3, vocab=TARGET_VOCAB, seed=2)
     inputs = (source, torch.ones(1, 4, dtype=torch.bool), target)
     view = walk(model, inputs, ["a", "b", "c", "d"], written=["<s>", "x", "y"], layer=1, head=3, shown=1000)
@@ -209,7 +216,8 @@ def test_attention_to_the_source(style: str) -> None:
         ["a", "b", "c", "d"],
     )
     holds(view, "Target · Attention to the source: projected", seen[f"{where}.output"][0])
-    holds(view, "Source · What the encoder gives", seen["encoder.output"][0])
+    if encoder == "gru":
+        holds(view, "Source · What the encoder gives", seen["encoder.output"][0])
     check_sentences(view, 20)
 
 

@@ -62,6 +62,7 @@ def test_a_word_that_is_put_in_before_the_first_layer_is_that_word(loaded: Any) 
     np.testing.assert_allclose(after, chances(loaded, "d" + A[1:]), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_grid_is_patch_by_patch(loaded: Any, tmp_path: Path) -> None:
     view = gf.look(loaded, A, versus=B, view="patching")
     assert isinstance(view, View)

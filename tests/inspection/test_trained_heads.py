@@ -53,6 +53,7 @@ def test_a_head_that_copies_continues_what_was_seen_before(tmp_path: Path) -> No
     assert role.own.shares["induction"] > 0.6 > 5 * role.even.shares["induction"]
 
 
+@pytest.mark.slow
 def test_a_head_that_must_say_what_came_before_looks_at_the_previous_token() -> None:
     vocab, length = 13, 12
     how = {"layers": 1, "heads": 1, "width": 32, "context": 16, "positions": "learned", "dropout": 0.0}
@@ -111,7 +112,7 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     def looked() -> Iterator[tuple[LinkedText, TextAttention]]:
         return ((one, as_seen(loaded, one.text)) for one in linked)
 
-    scores = link_scores(looked(), loaded.tokenizer)
+    scores = link_scores(looked(), loaded.tokenizer)["antecedent"]
     assert scores.found.shape == (1, 2)
     assert scores.found.max() > 0.8
     assert scores.weight[scores.best] > 0.5
@@ -126,7 +127,7 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
         for one in linked[:20]:
             seen = encode_example(loaded, one.text)
             guesses = loaded.model(*seen.inputs)[0].argmax(-1).tolist()
-            wrong += [guesses[source + 1] != seen.ids[source + 2] for source, _ in one.links]
+            wrong += [guesses[source + 1] != seen.ids[source + 2] for source, _ in one.links["antecedent"]]
         return float(np.mean(wrong))
 
     worth = ablate_each(mistakes, loaded.model)
@@ -134,10 +135,30 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     assert worth.cost(("self", *scores.best)) > 0.5
 
 
+@pytest.mark.slow
+def test_two_heads_find_subject_and_object(tmp_path: Path) -> None:
+    run = train("subject-object", out=tmp_path / "run", seed=0).run
+    view = look(run, view="links")
+    assert isinstance(view, View)
+    table = view.panels[0]
+    assert isinstance(table, Table)
+    (subject, first, subjects, *_), (object_, second, objects, *_) = table.rows
+    assert (subject, object_) == ("subject", "object")
+    assert first != second
+    assert min(subjects, objects) > 0.9
+    roles = look(run, view="roles")
+    assert isinstance(roles, View)
+    table = roles.panels[0]
+    assert isinstance(table, Table)
+    named = {row[0]: str(row[1]) for row in table.rows}
+    assert named[first].startswith("finds the subject")
+    assert named[second].startswith("finds the object")
+
+
 def test_a_head_that_finds_antecedents_is_called_so(tmp_path: Path) -> None:
     """Hand-made: from each pronoun one head gives everything to the name that is meant, the other spreads evenly."""
     loaded = trained("pronouns:rows=60", tmp_path, **{"model.heads": 2, "model.width": 8}, steps=1)
-    meant = {linked.text: linked.links for linked in read_links("pronouns:rows=60")}
+    meant = {linked.text: linked.links["antecedent"] for linked in read_links("pronouns:rows=60")}
 
     def finding(model: Any, inputs: Any) -> dict[str, Any]:
         size = inputs[0].shape[1]
@@ -156,3 +177,5 @@ def test_a_head_that_finds_antecedents_is_called_so(tmp_path: Path) -> None:
     assert isinstance(table, Table)
     assert [row[1] for row in table.rows[:2]] == ["spread evenly", "finds the antecedent of a pronoun (1.00)"]
     assert view.note.startswith("1 of 2 heads have a plain role: 1 finds the antecedent of a pronoun.")
+    links = sum(map(len, meant.values()))
+    assert f" of {links} links" in look(loaded, view="links").note  # those of its own data set

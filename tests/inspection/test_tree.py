@@ -56,6 +56,7 @@ def chosen_ids(tree: DecodingTree) -> list[int]:
     return tree.ids(last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSLATORS)
 @pytest.mark.parametrize(("beam", "penalty", "best"), [(1, 1.0, 1), (4, 1.0, 1), (5, 0.6, 5), (3, 2.0, 2)])
 def test_a_translators_tree_ends_where_translate_does(
@@ -73,6 +74,7 @@ def test_a_translators_tree_ends_where_translate_does(
     assert marked == {at for end, _ in tree.finished[:best] for at in tree.path(end)}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRITERS)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_language_models_tree_ends_where_generate_does(runs: dict[str, Any], name: str, beam: int) -> None:
@@ -209,11 +211,15 @@ def test_the_next_token_of_a_translator(runs: dict[str, Any]) -> None:
         np.testing.assert_allclose(np.asarray(panel.values)[:, 3], [one.drawn for one in choices], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_views_of_trees(runs: dict[str, Any], tmp_path: Path) -> None:
     beam = look(runs["writer"], "abc", "tree", beam=3, tokens=4)
     sampled = look(runs["lstm-writer"], "abc", "tree", samples=2, tokens=4, top_k=2)
     translated = look(runs["lstm-translator"], "abcde", "tree")
-    for seen in (beam, sampled, translated):
+    drawn = look(runs["lstm-translator"], "abcde", "tree", temperature=1.5, samples=2)
+    texts = [runs["lstm-translator"].translate("abcde", temperature=1.5, seed=seed).text for seed in (0, 1)]
+    assert [row[1] for row in drawn.panels[1].to_dict()["rows"]] == texts
+    for seen in (beam, sampled, translated, drawn):
         tree, table = seen.panels
         assert isinstance(tree, Tree)
         assert isinstance(table, Table)
@@ -227,7 +233,9 @@ def test_the_views_of_trees(runs: dict[str, Any], tmp_path: Path) -> None:
     assert score == pytest.approx(total / length)
     for name, options, words in [
         ("writer", {"beam": 3, "temperature": 0.5}, "--beam looks for the most probable text"),
-        ("translator", {"top_k": 3}, "a translator looks for the most probable text"),
+        ("translator", {"top_k": 3, "beam": 2}, "--beam looks for the most probable text"),
+        ("translator", {"samples": 2, "beam": 2}, "--beam shows a beam search"),
+        ("translator", {"tokens": 3}, "--tokens is for language models"),
         ("writer", {"samples": 0}, "--samples is 0"),
         ("writer", {"tokens": 0}, "--tokens is 0"),
     ]:

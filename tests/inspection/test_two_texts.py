@@ -159,6 +159,14 @@ def test_differences_by_hand() -> None:
     assert compare_sides(by_hand([0.0, 0.0]), by_hand([0.0, 0.0])).distances == [0.0, 0.0]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_model_that_diverged_has_no_layer_that_differs_most() -> None:
+    nan = by_hand([np.nan, np.nan], layers=[("embedding", np.full(2, np.nan, np.float32))])
+    for view in (versus_view(nan, nan), versus_runs_view([("a", nan, nan), ("b", nan, nan)])):
+        (lines,) = (panel for panel in view.panels if isinstance(panel, Lines))
+        assert lines.takeaway == ""
+
+
 def test_the_verdict_says_how_much() -> None:
     one = by_hand([1.0, 0.5])
     assert judged(one, one) == (

@@ -1,6 +1,7 @@
 """A word is found by its characters whatever the tokens are, and its vectors are the means over these."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
@@ -228,3 +230,48 @@ def test_labels_without_blanks() -> None:
 def test_one_place_is_too_few() -> None:
     with pytest.raises(Misuse, match="'bank' stands in one place only"):
         word_view("bank", SENTENCES[:1], VECTORS[:1], ["embedding", "layer 0"])
+
+
+# --- towards other words ---
+
+ANCHORS = {"river": np.array([[0, 1], [2, 0]], float), "money": np.array([[1, 1], [0, 5]], float)}
+
+
+def test_cosines_with_anchors() -> None:
+    view = word_view("bank", SENTENCES, VECTORS, ["embedding", "layer 0"], ANCHORS)
+    *charts, frames, _ = view.panels
+    assert isinstance(frames, Frames)
+    half = np.sqrt(0.5)
+    for chart, expected in zip(charts, [[1, 0], [0, 1], [half, half]], strict=True):
+        assert isinstance(chart, Lines)
+        assert [line.name for line in chart.series] == ["river", "money"]
+        np.testing.assert_allclose([line.y[0] for line in chart.series], [0, half])
+        np.testing.assert_allclose([line.y[1] for line in chart.series], expected, atol=1e-12)
+    assert [chart.takeaway for chart in charts] == [
+        "“river” is the nearest (1) after layer 0",
+        "“money” is the nearest (1) after layer 0",
+        "All 2 are equally near (0.707) after layer 0",
+    ]
+    assert "In “a bank lends”: “river” 0.00 → 0.00, “money” 0.71 → 1.00." in view.note
+    assert "is most alike in" in view.note
+
+
+def test_one_place_is_enough_for_anchors() -> None:
+    view = word_view("bank", SENTENCES[:1], VECTORS[:1], ["embedding", "layer 0"], ANCHORS)
+    assert len(view.panels) == 1
+    assert view.note.startswith(
+        "Cosine from embedding to layer 0; each anchor is read alone. In “the bank of the river…”"
+    )
+
+
+@pytest.mark.slow
+def test_bank_moves_towards_river_or_account(tmp_path: Path) -> None:
+    settings = {"text": "text", "label": "sense", "model": "transformer", "size": "nano", "steps": 60}
+    run = gf.train("senses:rows=2000,verbs=1", out=tmp_path / "run", seed=0, **settings).run
+    texts = ["we saw the boat , then the reeds . the bank", "we saw the loan , then the cashier . the bank"]
+    view = gf.look(run, *texts, word="bank", anchors="river,account")
+    charts = [panel for panel in view.panels if isinstance(panel, Lines) and len(panel.series) == 2]
+    (river, not_account), (not_river, account) = ([line.y for line in chart.series] for chart in charts)
+    for near, far in ((river, not_account), (account, not_river)):
+        assert near[-1] > 0.8 > near[0]
+        assert far[-1] < 0.4

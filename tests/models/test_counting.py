@@ -15,7 +15,16 @@ from glassformer.encoders.blocks import TransformerState
 from glassformer.encoders.convolutional import RecentInputs
 from glassformer.encoders.recurrent import RecurrentState
 from glassformer.models.build import build_language_model
-from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
+from glassformer.models.counting import (
+    multiplications,
+    path_length,
+    reach,
+    serial_additions,
+    serial_order,
+    serial_steps,
+    state_numbers,
+    tree_depth,
+)
 from helpers.support import randomise
 
 VOCAB, T = 13, 11
@@ -112,3 +121,25 @@ def test_ways_of_the_others() -> None:
 def test_a_state_waits_for_the_one_before_it() -> None:
     assert [serial_steps(settings_of(name), 29) for name in ("rnn", "lstm")] == [28 + 3, 28 + 2]
     assert [serial_steps(settings_of(name), 29) for name in ("cnn", "window", "transformer")] == [3, 3, 3]
+
+
+def test_a_tree_sums_n_inputs_in_log_n_additions() -> None:
+    def summed(inputs: int) -> int:
+        """Add neighbours in pairs until one number is left, and count the rounds."""
+        numbers, rounds = list(range(inputs)), 0
+        while len(numbers) > 1:
+            numbers, rounds = [sum(numbers[at : at + 2]) for at in range(0, len(numbers), 2)], rounds + 1
+        assert numbers == [sum(range(inputs))]
+        return rounds
+
+    assert [tree_depth(inputs) for inputs in range(1, 70)] == [summed(inputs) for inputs in range(1, 70)]
+
+
+def test_attention_sums_in_log_t_and_recurrent_layers_in_t_additions() -> None:
+    assert [serial_additions(settings_of(name), 29) for name in ("rnn", "lstm")] == [28 + 3, 28 + 2]
+    assert serial_additions(settings_of("transformer"), 29) == 3 * 5
+    assert serial_additions(settings_of("transformer"), 2**20) == 3 * 20
+    assert serial_additions(settings_of("cnn", kernel=3), 29) == serial_additions(settings_of("cnn", kernel=3), 58) == 6
+    assert serial_additions(settings_of("window", window=5), 29) == 3
+    assert serial_order(settings_of("rnn")) == "O(T)"
+    assert serial_order(settings_of("transformer")) == "O(1) + O(log T) to sum"

@@ -100,6 +100,7 @@ def test_it_has_no_gradient_and_says_so() -> None:
 # --- models ---
 
 
+@pytest.mark.sample(5)
 @every_model
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("precision", ["int8", "bf16"])
@@ -140,10 +141,10 @@ def test_a_large_model_in_8_bits_takes_the_step_of_few_operations(monkeypatch: p
             assert off(few, many) < 0.01
 
 
-@pytest.mark.parametrize("decoder", ["transformer", "lstm"])
+@pytest.mark.parametrize(("decoder", "settings"), [("transformer", {}), ("lstm", {}), ("lstm", {"bias": "single"})])
 @pytest.mark.parametrize("precision", ["int8", "bf16"])
-def test_a_translator_scores_in_it(decoder: str, precision: str) -> None:
-    model = translator(decoder, decoder).eval()
+def test_a_translator_scores_in_it(decoder: str, settings: dict[str, str], precision: str) -> None:
+    model = translator(decoder, decoder, **settings).eval()
     lower = copy.deepcopy(model)
     lower_precision(lower, precision)
     source, target = torch.tensor([[3, 5, 4, 6]]), torch.tensor([[1, 4, 3]])

@@ -40,6 +40,7 @@ BAGS: list[tuple[str, Flags]] = [
     ("bag", {"ngrams": 3, "buckets": 101}),
     ("bag", {"head_layers": 1, "head_hidden": 11}),
     ("bag", {"head_layers": 2, "head_hidden": 11, "ngrams": 2, "buckets": 101}),
+    ("bag", {"head_layers": 2, "head_hidden": 11, "head_activation": "sigmoid", "head_bias": False}),
 ]
 every_predictor = pytest.mark.parametrize(("name", "flags"), [*VARIANTS, *BAGS], ids=str)
 every_pool = pytest.mark.parametrize("pool", [pool for pool in POOLS if pool != "flatten"])
@@ -90,6 +91,7 @@ def check_padding(model: Predictor | BagPredictor, words: Tensor) -> None:
         same(states[row, :length], model.states(alone)[0], 1e-4)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("name", "flags"), VARIANTS, ids=str)
 @every_pool
 def test_padding_changes_nothing(name: str, flags: Flags, pool: str) -> None:
@@ -123,6 +125,7 @@ def test_order_matters_to_those_who_know_it(name: str) -> None:
     assert differs(model(words), model(words[:, order])) == ENCODERS[name].ordered
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("name", "flags"), VARIANTS, ids=str)
 @every_pool
 def test_every_weight_is_learned(name: str, flags: Flags, pool: str) -> None:

@@ -32,6 +32,7 @@ SOURCE_MASK = ragged((5, 2, 3), S)
 TARGET = tokens(B, T, vocab=TARGET_VOCAB, seed=2)
 
 
+@pytest.mark.sample(5)
 @every_translator
 def test_read_write_score(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -45,6 +46,7 @@ def test_read_write_score(flags: Flags) -> None:
     same(scores, features.detach().numpy() @ model.head.weight.detach().numpy().T)
 
 
+@pytest.mark.sample(5)
 @every_translator
 def test_pieces_equal_the_whole(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -54,6 +56,7 @@ def test_pieces_equal_the_whole(flags: Flags) -> None:
         same(torch.cat([model.extend(piece, state) for piece in TARGET.split(list(pieces), 1)], 1), whole)
 
 
+@pytest.mark.sample(5)
 @every_translator
 def test_padding_on_either_side_changes_nothing(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -66,6 +69,7 @@ def test_padding_on_either_side_changes_nothing(flags: Flags) -> None:
         same(unmasked[row, :target], alone)
 
 
+@pytest.mark.sample(5)
 @every_translator
 def test_the_answer_cannot_be_read_and_the_source_can(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -82,6 +86,7 @@ def test_the_answer_cannot_be_read_and_the_source_can(flags: Flags) -> None:
     assert (changed[1:] == 0).all()
 
 
+@pytest.mark.sample(5)
 @every_translator
 def test_every_weight_is_learned(flags: Flags) -> None:
     model = ready(translator(**flags))
@@ -312,3 +317,59 @@ def test_the_classic_transformer_is_torchs() -> None:
         memory_key_padding_mask=~SOURCE_MASK,
     )
     same(model(SOURCE, SOURCE_MASK, TARGET), out @ model.embed_target.table.weight.T, 1e-5)
+
+
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+def test_layerwise_cross_attention_is_torchs(norm_order: str) -> None:
+    """Torch's layers, decoder layer ℓ called with the output of encoder layer ℓ; after pre-norm, with its norm."""
+    width, heads, hidden, layers = 21, 3, 11, 3
+    model = ready(
+        translator(
+            style="classic",
+            norm_order=norm_order,
+            attention="layerwise",
+            positions="none",
+            embed_scale=False,
+            width=width,
+            heads=heads,
+            head_width=7,
+            hidden=hidden,
+            layers=layers,
+            decoder_layers=layers,
+        )
+    )
+    pre = norm_order == "pre"
+    sizes: dict[str, Any] = {
+        "d_model": width, "nhead": heads, "dim_feedforward": hidden, "dropout": 0.0, "batch_first": True,
+        "norm_first": pre,
+    }  # fmt: skip
+    encoder = [ready(nn.TransformerEncoderLayer(**sizes)) for _ in range(layers)]
+    decoder = [ready(nn.TransformerDecoderLayer(**sizes)) for _ in range(layers)]
+    for ours, theirs in ((model.encoder, encoder), (model.decoder, decoder)):
+        for number, (block, layer) in enumerate(zip(ours.blocks, theirs, strict=True)):
+            randomise(layer, seed=number)
+            copy_block(block, layer)
+
+    def last_norm(x: Tensor, side: nn.Module) -> Tensor:
+        return F.layer_norm(x, (width,), side.norm.weight, side.norm.bias) if pre else x
+
+    x, y = model.embed_source.table.weight[SOURCE], model.embed_target.table.weight[TARGET]
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    memories = []
+    for reads, writes in zip(encoder, decoder, strict=True):
+        x = reads(x, src_key_padding_mask=~SOURCE_MASK)
+        memories.append(last_norm(x, model.encoder))
+        y = writes(y, memories[-1], tgt_mask=future, memory_key_padding_mask=~SOURCE_MASK)
+    memory = model.encode(SOURCE, SOURCE_MASK)
+    assert memory.states.shape == (B, S, layers * width)
+    same(memory.states[SOURCE_MASK], torch.cat(memories, -1)[SOURCE_MASK], 1e-5)
+    expected = last_norm(y, model.decoder) @ model.embed_target.table.weight.T
+    same(model(SOURCE, SOURCE_MASK, TARGET), expected, 1e-5)
+    state = model.init_state(memory, T)
+    same(model.head(torch.cat([model.extend(piece, state) for piece in TARGET.split(3, 1)], 1)), expected, 1e-5)
+
+
+def test_of_one_layer_layerwise_is_the_usual_translator() -> None:
+    flags = {"layers": 1, "decoder_layers": 1}
+    one, usual = ready(translator(attention="layerwise", **flags)), ready(translator(**flags))
+    assert torch.equal(one(SOURCE, SOURCE_MASK, TARGET), usual(SOURCE, SOURCE_MASK, TARGET))

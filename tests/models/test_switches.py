@@ -76,7 +76,7 @@ OTHER: dict[str, tuple[Any, ...]] = {
 
 ELSEWHERE = {
     "encoder", "size", "embed", "context", "dropout", "word_dropout", "vectors", "vectors_frozen", "patch", "stride",
-    "padding", "words",
+    "padding", "words", "head_bias",
     "causal", *PAIR_KEYS, *BEGUN_KEYS,
 }  # fmt: skip
 """Shared settings that are not about what one fixed model computes in use; other tests hold them."""
@@ -116,6 +116,7 @@ def computed(encoder: str, flags: Flags) -> Tensor:
     return scores
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(("encoder", "key", "value"), TRIED, ids=str)
 def test_every_setting_changes_what_is_computed(encoder: str, key: str, value: Any) -> None:
     assert key in OTHER, f"model.{key} is new: say in OTHER what else it can be"
@@ -148,6 +149,7 @@ def read(encoder: str, flags: Flags) -> Tensor:
     return scores
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("encoder", "key", "value"), sorted(set(TRIED_ON_READERS), key=str), ids=str)
 def test_every_setting_changes_what_is_read(encoder: str, key: str, value: Any) -> None:
     beside = GOES_WITH.get(key, {})

@@ -55,6 +55,7 @@ def test_only_a_kernel_makes_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None
         assert "IPython" not in sys.modules
 
 
+@pytest.mark.slow
 def test_a_program_needs_no_ipython() -> None:
     program = "import sys, glassformer as gf; gf.train, gf.evaluate, gf.look; print('IPython' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

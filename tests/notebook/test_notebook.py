@@ -14,6 +14,8 @@ from playwright.sync_api import Browser
 import glassformer
 from helpers.tables import opinions, write_table
 
+pytestmark = pytest.mark.slow  # a real kernel trains, compares and tunes
+
 SOURCE = Path(glassformer.__file__).parent.parent
 CELLS = {
     "begin": """

@@ -186,6 +186,7 @@ def test_a_file_called_like_a_module_of_others(tmp_path: Path) -> None:
     assert hasattr(wave, "open")
 
 
+@pytest.mark.slow
 def test_other_processes_know_it(half: Path) -> None:
     code = "import glassformer.config.plugins as p; p.load_plugins(); print(p.own_part('norm', 'half'))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -100,6 +100,27 @@ def test_rows_of_several_kinds() -> None:
         model.predict(frame.rename(columns={"kind": "sort"}))
 
 
+def test_every_column_of_x_is_read() -> None:
+    """Also beside a text, also an id, and a second text."""
+    chance = np.random.default_rng(0)
+    frame = pd.DataFrame({"text": chance.choice(X, 80), "num": chance.normal(size=80), "user_id": np.arange(80) % 9})
+    model = gf.Classifier("average", epochs=8, lr=0.05, size="tiny")
+    wanted = (frame.num > 0).astype(int)
+    assert model.fit(frame, wanted).score(frame, wanted) > 0.9
+    assert set(model.loaded_.schema.columns) == {"num", "user_id"}
+    assert model.loaded_.config.data.extra_columns == "num,user_id"
+    missing = frame.assign(text=[None, *frame.text[1:]])
+    assert model.predict(missing).shape == (80,)
+    with pytest.warns(UserWarning, match=r"numbers outside the range of training: num \(80\)"):
+        model.predict(frame.assign(num=1e6))
+    with pytest.raises(gf.GlassformerError, match=r"line 1, column 'num': text where a number is wanted: 'many'"):
+        model.predict(frame.assign(num=["many", *map(str, frame.num[1:])]))
+    twice = pd.DataFrame({"text": X, "answer": [f"{text} {place}" for place, text in enumerate(X)]})
+    assert gf.Classifier("bag", steps=2).fit(twice, Y).loaded_.schema.text == "text,answer"
+    with pytest.raises(gf.GlassformerError, match="means every column, and one has this name"):
+        model.fit(frame.rename(columns={"num": "all"}), wanted)
+
+
 def test_a_run_can_be_left(tmp_path: Path) -> None:
     small().set_params(out=tmp_path / "run").fit(X, Y)
     assert gf.load(tmp_path / "run").predict(X[0]).label == "1"

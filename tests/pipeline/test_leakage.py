@@ -4,16 +4,13 @@ folders that were written before there was a choice keep their own split.
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 
 import glassformer as gf
-from fixtures.written_before import make
 from glassformer.config.errors import Misuse
 from glassformer.families.evaluate import own_corpus
 from glassformer.runs.run import Run
@@ -21,7 +18,6 @@ from glassformer.trials.outcome import GIVEN, Cell
 from glassformer.trials.running.execution import run_cell
 
 BAG = {"model": "bag", "epochs": 15, "draft": True, "device": "cpu", "training.threads": 1, "training.lr": 0.05}
-WRITTEN = Path(make.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +60,10 @@ def test_labels_by_chance_are_not_learned(three_cases: str, tmp_path: Path) -> N
     assert overlap(trained.run) == 0
     card = Run(Path(trained.run)).card()
     assert card["config"]["data"]["same_text"] == "normal"
-    assert "600 rows repeat an earlier text (600 of them in other letter case" in card["data"]["report"]
+    assert "600 rows repeat an earlier text (600 of them written differently: letter case" in card["data"]["report"]
 
 
+@pytest.mark.slow
 def test_a_run_written_before_keeps_its_split(three_cases: str, tmp_path: Path) -> None:
     before = gf.train(three_cases, out=tmp_path / "run", **BAG, **{"data.same_text": "exact"})
     assert before.validation["accuracy"] > 0.85
@@ -98,35 +95,3 @@ def test_folds_written_before_go_on(three_cases: str, tmp_path: Path) -> None:
 
 
 # --- many trainings ---
-
-
-@pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """What a JSON file of the folders says that were written before, of which there is a copy."""
-    shutil.copytree(WRITTEN, tmp_path / "here", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    monkeypatch.chdir(tmp_path / "here")
-    return lambda name: json.loads(Path(name).read_text(encoding="utf-8"))
-
-
-def rules(out: str) -> set[str]:
-    cards = [json.loads(card.read_text(encoding="utf-8")) for card in Path(out).rglob("glassformer.json")]
-    return {card["config"]["data"].get("same_text", "none") for card in cards}
-
-
-def test_a_comparison_written_before_goes_on_with_its_split(folders: Callable[[str], Any]) -> None:
-    make.compare_again("comparisons/half", make.COMPARISONS["half"])
-    assert folders("comparisons/half/question.json")["same"]["settings"]["data.same_text"] == "exact"
-    assert rules("comparisons/half") == {"exact", "none"}  # what is new, and what was there
-    with pytest.raises(Misuse, match=r"another data.same_text \(exact, not normal\)"):
-        make.compare_again("comparisons/half", {**make.COMPARISONS["half"], "data.same_text": "normal"})
-
-
-def test_a_search_written_before_goes_on_with_its_split(folders: Callable[[str], Any]) -> None:
-    asked = {**make.SMALL, **make.TUNINGS["sqlite"], "out": "tuning/sqlite", "final": False, "trials": make.TRIALS + 1}
-    gf.tune(**asked)
-    assert folders("tuning/sqlite/search.json")["--data.same_text"] == "exact"
-    assert "same_text: exact" in Path("tuning/sqlite/recipe.yaml").read_text(encoding="utf-8")
-    with pytest.raises(Misuse, match=r"--data.same_text was exact, and now is normal"):
-        gf.tune(**asked, **{"data.same_text": "normal"})
-    gf.tune(**{**asked, "out": "new", "trials": 1})
-    assert folders("new/search.json")["--data.same_text"] == "normal"

@@ -99,6 +99,7 @@ def killed(place: Path) -> Run:
     return Run(out)
 
 
+@pytest.mark.slow
 @each
 def test_after_a_kill_every_step_is_there_once(killed: Run, name: str) -> None:
     stored = READERS[name](killed.path)
@@ -114,6 +115,7 @@ def test_after_a_kill_every_step_is_there_once(killed: Run, name: str) -> None:
     assert stored.final == pytest.approx(scores)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("mlflow" not in HERE, reason="mlflow is not installed")
 def test_an_mlflow_run_is_named_after_its_folder_and_has_ended(killed: Run) -> None:
     from mlflow import MlflowClient
@@ -152,6 +154,7 @@ def logged_until_seven(run: Run, name: str) -> dict[str, Any]:
     return card
 
 
+@pytest.mark.slow
 @each
 def test_what_was_told_after_the_checkpoint_is_not_told_again(place: Path, name: str) -> None:
     run = Run(place / "ahead" / name)
@@ -163,6 +166,7 @@ def test_what_was_told_after_the_checkpoint_is_not_told_again(place: Path, name:
     check(READERS[name](run.path), step_lines(1, 9))
 
 
+@pytest.mark.slow
 @each
 def test_with_other_settings_steps_that_are_trained_again_show_as_the_store_allows(place: Path, name: str) -> None:
     run = Run(place / "changed" / name)
@@ -184,6 +188,7 @@ def test_with_other_settings_steps_that_are_trained_again_show_as_the_store_allo
         assert (data.params["training.lr"], data.tags["training.lr"]) == ("0.1", "0.2")
 
 
+@pytest.mark.sample(3)
 @each
 def test_a_logger_that_is_named_later_is_told_the_log_so_far(place: Path, name: str) -> None:
     run = train_here(place / "later" / name, SETTINGS | {"training.steps": 4}).run
@@ -191,6 +196,7 @@ def test_a_logger_that_is_named_later_is_told_the_log_so_far(place: Path, name: 
     check(READERS[name](Path(run)), Run(Path(run)).read_metrics())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("mlflow" not in HERE, reason="mlflow is not installed")
 def test_a_server_that_is_away_ends_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GLASSFORMER_STRICT")
@@ -256,6 +262,7 @@ def test_a_disk_that_is_full_ends_no_training(
     assert memory["run"].ended == []
 
 
+@pytest.mark.slow
 def test_a_logger_that_fails_is_a_warning_in_a_program_and_a_line_with_q(
     tmp_path: Path, memory: dict[str, Memory], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -269,6 +276,7 @@ def test_a_logger_that_fails_is_a_warning_in_a_program_and_a_line_with_q(
     assert line.startswith("logging to tensorboard stops here")
 
 
+@pytest.mark.slow
 def test_where_it_is_logged_is_no_setting(tmp_path: Path, memory: dict[str, Memory]) -> None:
     plain = train_here(tmp_path / "plain", SETTINGS)
     logged = train_here(tmp_path / "logged", SETTINGS, log_to=["tensorboard"])

@@ -42,6 +42,9 @@ def test_polars(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"text": TEXTS, "stars": range(len(TEXTS))})
     assert written(frame, tmp_path)[1] == {"text": TEXTS[1], "stars": "1"}
+    assert written(frame.lazy(), tmp_path) == written(frame, tmp_path)
+    with pytest.raises(DataError, match=r"the LazyFrame cannot be read: .*nowhere"):
+        written(frame.lazy().select("nowhere"), tmp_path)
 
 
 def test_pairs_of_many_texts_are_to_be_translated(tmp_path: Path) -> None:

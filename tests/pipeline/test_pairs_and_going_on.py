@@ -43,6 +43,7 @@ def test_stopped_and_resumed_is_never_stopped(settings: dict[str, Any], pairs: P
     assert (tmp_path / "again" / "target_tokenizer.json").exists() == (settings.get("tokenizer.shared") is False)
 
 
+@pytest.mark.slow
 def test_two_files_may_have_moved(tmp_path: Path) -> None:
     one, other = write_aligned(tmp_path, ROWS)
     settings = translating(training__steps=2)

@@ -93,6 +93,7 @@ def test_a_test_part_is_judged_by_both(texts: str, tmp_path: Path) -> None:
     assert "How good it is" in text_of(report(out))
 
 
+@pytest.mark.slow
 def test_going_on_after_an_interruption_of_either_half(texts: str, tmp_path: Path) -> None:
     whole, parted = tmp_path / "whole", tmp_path / "parted"
     train(texts, out=whole, refit=True, **SETTINGS)
@@ -124,6 +125,7 @@ def test_between_its_halves(texts: str, tmp_path: Path) -> None:
     assert train(out=out, resume=True).before_refit is not None  # that it waits is plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["reverse-pairs:rows=60", "iris", "reverse:rows=80"])
 def test_pairs_tables_and_documents(data: str, tmp_path: Path) -> None:
     settings = {

@@ -1,18 +1,23 @@
 """Parameters that others have published, and trainings on GPUs that nobody has."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError, silent
+from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import flatten
 from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
 from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, HYBRID, OPTIMISER, Cluster, LayerwiseMemory, Sharding
 from glassformer.planning.training_step import StepDevice
 from glassformer.verbs.plan import plan
+from helpers.tables import write_table
+from helpers.translating import mirrored
 
 GPT2_SMALL = {
     "style": "gpt2", "model.layers": 12, "model.heads": 12, "model.width": 768, "model.context": 1024,
@@ -28,6 +33,7 @@ LLAMA3_70B = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "parameters"),
     [(GPT2_SMALL, 124_439_808), (LLAMA2_7B, 6_738_415_616)],
@@ -40,6 +46,13 @@ def test_published_numbers_of_parameters(shape: dict[str, Any], parameters: int)
     assert copied["weights"] == pytest.approx(4 * parameters, rel=1e-6)
     states = copied["weights"] + copied["gradients"] // 2 + copied["optimiser"]  # half: buckets hold gradients again
     assert states == pytest.approx(16 * parameters, rel=1e-6)
+
+
+def test_a_translator_planned_on_gpus_has_the_defaults_of_a_gpu(tmp_path: Path) -> None:
+    pairs = write_table(tmp_path / "pairs.csv", mirrored(20), ("source", "target"))
+    flags = {"data.path": str(pairs), "model.encoder": "lstm", "training.device": "cpu"}
+    here, gpus = (from_data(flags, None, silent, gpus=count).config for count in (None, 2))
+    assert here.model.width < gpus.model.width == encoder_info("lstm").starts[TRANSLATION]["model.width"]
 
 
 @pytest.mark.slow
@@ -60,6 +73,7 @@ def test_70_billion_parameters_on_96_gpus() -> None:
     assert f"It would take {needed} of them" in " ".join(few.words)
 
 
+@pytest.mark.slow
 def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
     """And for attention twelve for each layer, width and token before it, as Kaplan et al. 2020 count."""
     found = plan(tokens=10**9, gpus=8, batch_size=8, **LLAMA2_7B)
@@ -73,6 +87,7 @@ def test_floating_point_operations_are_six_for_each_weight_and_token() -> None:
     assert found.seconds == pytest.approx(more * found.work.updates * found.work.flops / (8 * 400e12))
 
 
+@pytest.mark.slow
 def test_more_examples_take_more_activations_and_no_more_states() -> None:
     one, two = (plan(tokens=10**9, gpus=4, batch_size=4 * rows, **GPT2_SMALL) for rows in (1, 2))
     assert one.paper is not None
@@ -151,6 +166,7 @@ def test_what_is_exchanged() -> None:
     assert alone.exchanged == 0
 
 
+@pytest.mark.slow
 def test_time_and_cost_of_an_exchange_that_is_slower_than_computing() -> None:
     quick, slow = (plan(tokens=10**9, gpus=1024, batch_size=1024, bandwidth=rate, price=2.0) for rate in (1e6, 0.01))
     assert quick.seconds is not None

@@ -52,6 +52,7 @@ def agrees(planned: PlannedTraining, within: float = 0.2) -> None:
     assert found.kept > 2 * found.weights, "too small a batch: the weights would hide what activations take"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("encoder", CAUSAL)
 def test_a_language_model(encoder: str) -> None:
     layers = {} if encoder == "average" else {"model__layers": 1}
@@ -64,6 +65,7 @@ def test_a_masked_model(encoder: str) -> None:
     agrees(planned_of(WRITING, task="masked-language-model", model=encoder, **sizes))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("encoder", [name for name, info in ENCODERS.items() if "text" in info.reads and name != "bag"])
 def test_a_reader_of_texts(encoder: str) -> None:
     agrees(planned_of(TEXTS, model=encoder, model__width=24, batch_size=64))
@@ -85,6 +87,7 @@ def test_a_translator(encoder: str) -> None:
     agrees(planned_of(PAIRS, model=encoder, model__width=24, batch_tokens=2000))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("data", "encoder"), [("digits", "transformer"), ("digits", "cnn"), ("digits", "mlp"), ("iris", "transformer")]
 )
@@ -92,6 +95,7 @@ def test_images_and_tables(data: str, encoder: str) -> None:
     agrees(planned_of(data, model=encoder, batch_size=128, **({"model__width": 16} if encoder != "mlp" else {})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -36,6 +36,7 @@ def test_confusion(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The most frequent confusions" not in said_in(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [30, 31])
 def test_numbers_of_up_to_thirty_classes(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     figure = confused(monkeypatch, [f"class {place}" for place in range(count)], np.eye(count, dtype=int) * 123)

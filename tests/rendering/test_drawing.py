@@ -24,6 +24,7 @@ def test_no_kind_is_forgotten() -> None:
     assert kinds == {*DRAWERS, "frames"} == {panel.kind for panel in KINDS.values()}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn(kind: str) -> None:
     figure = drawn(KINDS[kind], title="the view's title", note="the view's note")
@@ -39,6 +40,7 @@ def test_every_kind_is_drawn(kind: str) -> None:
     assert len(figure.texts) + len(figure.axes) > 4  # more than the titles and notes
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_every_kind_in_every_file(kind: str, ending: str, tmp_path: Path) -> None:
@@ -110,6 +112,7 @@ def test_hardly_anything_to_draw(panel: Panel, tmp_path: Path) -> None:
     View("a title", [panel]).save(tmp_path / "picture.png")
 
 
+@pytest.mark.slow
 def test_panels_stand_beneath_one_another() -> None:
     small, large = (
         Grid(title="small", values=numbers_of(2, 2), rows=["a", "b"], columns=["x", "y"]),

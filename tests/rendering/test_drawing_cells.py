@@ -164,6 +164,7 @@ def test_colours_are_all_different() -> None:
     assert len({series_colour(place) for place in range(2 * len(SEVERAL))}) == 2 * len(SEVERAL)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("rows", "columns", "down", "across"), [(40, 40, 1, 1), (70, 70, 1, 1), (97, 101, 1, 2), (300, 7, 3, 1)]
 )
@@ -203,6 +204,7 @@ def test_names_that_fit_are_not_turned() -> None:
 # --- guesses ---
 
 
+@pytest.mark.slow
 def test_guesses() -> None:
     panel = guesses(answers=["cat"] * (T - 1) + [""])
     figure = drawn(panel)
@@ -309,6 +311,7 @@ def hatched(figure: Figure) -> list[Polygon]:
     return [patch for axes in figure.axes for patch in axes.patches if isinstance(patch, Polygon) and patch.get_hatch()]
 
 
+@pytest.mark.slow
 def test_what_is_masked_is_hatched() -> None:
     causal = heads(layer=1, head=2, causal=True)
     figure = drawn(causal)
@@ -322,6 +325,7 @@ def test_what_is_masked_is_hatched() -> None:
     assert len(hatched(drawn(heads(2, 3, mode="all", causal=True)))) == 6
 
 
+@pytest.mark.slow
 def test_all_heads_at_once() -> None:
     names = [[f"does {layer}.{head}" for head in range(5)] for layer in range(3)]
     panel = heads(mode="all", names=names)

@@ -18,6 +18,7 @@ from glassformer.rendering.panels import Line, Lines, Points
 from helpers.drawn import drawn, find, numbers_of, outside, overlapping, said_in
 
 
+@pytest.mark.slow
 def test_series() -> None:
     figure = drawn(Lines(
         series=[

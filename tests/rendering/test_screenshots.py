@@ -99,8 +99,8 @@ def shaded() -> Tokens:
 def numbers() -> Grid:
     values = 2 * np.sin(np.arange(25).reshape(5, 5))
     names = TOKENS[:5]
-    formula = "scores = Q Kᵀ / √d"
-    return Grid(title="Scores", values=values, rows=names, columns=names, signed=True, numbers=True, formula=formula)
+    # No formula: its height depends on the math font of the browser.
+    return Grid(title="Scores", values=values, rows=names, columns=names, signed=True, numbers=True)
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,7 @@ def apart(name: str, picture: Image.Image) -> float:
     return float(np.abs(now - before).mean() / np.abs(before - empty).mean())
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", SHOTS)
 def test_a_page_looks_as_it_did(browser: Browser, tmp_path: Path, name: str) -> None:
     picture = shoot(browser, SHOTS[name], tmp_path)
@@ -189,6 +190,7 @@ def test_a_page_looks_as_it_did(browser: Browser, tmp_path: Path, name: str) -> 
     assert seen < TOLERANCE, f"{seen:.2f} of {name} looks different: see {tmp_path}/screenshot.png"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", SHOTS)
 def test_other_letters_may_be_used(browser: Browser, tmp_path: Path, name: str) -> None:
     other = shoot(browser, replace(SHOTS[name], letters="DejaVuSerif"), tmp_path)
@@ -224,6 +226,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("what", OTHERS)
 def test_another_page_does_not_pass(browser: Browser, tmp_path: Path, what: str) -> None:
     other = apart(what.split(":")[0], shoot(browser, OTHERS[what], tmp_path))

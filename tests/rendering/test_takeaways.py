@@ -56,6 +56,20 @@ def test_who_leads(values: list[float], told: str) -> None:
     assert leading("abc"[: len(values)], values, **SAYS) == told
 
 
+@pytest.mark.parametrize(
+    ("y", "told"),
+    [
+        ([4.63, 7.2, 6.9, 5.71], "rises from 4.63 to 5.71 nats, with a peak of 7.2"),
+        ([2.0, 0.5, 1.0], "falls from 2 to 1 nats, with a low of 0.5"),
+        ([2.0, 5.0, 2.0], "ends where it began, at 2 nats, with a peak of 5"),
+        ([1.0, 2.1, 2.0], "rises from 1 to 2 nats"),
+        ([1.0, 1.0, 1.0], "ends where it began, at 1 nats"),
+    ],
+)
+def test_a_peak_between_the_ends_is_named(y: list[float], told: str) -> None:
+    assert course(y, "nats") == told
+
+
 def test_one_alone_and_none() -> None:
     assert leading(["a"], [1.0], alone="{name} is all there is", **SAYS) == "a is all there is"
     assert leading(["a"], [math.nan], none="nobody knows", **SAYS) == "nobody knows"
@@ -63,7 +77,8 @@ def test_one_alone_and_none() -> None:
 
 @pytest.mark.parametrize(
     ("y", "told"),
-    [([1, 5, 2], "rises from 1 to 2"), ([4, 1], "falls from 4 to 1"), ([2, 9, 2.001], "ends where it began, at 2"),
+    [([1, 5, 2], "rises from 1 to 2, with a peak of 5"), ([4, 1], "falls from 4 to 1"),
+     ([2, 9, 2.001], "ends where it began, at 2, with a peak of 9"),
      ([3], "is 3"), ([math.nan, 3, 4], "rises from 3 to 4"), ([], "is unknown")],
 )  # fmt: skip
 def test_the_course_of_a_line(y: list[float], told: str) -> None:

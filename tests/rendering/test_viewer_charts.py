@@ -4,12 +4,14 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pytest
 
 from glassformer.rendering.panels import Line, Lines, Points, Table
 from helpers.browser import Open, reading
 from helpers.every_panel import PANELS
 
 
+@pytest.mark.slow
 def test_a_chart_draws_reads_and_hides_its_lines(show: Open) -> None:
     with show(PANELS["lines"]) as there:
         paths, picture = there.locator("path.series"), there.locator("svg")
@@ -52,6 +54,7 @@ def test_a_straight_axis_has_round_numbers(show: Open) -> None:
             assert one["x"] + one["width"] <= box["x"] + box["width"] + 1
 
 
+@pytest.mark.slow
 def test_a_map_names_its_points(show: Open) -> None:
     crowd = Points(points=np.zeros((9, 2)), labels=[f"same place {i}" for i in range(9)])
     with show(PANELS["points"], crowd) as there:
@@ -74,6 +77,7 @@ def test_a_map_names_its_points(show: Open) -> None:
             assert one[0] + one[2] - 6 <= next_[0] or beside
 
 
+@pytest.mark.slow
 def test_points_that_were_measured(show: Open) -> None:
     measured = Points(
         points=np.array([[1.0, 0.5], [10.0, 0.8], [100.0, 0.7]]),
@@ -108,6 +112,7 @@ def test_a_point_without_a_name_has_nothing_beside_it(show: Open) -> None:
         assert {"0.01", "0.1", "1"} <= set(there.locator("svg text").all_text_contents())
 
 
+@pytest.mark.slow
 def test_a_wide_table_may_fill_the_window(show: Open) -> None:
     """Numbers as they are written stand at the right, and the names of rows stay while the rest scrolls."""
     names = ["model", *(f"a column of numbers {place}" for place in range(8))]

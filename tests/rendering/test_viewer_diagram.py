@@ -1,5 +1,6 @@
 """In a real browser: a diagram's bricks open, fold and say so, by the mouse and by keys."""
 
+import pytest
 from playwright.sync_api import Page
 
 from glassformer.rendering.panels import Diagram
@@ -11,6 +12,7 @@ def names_of(there: Page) -> list[str]:
     return there.locator(".brick").evaluate_all("all => all.map(one => one.dataset.name)")
 
 
+@pytest.mark.slow
 def test_a_click_opens_the_numbers_of_a_brick(show: Open) -> None:
     with show(two_lanes()) as there:
         assert there.locator(".overview h4").inner_text() == "13.5k parameters"

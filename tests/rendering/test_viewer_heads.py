@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from glassformer.rendering.panels import Heads
 from helpers.browser import Open, as_table, find, pixels, reading, settle, share_of
@@ -13,6 +14,7 @@ LIGHT = 6e6
 """Bytes of a page of 512 tokens and 12 × 12 heads, whose weights are 150 MB: how long one waits goes with it."""
 
 
+@pytest.mark.slow
 def test_lines_between_tokens(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         there.get_by_role("button", name="lines").click()
@@ -41,6 +43,7 @@ def test_lines_between_tokens(show: Open) -> None:
         assert there.get_by_label("head", exact=True).input_value() == "2"
 
 
+@pytest.mark.slow
 def test_the_table_beneath_lines_follows_the_heads_that_are_lit(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         there.get_by_role("button", name="lines").click()
@@ -90,6 +93,7 @@ def test_one_head_alone_needs_no_choosers(show: Open) -> None:
         assert there.locator(".stage canvas").is_visible()
 
 
+@pytest.mark.slow
 def test_512_tokens_and_144_heads_are_light(show: Open, tmp_path: Path) -> None:
     many = [f"t{i}" for i in range(512)]
     place = np.random.default_rng(0).integers(0, 512, (12, 12, 512, 20))

@@ -3,12 +3,14 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from glassformer.rendering.panels import Grid, Heads
 from helpers.browser import Open, as_table, choose, colour, darkness, find, pixels, reading
 from helpers.every_panel import COLUMNS, PANELS, ROWS, WEIGHTS
 
 
+@pytest.mark.slow
 def test_a_grid_reads_what_is_under_the_mouse(show: Open) -> None:
     with show(PANELS["grid"]) as there:
         canvas, line = there.locator(".stage canvas"), there.locator(".reading")
@@ -36,6 +38,7 @@ def edge(place: tuple[float, float]) -> tuple[float, float]:
     return place[0] + 4, place[1] + 5
 
 
+@pytest.mark.slow
 def test_attention_as_a_heat_map(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         canvas, line = there.locator(".stage canvas"), there.locator(".reading")
@@ -59,6 +62,7 @@ def test_attention_as_a_heat_map(show: Open) -> None:
         assert there.locator("details td.number").count() == 15
 
 
+@pytest.mark.slow
 def test_a_row_is_pinned_by_its_name(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         canvas, line = there.locator(".stage canvas"), there.locator(".reading")
@@ -124,6 +128,7 @@ def test_what_is_masked_is_hatched_and_said(show: Open) -> None:
         assert there.locator("details td.number").all_inner_texts()[:3] == ["1.00", "–", "–"]
 
 
+@pytest.mark.slow
 def test_formulas_are_mathematics_and_words_stay_words(show: Open) -> None:
     """What stands in a formula, as MathML: its elements by name, and the words beside it."""
     shape = "one => { const w = e => e.children.length ? `${e.localName}(${[...e.children].map(w)})` : e.textContent;"

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from playwright.sync_api import Browser
 
 from glassformer.rendering.panels import Guesses, Heads, Table, Tokens, Words
@@ -12,6 +13,7 @@ from helpers.browser import Open, as_table, colour, darkness, find, opened, pixe
 from helpers.every_panel import COLUMNS, PANELS, rows_of_one
 
 
+@pytest.mark.slow
 def test_the_dark_is_drawn_anew(show: Open) -> None:
     with show(PANELS["heads"], PANELS["tokens"]) as there:
         canvas = there.locator(".stage canvas")
@@ -31,6 +33,7 @@ def test_the_dark_is_drawn_anew(show: Open) -> None:
         assert colour(canvas, *spot) == light
 
 
+@pytest.mark.slow
 def test_paper_is_light_whole_and_without_controls(browser: Browser, tmp_path: Path) -> None:
     wide = Guesses(
         tokens=COLUMNS * 8,
@@ -65,6 +68,7 @@ def test_paper_is_light_whole_and_without_controls(browser: Browser, tmp_path: P
         assert darkness(colour(place, 1, 1)) == dark
 
 
+@pytest.mark.slow
 def test_a_printer_that_is_told_of_twice_draws_once_and_in_light(show: Open) -> None:
     with show(PANELS["heads"]) as there:
         there.emulate_media(color_scheme="dark")

@@ -1,12 +1,14 @@
 """In a real browser: images, where their patches look, and moments one after the other."""
 
 import numpy as np
+import pytest
 
 from glassformer.rendering.panels import Patches
 from helpers.browser import PATIENCE, Open, as_table, choose, colour, pixels, read_after_click, reading, settle
 from helpers.every_panel import GREY, PANELS
 
 
+@pytest.mark.slow
 def test_patches_show_where_one_looks(show: Open) -> None:
     sharp = np.full((2, 2, 16, 16), 0.0, np.float32)
     sharp[..., 0] = 1  # everyone looks at the first patch
@@ -50,6 +52,7 @@ def test_a_gallery_shows_its_pixels(show: Open) -> None:
         assert first.evaluate("one => getComputedStyle(one).imageRendering") == "pixelated"
 
 
+@pytest.mark.slow
 def test_frames_keep_what_was_chosen(show: Open) -> None:
     with show(PANELS["frames"]) as there:
         said = there.locator("output")

@@ -12,6 +12,7 @@ from helpers.browser import Open, contrasts, darkness, pixels, read_after_click,
 from helpers.every_panel import PANELS, RED
 
 
+@pytest.mark.slow
 def test_every_kind_draws(show: Open) -> None:
     with show(*PANELS.values()) as there:
         for kind, panel in PANELS.items():
@@ -29,6 +30,7 @@ def test_every_kind_draws(show: Open) -> None:
             assert len(np.unique(dots, axis=0)) > 5 or dots[0, 0] == RED[0, 0, 0]
 
 
+@pytest.mark.slow
 def test_words_and_the_copy_button(show: Open) -> None:
     with show(PANELS["words"], Words(text="glassformer look run", code=True)) as there:
         assert there.locator(".words p").all_inner_texts() == ["First.", "Second."]
@@ -127,6 +129,7 @@ def test_guesses_of_a_model_that_reads_both_ways(show: Open) -> None:
         assert listed.inner_text().startswith("At cat, layer 0; what stands there: is")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_shaded_words_can_be_read(show: Open, scheme: Any) -> None:
     values = np.linspace(-1, 1, 41)[None]
@@ -137,6 +140,7 @@ def test_shaded_words_can_be_read(show: Open, scheme: Any) -> None:
         assert min(contrasts(there.locator(".shaded span, .guesses td[tabindex]"))) >= 4.5
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_on_the_page_can_be_read(show: Open, scheme: Any) -> None:
     with show(*PANELS.values()) as there:

@@ -38,6 +38,7 @@ def about(value: Any) -> Any:
     return pytest.approx(value, rel=1e-5, abs=0.003) if isinstance(value, float | int) else value
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("kind", ["table", "grid", "heads", "tokens", "points", "lines", "guesses"])
 def test_the_numbers_of_a_panel(show: Open, kind: str) -> None:
     panel = PANELS[kind]
@@ -61,6 +62,7 @@ def test_a_chart_as_vectors_that_need_no_style_sheet(show: Open) -> None:
     assert not any("var(" in value for one in picture.iter() for name, value in one.items() if name != "style")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["table", "heads", "lines"])
 def test_a_picture_of_a_panel(show: Open, kind: str, scheme: Any) -> None:
@@ -105,6 +107,7 @@ def test_the_menu_by_keys(show: Open) -> None:
         assert there.locator(".menu").is_hidden()
 
 
+@pytest.mark.slow
 def test_a_long_page_has_contents_and_what_is_folded_opens(show: Open) -> None:
     many: list[Panel] = [Words(title=f"Part {place}", text="words " * 200) for place in range(8)]
     many.append(Table(title="Settings", columns=["a", "b"], rows=[["x", 1]], folded=True))
@@ -127,6 +130,7 @@ def test_a_long_page_has_contents_and_what_is_folded_opens(show: Open) -> None:
         assert there.locator("td").first.is_hidden()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("width", [390, 700])
 def test_six_tabs_are_all_in_sight(browser: Browser, tmp_path: Path, width: int) -> None:
     views = [View(f"A view of things {place}", [PANELS["words"]]) for place in range(6)]

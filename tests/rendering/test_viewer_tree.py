@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import Page
 
 from helpers.browser import Open, reading, settle
@@ -36,6 +37,7 @@ def test_the_likelier_the_thicker(show: Open) -> None:
         assert sorted(widths)[-2] / max(widths) - 0.5 / 0.6 < 0.01
 
 
+@pytest.mark.slow
 def test_branches_can_be_left_out(show: Open) -> None:
     with show(PANELS["tree"]) as there:
         for name, count in (("followed", 4), ("chosen", 3), ("all", 6)):
@@ -71,6 +73,7 @@ def test_a_tree_scrolls_in_itself(show: Open) -> None:
         assert there.evaluate("() => document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.slow
 def test_steps_of_a_choice(show: Open) -> None:
     with show(PANELS["choices"]) as there:
         rows = there.locator(".choices tbody tr")

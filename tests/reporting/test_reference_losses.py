@@ -52,6 +52,7 @@ def test_of_classes_and_of_numbers(tmp_path: Path) -> None:
     assert reference_losses(prepare_again(Run.open(train(numbers, out=tmp_path / "b", model="bag", steps=1).run))) == []
 
 
+@pytest.mark.slow
 def test_of_a_translator(tmp_path: Path) -> None:
     table = write_table(tmp_path / "a.csv", mirrored(30), ("source", "target"))
     prepared = prepare_again(Run.open(train(table, out=tmp_path / "run", **translating(training__steps=1)).run))

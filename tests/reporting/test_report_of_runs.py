@@ -130,6 +130,7 @@ def panel(view: View, title: str) -> Any:
     return next(one for one in view.panels if one.title == title)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_page_that_is_small_and_needs_nothing_else(made: Callable[[str], Path], name: str) -> None:
     text = (made(name) / "report.html").read_text(encoding="utf-8")
@@ -140,6 +141,7 @@ def test_a_page_that_is_small_and_needs_nothing_else(made: Callable[[str], Path]
     assert "//cdn" not in text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_holds_the_numbers_of_the_card(made: Callable[[str], Path], name: str) -> None:
     run, card = made(name), Run(made(name)).card()

@@ -143,6 +143,7 @@ def test_a_torn_checkpoint_is_passed_over_and_said(tmp_path: Path, name: str, da
     assert "\n" not in said[0]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FILES)
 def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path, name: str) -> None:
     """In the numbers, in their names, in the digests, in the state itself. (Only one blank for another passes.)"""
@@ -291,6 +292,7 @@ def test_who_reads_while_it_is_written_reads_the_old_file_to_its_end(tmp_path: P
     assert run.card()["step"] == 2
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_weights_and_card_are_whole(tmp_path: Path) -> None:
     run = Run(tmp_path)
     last = interrupted = 0
@@ -316,6 +318,7 @@ def test_killed_at_any_moment_weights_and_card_are_whole(tmp_path: Path) -> None
     assert last > 0, "never killed after writing: this test shows nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(60, 60), (10**9, 60), (60, 10**9)])
 def test_killed_at_any_moment_the_shards_are_of_one_save(
     tmp_path: Path, before: int, after: int, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ def test_the_same_thread_may_take_it_again(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()  # nothing came into it
 
 
+@pytest.mark.slow
 def test_trainings_at_once_get_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     inner: list[str] = []
@@ -143,6 +144,7 @@ def test_a_disk_that_cannot_be_written_is_told_before_any_work() -> None:
 # --- one spelling for jobs ---
 
 
+@pytest.mark.slow
 def test_one_command_starts_goes_on_and_is_done(tmp_path: Path) -> None:
     train_here(tmp_path / "whole", SETTINGS)
     out = tmp_path / "run"
@@ -160,6 +162,7 @@ def test_one_command_starts_goes_on_and_is_done(tmp_path: Path) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     out = tmp_path / "run"
     train_here(out, SETTINGS)
@@ -173,6 +176,7 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     assert train(out=out, resume=True, lr=0.1, steps=4).steps == 4
 
 
+@pytest.mark.slow
 def test_missing_papers_are_made_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "run"
     train_here(out, SETTINGS)

@@ -87,6 +87,7 @@ def test_weights_and_moments_load(old: Path, stopped: Path) -> None:
     identical(mine.model.state_dict(), theirs.model.state_dict())
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_bit_for_bit(old: Path, data: str, tmp_path: Path) -> None:
     """The weights, what the optimiser remembers and the average: all of them come back."""
     assert any(
@@ -98,6 +99,7 @@ def test_a_run_goes_on_bit_for_bit(old: Path, data: str, tmp_path: Path) -> None
     assert Run(old).card()["format"] == 2  # which an older glassformer refuses, for it does not know the names
 
 
+@pytest.mark.slow
 def test_a_run_is_begun_from(old: Path, stopped: Path, data: str, tmp_path: Path) -> None:
     more = {"steps": 1, "training.lr": 0.0, "training.weight_decay": 0.0, "training.average": None}
     made = [tmp_path / run.name for run in (old, stopped)]
@@ -136,6 +138,7 @@ class Own(nn.Module):
         return self.out((self.recall(tokens) * mask.unsqueeze(-1)).sum(1))
 
 
+@pytest.mark.slow
 def test_ones_own_module_may_call_its_parts_what_it_likes(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("text,label\n" + "".join(f"word{row} a,{'yes' if row % 2 else 'no'}\n" for row in range(40)))

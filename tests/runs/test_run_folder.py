@@ -16,7 +16,7 @@ from glassformer.config.errors import DataError, GlassformerError, Misuse, NotAR
 from glassformer.config.resolve import resolve
 from glassformer.families.load import load
 from glassformer.models.build import build_language_model
-from glassformer.runs.run import Run
+from glassformer.runs.run import Card, Run
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import (
@@ -125,6 +125,7 @@ def test_the_readme_is_for_people(finished: Path) -> None:
         assert word in text
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("encoder", CAUSAL)
 def test_every_encoder_trains_saves_loads_and_gives_the_same_scores(encoder: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
@@ -204,6 +205,7 @@ def test_an_empty_folder_will_do(tmp_path: Path) -> None:
 # --- finding ---
 
 
+@pytest.mark.slow
 def test_names_and_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotARun, match="no run under runs/ yet"):
@@ -269,6 +271,14 @@ def test_a_damaged_file_is_named_in_one_line(
     assert capsys.readouterr().err.strip() == f"glassformer: {told}"
 
 
+def test_task_and_config_disagree(run: Path) -> None:
+    card = json.loads((run / "glassformer.json").read_text())
+    other = next(task for task in ("classification", "language-model") if task != card["task"])
+    (run / "glassformer.json").write_text(json.dumps(card | {"task": other}))
+    with pytest.raises(RunError, match=f"is damaged: .*its task is {other}, but its config has task {card['task']}"):
+        Run(run).config()
+
+
 def test_wrong_versions(run: Path) -> None:
     card = json.loads((run / "glassformer.json").read_text())
     for version in (0, 3, "1", None):
@@ -296,6 +306,7 @@ def told(run: Path, use: Callable[[Path], object]) -> str | None:
     return line
 
 
+@pytest.mark.slow
 def test_a_card_that_lacks_something(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part of it gone: it works all the same, or the file is named; never a traceback."""
     monkeypatch.setattr("glassformer.reporting.papers.draw_curves", lambda *args, **more: None)  # it takes long
@@ -305,10 +316,11 @@ def test_a_card_that_lacks_something(run: Path, monkeypatch: pytest.MonkeyPatch)
         for use in (load, evaluate, go_on):
             path.write_text(json.dumps({key: value for key, value in card.items() if key != gone}))
             error = told(run, use)
-            needed = gone in ("format", "config", "tokenizer", "data")
+            needed = gone in Card.__required_keys__
             assert ("glassformer.json" in (error or "")) == needed, (gone, error)
 
 
+@pytest.mark.slow
 def test_a_card_that_says_nonsense(run: Path) -> None:
     path = run / "glassformer.json"
     card = json.loads(path.read_text())
@@ -380,6 +392,7 @@ def test_half_a_line_in_the_log(run: Path) -> None:
 # --- the command line ---
 
 
+@pytest.mark.slow
 def test_the_same_through_the_command_line(tmp_path: Path, finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     words = ["train", DATA, "--out", str(out), *flags(SETTINGS)]

@@ -15,7 +15,9 @@ from safetensors.torch import load_file, save_file
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import RunError
+from glassformer.config.resolve import DATA_PATHS, OTHER_PATHS
 from glassformer.models.weights import take_weights
+from glassformer.runs import weight_files
 from glassformer.runs.files import tensors_digest
 from glassformer.runs.run import CARD, NO_VERIFY, Run
 from helpers.running import labelled, one_line
@@ -57,6 +59,7 @@ def with_value(path: Path, value: float) -> None:
     save_file(weights, path)
 
 
+@pytest.mark.slow
 @given(place=st.floats(0, 1), bit=st.integers(0, 7))
 def test_any_bit_of_the_weights_that_flips_is_noticed(
     trained: Path, tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
@@ -107,12 +110,79 @@ def test_weights_of_another_run_are_refused(run: Path, trained: Path) -> None:
         lambda card: card["labels"].reverse(),
         lambda card: card["tokenizer"]["roles"].update(unk=0),
         lambda card: card.update(features={"size": [8, 8]}),
+        lambda card: card.update(positive="good"),
     ],
 )
 def test_what_weights_compute_is_bound_to_them(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
     change_card(run, change)
-    with pytest.raises(RunError, match="its labels, features or tokenizer are not those that the weights were trained"):
+    with pytest.raises(RunError, match="its labels, features or tokenizer differ from those of training"):
         gf.load(run)
+
+
+CHANGES = {
+    "pool": "max",
+    "residual": False,
+    "causal": True,
+    "positions": "none",
+    "norm_order": "post",
+    "activation": "relu",
+    "scale": False,
+    "qk_norm": False,
+    "norm": "layer",
+    "layers": 1,
+    "context": 5,
+}
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("transformer")
+    data = write_table(folder / "opinions.csv", opinions(60))
+    gf.train(data, out=folder / "run", **labelled("transformer", training__steps=2))
+    return folder / "run"
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_a_changed_setting_is_named(transformer: Path, tmp_path: Path, key: str) -> None:
+    run = Path(shutil.copytree(transformer, tmp_path / "run"))
+    trained = json.loads((run / CARD).read_text())["config"]["model"][key]
+    assert trained != CHANGES[key]
+    change_card(run, lambda card: card["config"]["model"].update({key: CHANGES[key]}))
+    line = rf"{CARD} was changed after training: .*model\.{key} is {CHANGES[key]!r}, but .* trained with {trained!r}"
+    for use in (gf.load, lambda run: gf.train(out=run, resume=True, steps=3)):
+        with pytest.raises(RunError, match=line):
+            use(run)
+
+
+def test_a_setting_that_was_removed_is_named(transformer: Path, tmp_path: Path) -> None:
+    """Without it, its default would count."""
+    run = Path(shutil.copytree(transformer, tmp_path / "run"))
+    change_card(run, lambda card: card["config"]["model"].pop("context"))
+    with pytest.raises(RunError, match=r"model\.context is 256, but the weights were trained with 16"):
+        gf.load(run)
+
+
+def test_every_model_setting_is_bound(transformer: Path) -> None:
+    """Only names of other files, and training settings that may change on resuming, are free."""
+    config = Run.open(transformer).config()
+    notes = weight_files.read_notes(transformer)["settings"]
+    free = {f"{name}.{key}" for name, keys in config.to_dict().items() if name != "task" for key in keys} - {*notes}
+    assert {key for key in free if not key.startswith("training.")} <= {*DATA_PATHS, *OTHER_PATHS}
+    assert {"task", "model.pool", "tokenizer.kind", "data.text", "training.loss"} <= {*notes}
+
+
+def test_settings_that_change_no_answer_may_change(run: Path, trained: Path) -> None:
+    moved = str(trained / "opinions.csv")
+    change_card(run, lambda card: card["config"]["data"].update(path=moved))
+    change_card(run, lambda card: card["config"]["training"].update(steps=9, threads=1))
+    change_card(run, lambda card: card.update(command="another", words={}))
+    assert gf.load(run).predict(TEXT)
+
+
+def test_a_changed_setting_is_taken_with_no_verify(transformer: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(transformer, tmp_path / "run"))
+    change_card(run, lambda card: card["config"]["model"].update(pool="max"))
+    assert gf.load(run, verify=False).config.model.pool == "max"
 
 
 def test_a_run_without_a_digest_is_read_and_it_is_said(run: Path) -> None:

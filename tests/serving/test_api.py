@@ -1,16 +1,22 @@
 """What OpenAI's shape has no word for: /api, beside the verbs in this process; and several runs in one server."""
 
 import base64
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+import torch
 
 import glassformer as gf
-from helpers.serving import Client
+from helpers.running import PATIENCE
+from helpers.serving import Client, strict_json
 
 ROW = {"height": 11, "weight": -180, "city": "Oslo"}
+EXAMPLES: dict[str, Any] = {"writer": "abc>a", "classifier": "good, not bad", "translator": "abc", "table": ROW}
+EXPENSIVE = ("report", "learning", "roles", "head-ablation", "links")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +86,8 @@ def test_translations(everything: Client, others: dict[str, str]) -> None:
             assert [sum(row) for row in alignment["weights"]] == pytest.approx(
                 [1.0] * len(alignment["written"]), abs=1e-3
             )
+    sampled = everything.post("/api/translate", run="translator", texts=["abc"], temperature=1.5, seed=3)
+    assert sampled.json["translations"][0]["translation"] == translator.translate("abc", temperature=1.5, seed=3).text
     refused = everything.post("/api/translate", run="classifier", texts=["abc"])
     assert refused.status == 400
     assert refused.json["error"]["message"] == "classifier is a run of classification: it translates nothing"
@@ -163,3 +171,112 @@ def test_the_least_recently_used_is_let_go(writer: str, others: dict[str, str]) 
                 assert [one["id"] for one in client.get("/v1/models").json["data"] if one["loaded"]] == [name]
     with pytest.raises(gf.GlassformerError, match=r"takes about .* GiB, more than --memory .* GiB"):
         gf.serve(writer, memory=1e-6)
+
+
+# --- numbers that are not finite ---
+
+
+def test_huge_numbers_in_rows_and_options(everything: Client) -> None:
+    """A value that single precision cannot hold is refused, and so does not become NaN in the answer."""
+    huge = {**ROW, "height": 1e308}
+    for route, body in (("/api/predict", {"examples": [ROW, huge]}), ("/api/play", {"example": huge})):
+        answer = everything.post(route, run="table", **body)
+        line = 2 if route == "/api/predict" else 1
+        assert (answer.status, answer.json["error"]["message"]) == (
+            400,
+            f"given, line {line}, column 'height': 1e+308 is too large to compute with (float32): correct it, or leave "
+            "it empty",
+        )
+    unusual = {**ROW, "weight": "-1e9", "city": "Bonn", "zip": 3}
+    (found,) = everything.post("/api/predict", run="table", examples=[unusual]).json["predictions"]
+    assert (found["outside_range"], found["unseen_categories"]) == (["weight"], ["city"])
+    for number in (1e308, 1e-300, 5e-324):
+        for option in ("temperature", "top_p"):
+            tree = everything.post("/api/look", run="writer", view="next", texts=["abc>"], options={option: number})
+            assert tree.status in (200, 400), tree
+            played = everything.post("/api/play", run="writer", example="abc>", **{option: number})
+            assert played.status in (200, 400), played
+            if played.status == 200:
+                assert played.json["remarks"] == []
+
+
+@pytest.fixture(scope="module")
+def diverged(writer: str, others: dict[str, str]) -> Iterator[str]:
+    """A server of runs all of whose weights are NaN."""
+    runs = {"writer": writer, **others}
+    with gf.serve(*(runs[name] for name in EXAMPLES), port=0) as serving:
+        for name in EXAMPLES:
+            Client(serving.url).get(f"/api/run?run={name}")
+        for worker in serving._server.runs.loaded.values():
+            assert worker.loaded is not None
+            for weights in worker.loaded.model.parameters():
+                torch.nn.init.constant_(weights, torch.nan)
+        yield serving.url
+
+
+def asked(url: str, route: str, **body: Any) -> Any:
+    """A whole answer; a run that cannot answer is named, and nothing failed unforeseen."""
+    response = httpx.post(url + route, json=body, timeout=PATIENCE)
+    answer = strict_json(response.content)
+    if response.status_code != 200:
+        assert answer["error"]["code"] != "internal_error", (route, body, answer)
+        return None
+    return answer
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's, of NaN
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_view_of_a_model_that_diverged(diverged: str, name: str) -> None:
+    known = strict_json(httpx.get(f"{diverged}/api/run?run={name}").content)["views"]
+    for view in (one for one in known if one not in EXPENSIVE):
+        options = {"versus": EXAMPLES[name]} if view in ("versus", "patching") else {}
+        texts = [] if view == "positions" else [EXAMPLES[name]]
+        asked(diverged, "/api/look", run=name, texts=texts, view=view, options=options)
+        asked(diverged, "/api/play", run=name, example=EXAMPLES[name], views=[view])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_route_of_a_model_that_diverged(diverged: str, name: str) -> None:
+    example = EXAMPLES[name]
+    asked(diverged, "/api/play/grow", run=name, example=example, path=[])
+    for route in ("/api/translate", "/api/fill"):
+        asked(diverged, route, run=name, texts=[str(example)])
+    asked(diverged, "/v1/embeddings", model=name, input=str(example))
+    predicted = asked(diverged, "/api/predict", run=name, examples=[example])
+    played = asked(diverged, "/api/play", run=name, example=example)
+    if name == "classifier":  # scores that are not finite are never a label
+        assert (predicted, played) == (None, None)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_stream_of_a_model_that_diverged(diverged: str) -> None:
+    body = {"model": "writer", "prompt": "abc>", "max_tokens": 3, "logprobs": 2, "echo": True}
+    asked(diverged, "/v1/completions", **body)
+    with httpx.stream("POST", f"{diverged}/v1/completions", json={**body, "stream": True}, timeout=PATIENCE) as stream:
+        for line in stream.iter_lines():
+            if line.startswith("data: {"):
+                strict_json(line.removeprefix("data: "))
+
+
+def test_a_run_that_is_deleted_while_it_is_served(writer: str, tmp_path: Path) -> None:
+    """A run in memory still answers; another one is not listed, and the others are."""
+    first, second, third = (str(shutil.copytree(writer, tmp_path / name)) for name in ("first", "second", "third"))
+    with gf.serve(first, second, third, port=0) as serving:
+        client = Client(serving.url)
+        for run in (first, second):
+            shutil.rmtree(run)
+        assert [one["id"] for one in client.get("/v1/models").json["data"]] == ["first", "third"]
+        assert client.get("/api/run?run=first").status == 404  # it reads the folder
+        for name, status in (("first", 200), ("second", 404), ("third", 200)):
+            answer = client.post("/v1/completions", model=name, prompt="ab", max_tokens=1)
+            assert answer.status == status
+            assert client.get(f"/v1/models/{name}").status == status
+            assert client.post("/api/look", run=name, texts=["ab"], view="next").status == status
+        assert "second was moved or deleted" in client.get("/v1/models/second").json["error"]["message"]
+
+
+def test_an_error_that_quotes_a_request_is_one_line(client: Client) -> None:
+    answer = client.get("/v1/models/a%0Ab")
+    assert (answer.status, "'a⏎b'" in answer.json["error"]["message"]) == (404, True)

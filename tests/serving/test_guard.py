@@ -103,6 +103,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(client: Client, monkeypatch
         assert slow.recv(1000).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.slow
 def test_keys_are_never_logged(writer: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{KEY}\n")
@@ -145,6 +146,7 @@ def test_a_port_in_use_and_an_empty_key(
     assert "an API key is at least 8 plain characters" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_address_that_others_reach_with_a_key_or_openly(writer: str) -> None:
     for more in ({"api_key": KEY}, {"open": True}):
         with gf.serve(writer, host="0.0.0.0", port=0, **more) as serving:  # type: ignore[arg-type]

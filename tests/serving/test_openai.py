@@ -195,6 +195,7 @@ def test_curl(address: str, alone: LoadedLanguageModel) -> None:
     assert answer["choices"][0]["text"] == alone.generate("abc>", tokens=7, seed=1)
 
 
+@pytest.mark.slow
 def test_many_at_once_are_each_as_if_alone(address: str, alone: LoadedLanguageModel) -> None:
     """More than there are rows, of different lengths, settings and seeds, whole and as streams."""
     asked = [

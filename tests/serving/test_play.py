@@ -78,6 +78,7 @@ def same_choices(answer: dict[str, Any], wanted: list[float]) -> None:
         assert row["probability"] == pytest.approx(wanted[row["id"]], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_everything_equals_what_look_shows(url: str, run: str, loaded: Any) -> None:
     views = ["attention", "logit-lens", "attribution", "states", "diagram", "tree", "numbers"]
     names = [name for name in views if name in views_of(loaded)]
@@ -165,6 +166,7 @@ def test_another_moment_of_the_training(url: str, run: str, loaded: Any) -> None
     same_choices(play(url, run="player")["prediction"], probabilities(loaded))
 
 
+@pytest.mark.slow
 def test_one_moment_is_held_beside_the_run(run: str) -> None:
     """And is counted with it; it goes with it."""
     moments, loaded = module.Moments(), gf.load(run, "cpu")
@@ -179,6 +181,7 @@ def test_one_moment_is_held_beside_the_run(run: str) -> None:
     assert served.bytes_of("player") > 2 * 4 * gf.load(run, "cpu").parameters
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", KINDS)
 def test_every_kind_of_run_can_be_played_with(url: str, kinds: dict[str, tuple[str, str]], name: str) -> None:
     path, example = kinds[name]
@@ -277,6 +280,7 @@ def test_a_path_of_no_tokens_is_refused(url: str) -> None:
     assert (status, answer["error"]["message"]) == (400, "bag writes nothing: it has no tree")
 
 
+@pytest.mark.slow
 def test_changes_leave_a_text_that_is_being_written_alone(url: str, run: str) -> None:
     """Heads are turned, states patched and moments changed while others write."""
     wanted = gf.load(run, "cpu").generate("ab", tokens=60, temperature=1.0, seed=5)

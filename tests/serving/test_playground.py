@@ -90,6 +90,7 @@ def share(probability: float) -> str:
     return "<0.01" if 0 < probability < 0.005 else f"{probability:.2f}"
 
 
+@pytest.mark.slow
 def test_typing_moves_everything(browser: Browser, url: str) -> None:
     with visited(browser, url, f"#text={TEXT.replace('>', '%3E')}") as page:
         assert chips(page) == ["<start>", *TEXT]
@@ -108,6 +109,7 @@ def test_typing_moves_everything(browser: Browser, url: str) -> None:
         assert page.locator("#heard").inner_text().startswith("The next token: ")
 
 
+@pytest.mark.slow
 def test_a_dial_moves_the_prediction(browser: Browser, url: str) -> None:
     with visited(browser, url, f"#text={TEXT.replace('>', '%3E')}") as page:
         before = number(page)
@@ -130,6 +132,7 @@ def test_a_dial_moves_the_prediction(browser: Browser, url: str) -> None:
         assert page.locator(".track .before").count() == 0
 
 
+@pytest.mark.slow
 def test_the_address_restores_everything_and_back_goes_back(browser: Browser, url: str) -> None:
     address = "#text=dcba%3Ed&dials=self%3A0.1%3D0.5&temperature=0.5&topK=3&show=logit-lens&head=self%3A0.1&mode=lines"
     with visited(browser, url, address) as page:
@@ -152,6 +155,7 @@ def test_the_address_restores_everything_and_back_goes_back(browser: Browser, ur
         assert page.locator("textarea").first.input_value() == "dcba>d"
 
 
+@pytest.mark.slow
 def test_an_older_answer_never_replaces_a_newer_one(browser: Browser, url: str) -> None:
     held, let = threading.Event(), []
 
@@ -177,6 +181,7 @@ def test_an_older_answer_never_replaces_a_newer_one(browser: Browser, url: str) 
         assert chips(page) == ["<start>", *"abcd"]
 
 
+@pytest.mark.slow
 def test_a_state_is_put_in_from_the_second_prompt(browser: Browser, url: str) -> None:
     address = f"#text={TEXT.replace('>', '%3E')}&other={OTHER.replace('>', '%3E')}&show=logit-lens"
     with visited(browser, url, address) as page:
@@ -191,6 +196,7 @@ def test_a_state_is_put_in_from_the_second_prompt(browser: Browser, url: str) ->
         assert page.locator(".side-a td.patched").count() == 1
 
 
+@pytest.mark.slow
 def test_a_token_that_is_pointed_at_is_lit_everywhere(browser: Browser, url: str) -> None:
     with visited(browser, url, f"#text={TEXT.replace('>', '%3E')}&show=logit-lens") as page:
         page.locator(".chip").nth(2).hover()
@@ -200,6 +206,7 @@ def test_a_token_that_is_pointed_at_is_lit_everywhere(browser: Browser, url: str
         assert page.locator(".chip.lit").inner_text() == TEXT[3]
 
 
+@pytest.mark.slow
 def test_a_choice_is_appended_and_a_tree_grows(browser: Browser, url: str) -> None:
     with visited(browser, url, "#text=abc%3E&show=tree") as page:
         chosen = page.locator("button.token-row[title*='append']").first
@@ -213,6 +220,7 @@ def test_a_choice_is_appended_and_a_tree_grows(browser: Browser, url: str) -> No
         page.wait_for_function("count => document.querySelectorAll('.tree .chip').length > count", arg=count)
 
 
+@pytest.mark.slow
 def test_chips_of_a_tree_hold_their_words(browser: Browser, docstrings: str) -> None:
     with gf.serve(docstrings, port=0) as serving, visited(browser, serving.url, "#show=tree") as page:
         page.wait_for_function("() => !document.querySelector('.coming')")
@@ -225,6 +233,7 @@ def test_chips_of_a_tree_hold_their_words(browser: Browser, docstrings: str) -> 
             assert left < word < word_end < share < share_end < right
 
 
+@pytest.mark.slow
 def test_time_moves_every_panel(browser: Browser, url: str) -> None:
     with visited(browser, url, "#text=abc%3E") as page:
         before = number(page)
@@ -237,6 +246,7 @@ def test_time_moves_every_panel(browser: Browser, url: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["gru-classifier", "lstm-translator", "columns"])
 def test_every_tab_of_other_runs(browser: Browser, url: str, run: str) -> None:
     examples = {"gru-classifier": "good", "lstm-translator": "abc"}
@@ -252,11 +262,30 @@ def test_every_tab_of_other_runs(browser: Browser, url: str, run: str) -> None:
         assert page.locator("#prediction .said").inner_text().strip()
 
 
+@pytest.mark.slow
+def test_a_translators_beam_width(browser: Browser, url: str) -> None:
+    with visited(browser, OTHERS[0], "#run=lstm-translator&text=abc&show=tree") as page:
+        assert page.get_by_label("temperature").is_hidden()
+        slider, before = page.get_by_label("beam width"), number(page)
+        assert slider.input_value() == "5"
+        slider.fill("1")
+        answered(page, before)
+        assert slider.get_attribute("aria-valuetext") == "1: greedy"
+        answer = play(OTHERS[0], "abc", run="lstm-translator", beam=1, views=["tree"])
+        assert page.locator("#prediction .written").inner_text() == answer["prediction"]["text"]
+        assert len(answer["views"]["tree"]["panels"][1]["rows"]) == 1
+        assert page.locator("#first table tbody tr").count() == 1
+        assert "beam=1" in page.url
+    with visited(browser, url) as page:
+        assert page.get_by_label("beam width").is_hidden()
+
+
 def bottom(page: Page, place: str) -> float:
     box: Any = page.locator(place).first.bounding_box()
     return box["y"] + box["height"]
 
 
+@pytest.mark.slow
 def test_all_is_in_sight_on_a_projector(browser: Browser, url: str, docstrings: str) -> None:
     with gf.serve(docstrings, port=0) as serving:
         for one, address in ((url, "#text=abcd%3Eab"), (serving.url, "")):
@@ -269,6 +298,7 @@ def test_all_is_in_sight_on_a_projector(browser: Browser, url: str, docstrings: 
                 assert stage[0] <= stage[1] + 1
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("address", ["player", "player&other=dcba", "gru-classifier", "lstm-translator", "patches"])
 def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, address: str, place: Path) -> None:
     url = url if address.startswith("player") else OTHERS[0]
@@ -286,6 +316,7 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, url: str, address: str,
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_served_gives_way_to_the_first(browser: Browser, url: str) -> None:
     with visited(browser, url, "#run=nope&dials=self%3A7.1%3D0.5") as page:
         assert page.get_by_label("run", exact=True).input_value() == "player"
@@ -297,6 +328,7 @@ def test_a_run_that_is_not_served_gives_way_to_the_first(browser: Browser, url: 
         assert page.locator(".pairs").count() == 0
 
 
+@pytest.mark.slow
 def test_two_sides_have_one_scale_and_stand_beside_each_other(browser: Browser, url: str) -> None:
     address = f"#text={TEXT.replace('>', '%3E')}&other=dcb&show="
     with visited(browser, url, address + "attention") as page:
@@ -322,6 +354,7 @@ def test_two_sides_have_one_scale_and_stand_beside_each_other(browser: Browser, 
         assert scales[0] == scales[1]
 
 
+@pytest.mark.slow
 def test_keys_alone(browser: Browser, url: str) -> None:
     with visited(browser, url, "#text=abcd%3Eab") as page:
         page.locator(".thumb").first.focus()
@@ -338,6 +371,7 @@ def test_keys_alone(browser: Browser, url: str) -> None:
         assert page.get_by_role("tab", selected=True).first.inner_text() == "Layers"
 
 
+@pytest.mark.slow
 def test_the_key_is_asked_for_once(browser: Browser, place: Path, url: str) -> None:
     with gf.serve(place / "player", port=0, api_key=KEY) as serving:
         context = browser.new_context(viewport={"width": 1280, "height": 720})

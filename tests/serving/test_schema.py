@@ -1,9 +1,13 @@
 """Bodies that nobody foresaw: by the schema, and against it. None is answered by a failure of the server's own."""
 
 import json
+import os
 import random
 import resource
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,13 +22,18 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import glassformer as gf
-from helpers.running import PATIENCE
-from helpers.serving import Client
+from glassformer.config.views import OPTIONS, VIEWS
+from helpers.requests_by_schema import NASTY, Requests
+from helpers.running import PATIENCE, finish
+from helpers.serving import Client, process
 
+REQUESTS = int(os.environ.get("GLASSFORMER_REQUESTS", "2000"))
+"""Requests to a server in a process of its own."""
 POSTS = ("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/api/predict", "/api/translate", "/api/fill",
-         "/api/look")  # fmt: skip
+         "/api/look", "/api/play")  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_server_answers_as_its_schema_says(client: Client) -> None:
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json)
     checks = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -36,12 +45,6 @@ def test_the_server_answers_as_its_schema_says(client: Client) -> None:
             case.call_and_validate(base_url=client.url, timeout=PATIENCE, checks=checks)
 
         answers()
-
-
-NASTY: tuple[Any, ...] = (
-    None, True, -1, 0, 1e308, -1e308, 2**70, 10**400, "", "\x00", "a" * 5000, "😀" * 100, [], {}, [[]], [None],
-    {"a": 1}, "\u202e", "<script>", "../../etc/passwd", "/dev/zero", ["x"] * 200, 0.1, "NaN",
-)  # fmt: skip
 
 
 def bodies(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -57,6 +60,8 @@ def bodies(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
         "/api/translate": {"texts": ["ab"], "beam": 2},
         "/api/fill": {"texts": ["ab"], "most": 3},
         "/api/look": {"texts": ["ab>"], "view": "next", "options": {"layer": 0}},
+        "/api/play": {"example": "ab>", "views": ["next"], "temperature": 1.0, "top_p": 0.5, "top_k": 3,
+                      "options": {"next": {"temperature": 1.0}}},
     }  # fmt: skip
     for _ in range(count):
         path = draw.choice(POSTS)
@@ -101,3 +106,55 @@ def test_ten_thousand_hostile_bodies_and_memory_stays_flat(writer: str) -> None:
             hammer(client, 1000, seed)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 100 * 1024, f"{grown / 1024:.0f} MiB more after 9,000 bodies"
+
+
+@pytest.fixture(scope="module")
+def masked(folder: Path) -> str:
+    settings = {
+        "model.width": 16,
+        "model.layers": 2,
+        "model.heads": 2,
+        "model.context": 32,
+        "steps": 3,
+        "tokenizer.kind": "char",
+    }
+    data = "opinions:rows=200"
+    return str(gf.train(data, task="masked-language-model", out=folder / "masked", **settings).run)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_no_request_to_a_process_fails(writer: str, others: dict[str, str], masked: str) -> None:
+    """Requests made from the schema; GLASSFORMER_REQUESTS=20000 sends more of them."""
+    runs = [writer, masked, *others.values()]
+    names = [Path(run).name for run in runs]
+    words = {
+        "run": names,
+        "model": names,
+        "second_run": names,
+        "view": list(VIEWS),
+        "views": list(VIEWS),
+        "option": list(OPTIONS),
+        "panel": ["attention", "tree", "states"],
+    }
+    with process(*runs, "--timeout", "3") as (server, url):
+        schema = Client(url).get("/openapi.json").json
+        headers = {"content-type": "application/json"}
+        statuses: Counter[int] = Counter()
+        with httpx.Client(base_url=url, headers=headers, timeout=PATIENCE, verify=False) as http:
+            for number, request in enumerate(islice(Requests(schema, words, seed=1), REQUESTS)):
+                try:
+                    answer = http.request(request.method, request.path, content=request.body)
+                except httpx.HTTPError as error:
+                    pytest.fail(f"request {number}: {error!r}: {request}")
+                # 503: a view gave way to others, 504: longer than --timeout
+                assert answer.status_code < 500 or answer.status_code in (503, 504), (number, request, answer.text)
+                if answer.status_code >= 400 and request.method != "head":
+                    assert "\n" not in answer.json()["error"]["message"], (number, request, answer.text)
+                statuses[answer.status_code] += 1
+        assert Client(url).get("/health").status == 200
+        server.terminate()
+        _, err = finish(server)[1:]
+    print(dict(statuses))
+    assert "Traceback" not in err, err[-5000:]
+    assert statuses[200] > REQUESTS / 10
+    assert statuses[504] < REQUESTS / 50

@@ -4,7 +4,11 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +17,10 @@ import httpx
 import pytest
 
 import glassformer as gf
+from glassformer.config.progress import counted_batches
+from glassformer.inspection.views import registry
+from glassformer.inspection.views.registry import LookRequest
+from glassformer.rendering.view import View
 from helpers.running import PATIENCE, finish
 from helpers.serving import Client, events, process
 
@@ -25,6 +33,7 @@ def endless(writer: str) -> None:
     assert len(gf.load(writer).generate("abc>", tokens=300, greedy=True)) >= 300
 
 
+@pytest.mark.slow
 def test_sigterm_lets_a_stream_end(writer: str) -> None:
     with process(writer) as (server, url):
         body = {**LONG, "max_tokens": 60}
@@ -50,6 +59,7 @@ def test_a_stream_that_does_not_end_in_time_says_so(writer: str) -> None:
     assert last == "[DONE]" or last["error"]["message"] == "the server is being stopped"
 
 
+@pytest.mark.slow
 def test_sigkill_in_mid_stream_leaves_a_run_as_it_was(writer: str) -> None:
     before = {path: path.read_bytes() for path in Path(writer).rglob("*") if path.is_file()}
     with (
@@ -77,6 +87,7 @@ def test_a_client_that_goes_away_ends_its_work(client: Client) -> None:
         until(lambda: writing(client) == 0)
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_slowly_holds_nobody_up(client: Client) -> None:
     place = urlsplit(client.url)
     body = json.dumps({**LONG, "max_tokens": 400}).encode()
@@ -129,6 +140,36 @@ def test_an_answer_that_takes_too_long(writer: str) -> None:
         assert client.get("/health").status == 200
 
 
+def test_a_view_ends_when_its_time_is_over_or_a_text_waits(writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work ends, not only its answer: the model is free for others at once."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def never_ready(request: LookRequest) -> View:
+        begun.set()
+        try:
+            for _ in counted_batches(repeat(1), int, 0, "batch"):
+                time.sleep(0.001)
+        finally:
+            ended.set()
+        raise AssertionError
+
+    monkeypatch.setitem(registry._REGISTERED, "pairs", replace(registry.all_views()["pairs"], make=never_ready))
+    body = {"view": "pairs", "texts": ["abc"]}
+    with gf.serve(writer, port=0, timeout=0.3) as serving:
+        answer = Client(serving.url).post("/api/look", **body)
+        assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
+        assert ended.wait(PATIENCE)
+    begun.clear()
+    monkeypatch.setattr("glassformer.serving.worker.TURN", 0.01)
+    with gf.serve(writer, port=0) as serving, ThreadPoolExecutor() as clients:
+        client = Client(serving.url)
+        view = clients.submit(client.post, "/api/look", **body)
+        assert begun.wait(PATIENCE)
+        assert client.post("/v1/completions", prompt="abc>", max_tokens=2).status == 200
+        assert (view.result().status, view.result().json["error"]["code"]) == (503, "yielded")
+
+
+@pytest.mark.slow
 def test_no_half_character_in_a_stream(tmp_path: Path) -> None:
     """A model of bytes that has learned nothing writes bytes that are no characters: each event is whole UTF-8."""
     trained = gf.train("docstrings", model="transformer", steps=1, out=tmp_path / "bytes",
@@ -149,6 +190,7 @@ def test_stopping_twice_is_stopping_once(writer: str) -> None:
         serving.stop()
 
 
+@pytest.mark.slow
 def test_exit_code_of_ctrl_c(writer: str) -> None:
     with process(writer) as (server, _):
         os.kill(server.pid, signal.SIGINT)

@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import glassformer as gf
+from glassformer.config.progress import counted_batches
 from glassformer.decoding.options import Sampling
 from glassformer.families.language import LoadedLanguageModel
 from glassformer.serving import worker as module
-from glassformer.serving.worker import ROWS, Busy, Piece, Stopping, Ticket, Worker, rows_of
+from glassformer.serving.worker import ROWS, Busy, Piece, Stopping, Ticket, Worker, Yielded, rows_of
+from glassformer.training.threads import ThreadTuner
 from helpers.look_runs import train_kind
 from helpers.running import PATIENCE
 
@@ -71,6 +74,7 @@ asked = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.lists(asked, min_size=2, max_size=24), st.randoms(use_true_random=False))
 def test_batched_is_alone_under_random_arrival(
@@ -155,6 +159,46 @@ def test_more_than_can_wait_is_refused(loaded: LoadedLanguageModel) -> None:
     worker.stop()
     with pytest.raises(Stopping):
         worker.call(lambda run: 1)
+
+
+def long_work(begun: threading.Event) -> Callable[[Any], None]:
+    """Work that never ends by itself, in small batches."""
+
+    def work(run: Any) -> None:
+        begun.set()
+        for _ in counted_batches(repeat(1), int, 0, "batch"):
+            time.sleep(0.001)
+
+    return work
+
+
+def test_work_that_is_cancelled_ends_between_two_batches(loaded: LoadedLanguageModel) -> None:
+    worker, begun = Worker(lambda: loaded, waiting=3, name="test"), threading.Event()
+    job = worker.call(long_work(begun))
+    assert begun.wait(PATIENCE)
+    assert not job.cancel()
+    assert isinstance(job.exception(PATIENCE), TimeoutError)
+    assert worker.call(lambda run: 1).result(PATIENCE) == 1
+    stopped = worker.call(long_work(begun))
+    worker.stop(PATIENCE)
+    assert isinstance(stopped.exception(PATIENCE), Stopping)
+
+
+def test_long_work_ends_where_others_wait(loaded: LoadedLanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for work that may take long as well, and not before its turn is over."""
+    worker, begun = Worker(lambda: loaded, waiting=3, name="test"), threading.Event()
+    job = worker.call(long_work(begun), yields=True)
+    assert begun.wait(PATIENCE)
+    second = worker.call(lambda run: 2, yields=True)
+    monkeypatch.setattr("glassformer.serving.worker.TURN", 0.0)
+    with pytest.raises(TimeoutError):
+        job.result(0.05)
+    text = Text(draft_of(loaded, "a", 1, 2))
+    worker.write([text.ticket])
+    assert isinstance(job.exception(PATIENCE), Yielded)
+    assert text.exactly
+    assert second.result(PATIENCE) == 2
+    worker.stop()
 
 
 def test_one_whose_pass_fails_says_so_and_the_next_is_written(loaded: LoadedLanguageModel) -> None:
@@ -249,4 +293,24 @@ def test_one_core_for_a_small_model_and_no_fewer_for_others(monkeypatch: pytest.
         thread.start()
         thread.join()
     assert seen == [1, 2]
+    torch.set_num_threads(1)
+
+
+def test_a_large_model_on_a_busy_machine_gets_the_fastest_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = torch.nn.Linear(5, 3)
+    measured: list[int] = []
+
+    def seconds_of(work: Callable[[], None]) -> float:
+        work()
+        measured.append(torch.get_num_threads())
+        return float(measured[-1])
+
+    monkeypatch.setattr(module, "THREADS", 2)
+    monkeypatch.setattr(module, "default_tuner", lambda: ThreadTuner(2, lambda count: loads.pop(), seconds_of))
+    torch.set_num_threads(2)
+    found, loads = [], [True, False]  # not asked for a small model
+    for small in (1000, 0, 0):
+        monkeypatch.setattr(module, "SMALL", small)
+        found.append((module._threads_for(model), bool(measured)))
+    assert found == [(1, False), (2, False), (1, True)]
     torch.set_num_threads(1)

@@ -75,6 +75,25 @@ def test_nothing_varies() -> None:
     assert difference(better[:1, :1], same[:1, :1]) == Difference(1, -math.inf, math.inf, 1.0, False)
 
 
+def test_differences_of_accuracies_stay_within_what_is_possible() -> None:
+    right = np.array([[1.0, 1.0, 0.0, 1.0, 1.0]])
+    found = difference(right, np.zeros((1, 5)), rows=6, limit=1)
+    assert difference(right, np.zeros((1, 5)), rows=6).high > 1
+    assert found.low < 0 < found.value < found.high == 1
+    assert difference(right[:, :1], right[:, :1], limit=1) == Difference(0, -1, 1, 1.0, False)
+
+
+@pytest.mark.parametrize("count", [5, 6, 20])
+def test_few_examples_that_all_differ_alike(count: int) -> None:
+    """The ends are the shares of unseen examples that would show none in so many draws 25 times of 1,000."""
+    same, better = np.zeros((1, count)), np.ones((1, count))
+    missed = 1 - 0.025 ** (1 / count)
+    nothing, all_better = difference(same, same, limit=1), difference(better, same, limit=1)
+    assert (nothing.low, nothing.high) == pytest.approx((-missed, missed))
+    assert (all_better.low, all_better.high) == pytest.approx((1 - 2 * missed, 1))
+    assert (all_better.low > 0) == (all_better.p < 0.05)
+
+
 def test_rounding_is_no_difference() -> None:
     seeds = np.repeat([[0.1], [0.2], [0.3]], 40, 1)
     a, b = seeds, seeds[::-1]

@@ -111,6 +111,7 @@ def test_differences_of_models_trained_once() -> None:
     assert abs(share_holding(0.3, draw) - 0.95) <= 3 * DEVIATION
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("chance", CHANCES)
 def test_no_difference_is_rarely_taken_for_one(chance: str) -> None:
     random = np.random.default_rng(11)

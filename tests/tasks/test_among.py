@@ -31,7 +31,8 @@ def together(world: int) -> list[dict[str, list[list[int]]]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-@pytest.mark.parametrize("world", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 3])
 def test_every_task_is_judged_together_as_alone(world: int) -> None:
     ranks = together(world)
     assert len(ranks) == world

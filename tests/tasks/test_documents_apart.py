@@ -77,6 +77,7 @@ def test_what_it_is_judged_by_too() -> None:
     assert found.metrics["loss"] * found.metrics["tokens"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_reads_them_apart(tmp_path: Path) -> None:
     for name in ("apart", "joined"):
         settings = {**tiny(), "model.context": 32, "data.documents_apart": name == "apart"}

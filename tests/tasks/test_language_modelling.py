@@ -195,10 +195,32 @@ def test_from_the_last_state_alone_as_the_lecture_has_it() -> None:
         same(ours.grad, other.grad, 1e-5)
 
 
-def test_what_learns_of_the_last_state_is_judged_after_every_token() -> None:
+@pytest.mark.parametrize("stride", [None, 1, 3])
+def test_a_model_of_last_states_is_evaluated_after_whole_windows(stride: int | None) -> None:
     model, tokens = model_of(), documents(4, 6, 5, 9)
-    every, last = (task_of(tokens, last_only=only).evaluate(model, "validation") for only in (False, True))
-    assert every.metrics == last.metrics
+    task = task_of(tokens, last_only=True)
+    evaluation = task.evaluate(model, "validation", stride=stride)
+    ids = torch.from_numpy(tokens.ids.astype(np.int64))
+    ends = [*range(task.context, len(ids) - 1, stride or 1), len(ids) - 1]
+    losses = [
+        cross_entropy(model(ids[None, end - task.context : end])[0, -1:], ids[None, end])[0]
+        for end in ends
+        if ids[end] != START
+    ]
+    assert evaluation.metrics["tokens"] == len(losses)
+    assert evaluation.metrics["loss"] == pytest.approx(np.mean(losses), rel=1e-5)
+    assert evaluation.arrays["before"].tolist() == [task.context] * len(losses)
+    assert "only the token after each window" in evaluation.summary
+    if stride is None:
+        assert task.record_count("validation") == len(evaluation.records)
+
+
+def test_validations_of_last_states_read_no_more_tokens_than_allowed() -> None:
+    task = LanguageModelling({"validation": documents(*[20] * 200)}, context=64, last_only=True, start=START)
+    windows = task.windows(len(task.parts["validation"].ids), most=1000)
+    assert sum(end - begin for begin, end, _ in windows) <= 1000
+    assert all(end - counted == 1 for _, end, counted in windows)
+    assert task.token_share("validation", 1000) == pytest.approx(125 / len(task.parts["validation"].ids))
 
 
 def test_learned_positions_are_never_exceeded() -> None:

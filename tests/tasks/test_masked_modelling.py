@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from glassformer.bricks import losses
 from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
@@ -83,7 +84,7 @@ def test_only_guessed_places_are_scored_and_what_is_learned_is_the_same(
         scored.append(len(features))
         return vocabulary_loss(features, *more, **how)
 
-    monkeypatch.setattr(language_model, "vocabulary_loss", recorded)
+    monkeypatch.setattr(losses, "vocabulary_loss", recorded)
     found = task.loss(model, *batch.tensors(CPU))
     assert batch.count <= scored[0] <= 0.7 * batch.tokens
     scores = model.head(model.features(batch.inputs, segments=batch.segments))

@@ -26,7 +26,7 @@ def random_sets(count: int = 97, seed: int = 0) -> tuple[np.ndarray, np.ndarray]
 def examples_of(true: np.ndarray) -> Examples:
     texts = [f"text {number}" for number in range(len(true))]
     tokens = Sequences.concatenate([np.array([number % 7]) for number in range(len(true))], 0)
-    return Examples(tokens, true.astype(np.float32), texts, 0, 0)
+    return Examples(tokens, true.astype(np.float32), texts, 0)
 
 
 @pytest.mark.parametrize("seed", range(3))

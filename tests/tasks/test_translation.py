@@ -1,5 +1,6 @@
 """The loss written out, scores against sacreBLEU, and a few pairs learned by heart."""
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TrainingSettings
 from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.options import Search
@@ -149,10 +150,10 @@ def test_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     says(task, OUTPUTS, monkeypatch)
     evaluation = task.evaluate(model_of(), "validation", how=Search(beam=3))
     targets = [target for _, target in ROWS]
-    assert evaluation.metrics.keys() == {"bleu", "chrf", "exact_match", "loss", "pairs", "target_tokens"}
+    assert evaluation.metrics.keys() == {"chrf", "exact_match", "loss", "pairs", "target_tokens"}
     assert evaluation.metrics["exact_match"] == 2 / 5
     assert evaluation.metrics["chrf"] == pytest.approx(sacrebleu.corpus_chrf(OUTPUTS, [targets]).score)
-    assert evaluation.metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(OUTPUTS, [targets]).score)
+    assert evaluation.details["bleu"] is None
     assert 20 < evaluation.metrics["chrf"] < 95
     assert evaluation.primary == "chrf"
     assert evaluation.score < 0  # lower is better, whatever the metric
@@ -189,12 +190,42 @@ def test_scores_are_sacrebleus() -> None:
     assert plain.keys() == details["signature"].keys() == {"bleu", "chrf"}
 
 
-def test_where_no_target_has_four_words_bleu_says_nothing() -> None:
-    """It is 0 even for a perfect translator."""
-    assert text_scores(["dcba", "cba"], ["dcba", "cba"])[0]["bleu"] == 0
+JAPANESE = ["猫がマットの上に座った。", "今日は雨が降っている。"]
+
+
+def test_scripts_without_spaces_are_split_into_characters() -> None:
+    outputs = ["猫がマットに座った。", "今日は雪が降っている。"]
+    metrics, details = text_scores(outputs, JAPANESE)
+    assert metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(outputs, [JAPANESE], tokenize="char").score)
+    assert metrics["bleu"] > 5
+    assert (details["bleu_tokenizer"], "|tok:char|" in details["signature"]["bleu"]) == ("char", True)
+    record = {"source": "a", "target": JAPANESE[0], "output": outputs[0], "exact": False, "tokens": 5}
+    assert " (tokenizer char: the script has no spaces), chrF" in judge([record], "greedy").summary
+    assert "(tokenizer zh), chrF" in judge([record], "greedy", bleu_tokenizer="zh").summary
+
+
+@pytest.mark.parametrize("tokenizer", ["13a", "char", "zh", "intl"])
+def test_the_tokenizer_of_bleu_can_be_chosen(tokenizer: str) -> None:
+    outputs, targets = ["the cat sat — on the mat 3,4", *JAPANESE], ["the cat sat – on a mat 3,4", JAPANESE[0], "雨"]
+    metrics, details = text_scores(outputs, targets, bleu_tokenizer=tokenizer)
+    assert metrics["bleu"] == pytest.approx(sacrebleu.corpus_bleu(outputs, [targets], tokenize=tokenizer).score)
+    assert f"|tok:{tokenizer}|" in details["signature"]["bleu"]
+
+
+@pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
+def test_a_tokenizer_that_is_not_installed_is_refused() -> None:
+    with pytest.raises(Misuse, match=r"--bleu-tokenizer ja-mecab is not installed: pip install 'sacrebleu\[ja\]'"):
+        text_scores(JAPANESE, JAPANESE, bleu_tokenizer="ja-mecab")
+
+
+def test_where_no_target_has_four_words_there_is_no_bleu() -> None:
+    """BLEU would be 0 even for a perfect translator."""
+    metrics, details = text_scores(["dcba", "cba"], ["dcba", "cba"], lowercase=True)
+    assert metrics.keys() == details["signature"].keys() == {"chrf"}
+    assert details["bleu"] is details["bleu_lowercase"] is None
     right = {"source": "abcd", "target": "dcba", "output": "dcba", "exact": True, "tokens": 5}
     summary = judge([right], "greedy").summary
-    assert summary.startswith("exact match 1.0000 (greedy), chrF 100.00, no BLEU: no target has the 4 words in a row")
+    assert summary.startswith("exact match 1.0000 (greedy), chrF 100.00, no BLEU: no target has 4 words in a row")
     longer = {**right, "target": "a b c d", "output": "a b c d"}
     assert judge([right, longer], "greedy").summary.startswith("BLEU 100.00, ")
 

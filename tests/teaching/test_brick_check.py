@@ -76,6 +76,7 @@ OURS = [
 ]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("brick", "like"), OURS, ids=lambda value: getattr(value, "__name__", value))
 def test_ours_and_those_of_torch_pass(brick: Callable[..., object], like: str | None) -> None:
     checks = gf.check_brick(brick, like)
@@ -85,6 +86,7 @@ def test_ours_and_those_of_torch_pass(brick: Callable[..., object], like: str | 
     assert not checks.first_wrong
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("style", RIGHT)
 def test_a_right_brick_passes_in_every_style(style: str, check: Check) -> None:
     checks = check(*RIGHT[style])
@@ -93,6 +95,7 @@ def test_a_right_brick_passes_in_every_style(style: str, check: Check) -> None:
     assert style == "encoder" or row(checks, "gradients").startswith("pass")
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("wrong", ZOO, ids=lambda wrong: f"{wrong.name}: {wrong.hint or wrong.fails}")
 def test_a_mistake_is_found_and_named(wrong: Wrong, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(ALL, "overfits one batch")  # most of them can learn all the same
@@ -140,6 +143,7 @@ def test_an_unknown_mistake_is_placed_though_not_explained(check: Check) -> None
 FORWARD = "return self.output(mixed)"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("old", "new", "name", "words"),
     [
@@ -194,6 +198,18 @@ def test_a_registered_encoder_is_checked_for_what_must_hold(check: Check) -> Non
     assert checks.like == "encoder"
     assert row(checks, "cached = uncached").startswith("pass")
     assert row(checks, "forward").startswith("does not apply")
+
+
+def test_cross_attention_is_told_by_its_forward(check: Check) -> None:
+    renamed = student_attention.CROSS.replace("CrossAttention", "Attention")
+    assert check(renamed, "Attention").like == "cross-attention"
+    assert gf.check_brick(nn.MultiheadAttention, "cross-attention").passed
+    swapped = check(renamed.replace("self.query(x)", "self.query(memory)"), "Attention")
+    assert re.search(r"FAIL: (gives 2×4×21, not 2×5×21|raises)", row(swapped, "shapes"))
+    checks = check(student_attention.CROSS, "CrossAttention")
+    assert row(checks, "permutation") == "pass: memory change places together: nothing moves"
+    assert row(checks, "causality").startswith("does not apply")
+    assert row(checks, "padded = unpadded") == "pass: rows of 4, 2 tokens together and alone"
 
 
 def test_which_kind_is_meant(check: Check) -> None:

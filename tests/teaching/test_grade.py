@@ -46,6 +46,7 @@ def changed(file: Path, **edits: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_good_blank_and_wrong(course: Path, tmp_path: Path) -> None:
     tiny = gf.lesson("tiny")
     right, blank = tiny.write(tmp_path, solution=True), tiny.write(tmp_path)
@@ -109,6 +110,7 @@ def test_which_cells_run(course: Path, tmp_path: Path) -> None:
     assert [part.names for part in read_submission(tmp_path / "c.py", tiny)] == [{"x"}, {"f"}, {"y"}]
 
 
+@pytest.mark.slow
 def test_hidden_exercises_replace_and_add(course: Path, tmp_path: Path) -> None:
     (tmp_path / "hidden").mkdir()
     with pytest.raises(Misuse, match=r"has no tiny\.py"):
@@ -142,6 +144,7 @@ def test_no_copy_of_the_exercises_is_left_beside_them(tmp_path: Path, monkeypatc
     assert [file.name for file in tmp_path.iterdir()] == ["tiny.py"]
 
 
+@pytest.mark.slow
 def test_each_grading_draws_others(course: Path, tmp_path: Path) -> None:
     """What a student saw in the notebook can be learned by heart; what comes later cannot."""
     (tmp_path / "a.py").write_text(
@@ -155,6 +158,7 @@ def test_each_grading_draws_others(course: Path, tmp_path: Path) -> None:
     assert gf.grade(tmp_path / "a.py", tiny).submissions[0].points == 0
 
 
+@pytest.mark.slow
 def test_the_verbs(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -196,6 +196,7 @@ def test_every_lesson_that_ships_has_its_exercises() -> None:
         importlib.import_module(f"glassformer.teaching.exercises.{one.name.replace('-', '_')}")
 
 
+@pytest.mark.slow
 def test_a_lesson_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "means.md").write_text(TEXT.replace('gf.lesson("tiny")', 'gf.lesson("means.md")'))
     own = gf.lesson(tmp_path / "means.md")

@@ -40,6 +40,7 @@ def answers_of(lesson: Lesson, *, solution: bool) -> dict[str, Any]:
     return defined_by(*(cell.text(solution=solution) for cell in [first, *asked]))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("lesson", "exercise", "source", "points", "line"),
     [
@@ -58,6 +59,7 @@ def test_a_wrong_solution(lesson: str, exercise: str, source: str, points: float
     assert points < asked[0].points
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("lesson", WITH_EXERCISES, ids=lambda lesson: lesson.name)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_solution(lesson: Lesson, seed: int) -> None:

@@ -9,8 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tokenizers
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, normalizers
@@ -131,6 +133,7 @@ def test_a_long_text_is_cut_where_nothing_changes(tokenizer: Tokenizer) -> None:
 SPACED = trained("bpe", [" " * run + "a\n" * run + "\t" * run + "b" for run in range(1, 9)] * 3)  # merges of blanks
 
 
+@pytest.mark.slow
 @given(st.text(" \n\ta.'s", min_size=1))
 @example("  ")
 def test_blanks_of_all_kinds_may_stand_at_a_cut(blanks: str) -> None:
@@ -139,6 +142,7 @@ def test_blanks_of_all_kinds_may_stand_at_a_cut(blanks: str) -> None:
     assert SPACED.encode(text) == whole.encode(text).ids
 
 
+@pytest.mark.sample(3)
 @every_kind
 def test_a_batch_is_its_texts(tokenizer: Tokenizer) -> None:
     texts = [STORY, "", "the fox", STORY * (BATCH // len(STORY) + 2), " "]
@@ -146,6 +150,27 @@ def test_a_batch_is_its_texts(tokenizer: Tokenizer) -> None:
     assert [ids.tolist() for ids in batch] == [tokenizer.encode(text) for text in texts]
     assert tokenizer.decode_batch(batch) == [tokenizer.decode(ids) for ids in batch]
     assert tokenizer.encode_batch([]) == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([[1, 2], [3]], "decode takes the ids of one text; use decode_batch for several texts"),
+        (np.array([[1, 2]]), "use decode_batch"),
+        (torch.tensor([[1, 2]]), "use decode_batch"),
+        (["a"], "not 'a'"),
+        ("ab", "not 'a'"),
+        ([0.5], "not 0.5"),
+        ([-1], "not -1"),
+        ([2**70], "not 1180591620717411303424"),
+        (7, "put a single id into a list"),
+    ],
+)
+def test_ids_that_are_none_are_refused(ids: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        BPE.decode(ids)
+    with pytest.raises(DataError, match=message):
+        BPE.decode_batch([[1], ids])
 
 
 @every_kind
@@ -250,6 +275,7 @@ def test_the_most_frequent_are_kept_and_ties_are_in_order(kind: str) -> None:
     assert [fewer.token(id) for id in range(4, len(fewer))] == ([" ", "d"] if kind == "char" else ["d"])
 
 
+@pytest.mark.sample(3)
 @every_kind
 def test_the_same_text_gives_the_same_tokenizer_in_another_process(tokenizer: Tokenizer) -> None:
     assert trained(tokenizer.kind).hash == tokenizer.hash
@@ -327,6 +353,7 @@ def test_bpe_stops_before_there_are_too_many_distinct_words() -> None:
     assert len(said) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_obeys_the_sample(kind: str) -> None:
     said: list[str] = []

@@ -305,6 +305,7 @@ def one_of_two(rank: int, folder: Path, resume: Snapshot | None) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resumed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_every_process_holds_the_same_average(tmp_path: Path, resumed: bool) -> None:
     one = trained(linear(), Fit(), steps=6, average=4, **OFTEN)

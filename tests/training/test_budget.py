@@ -25,7 +25,7 @@ from glassformer.training.checkpointer import Progress
 from glassformer.training.events import Ended, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
-from helpers.fitting import CPU, Fit, Memory, Pairs, linear
+from helpers.fitting import CPU, Fit, Memory, Pairs, Training, linear
 from helpers.running import StopAfter, log_of, tiny
 
 
@@ -101,6 +101,7 @@ def _settings(**more: Any) -> Any:
     return TrainingSettings(**{"batch_size": 12, "schedule": "constant", "warmup": 0, **more})
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("minutes", [1, 3])
 @pytest.mark.parametrize("reading", [0.0, 25.0])
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_a_whole_command_ends_in_time(minutes: float, reading: float, costs: dic
 
 
 def test_every_validation_judges_the_same() -> None:
-    slowly = Slowly(1, each=0.02, count=5000)
+    slowly = Slowly(1, each=0.01, count=5000)
     (told,) = [note for note in slowly.notes if note.startswith("each validation judges")]
     judged = int(told.split()[3])
     assert (
@@ -135,7 +136,7 @@ def test_every_validation_judges_the_same() -> None:
     validations = len([event for event in slowly.events if isinstance(event, Validated)])
     assert validations >= 5
     assert slowly.task.judged.count(judged) >= validations
-    assert FEWEST < judged <= 60 * 0.01 / 0.02
+    assert FEWEST < judged <= 60 * 0.005 / 0.01
 
 
 class OnFeatures(Slow):
@@ -247,11 +248,79 @@ def test_a_sample_is_drawn_evenly() -> None:
 
 
 def test_a_model_that_has_converged_is_left() -> None:
-    scores = [3.0, 2.0, *([2.5] * 100)]
+    scores = [3.0, 2.0, *([2.01] * 100)]
     slowly = Slowly(1, scores=scores, count=1)
     assert slowly.ended.reason == "patience"
     assert 0.2 * 60 < slowly.loop < 0.4 * 60
     assert any(note.startswith("converged:") for note in slowly.notes)
+
+
+class Overfits(Slow):
+    """Its validation loss falls until `turn` seconds and rises from then on, by `rise` per minute."""
+
+    turn, rise = 12.0, 3.0
+
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        super().evaluate(model, part)
+        since = self.clock.now - self.turn
+        loss = 4 - 0.1 * since if since < 0 else 4 + self.rise * since / 60
+        return Evaluation({"loss": loss}, "loss", lower_is_better=True)
+
+
+@pytest.mark.parametrize("costs", [{}, {"each": 0.01, "count": 5000}])
+def test_a_model_that_overfits_is_stopped_soon(monkeypatch: pytest.MonkeyPatch, costs: dict[str, Any]) -> None:
+    monkeypatch.setitem(globals(), "Slow", Overfits)
+    slowly = Slowly(1, **{"update": 0.1, "count": 1, **costs})
+    assert slowly.ended.reason == "patience"
+    assert slowly.loop <= Overfits.turn + 0.25 * 60  # it was at its best after a fifth of the time
+    best = slowly.trainer.progress.best_step
+    said = f"overfitted: the validation loss has risen since step {best}; "
+    assert any(note.startswith(said) for note in slowly.notes)
+    steps = [event.step for event in slowly.events if isinstance(event, Validated)]
+    assert len([step for step in steps if step <= best]) >= 5 - 2 * bool(costs)
+
+
+class Wobbles(Slow):
+    """Its score on a sample drops a little after 20 seconds while its loss goes on falling."""
+
+    min_sample, noise, drop = 16, 1.0, 0.0
+
+    def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
+        super().evaluate(model, part)
+        score = min(20.0, self.clock.now) if self.clock.now < 25 else 20.0 - self.drop
+        return Evaluation({"chrf": score, "loss": 4 - 0.01 * self.clock.now}, "chrf", lower_is_better=False)
+
+
+@pytest.mark.parametrize(("drop", "keeps_last"), [(0.3, True), (3.0, False)])
+def test_within_the_noise_of_a_sample_the_loss_decides(
+    drop: float, keeps_last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Wobbles, "drop", drop)
+    monkeypatch.setitem(globals(), "Slow", Wobbles)
+    slowly = Slowly(1, update=0.1, count=5000, each=0.01)
+    progress = slowly.trainer.progress
+    steps = [event.step for event in slowly.events if isinstance(event, Validated)]
+    assert progress.sample is not None
+    assert progress.sample < 1
+    assert (progress.best_step == steps[-1]) == keeps_last
+    assert progress.best_score == pytest.approx(-20.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "stops"),
+    [({}, True), ({"risen": 2}, False), ({"improved": 28.0}, False), ({"best_step": 4}, False)],
+)
+def test_what_counts_as_overfitting(changes: dict[str, Any], stops: bool) -> None:
+    """It follows from what a checkpoint holds, so that a resumed run stops where it would have stopped."""
+    progress = Progress(**{"step": 20, "best_step": 10, "risen": 3, "improved": 20.0, "elapsed": 30.0, **changes})
+    assert Budget(60.0).has_overfitted(progress, per_epoch=5) == stops
+
+
+@pytest.mark.parametrize(("scores", "risen"), [([2.0, 2.05, 2.1, 2.2], 2), ([2.0, 2.2, 2.05], 0), ([2.0, 2.2, 1.9], 0)])
+def test_clear_rises_in_a_row_are_counted(scores: list[float], risen: int) -> None:
+    training = Training(linear(), Fit(scores=scores), steps=len(scores), validate_every=1)
+    training.run()
+    assert training.kept.snapshots[-1].progress.risen == risen
 
 
 @pytest.mark.parametrize("more", [{"patience": 1000}, {"keep": "last"}])
@@ -348,6 +417,7 @@ KINDS: list[tuple[str, type[Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("data", "kind", "settings"), KINDS)
 def test_a_training_ends_in_time_and_says_what_it_judged(
     data: str, kind: type[Any], settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -365,7 +435,8 @@ def test_a_training_ends_in_time_and_says_what_it_judged(
         trained = train(data, out=tmp_path / "run", minutes=1, clock=clock, listen=listen, **plain)
     assert 40 < clock.now <= 60 + 6
     said = [event.text for event in events if isinstance(event, Noted)]
-    assert any(text.startswith("each validation judges 16 of ") for text in said)
+    judged = max(FEWEST, kind.min_sample)
+    assert any(text.startswith(f"each validation judges {judged} of ") for text in said)
     assert any(text.startswith("the last evaluation judges ") for text in said)
     assert " drawn at random" in trained.summary
     primary = trained.evaluations["validation"].primary
@@ -400,6 +471,7 @@ def test_a_draft_is_judged_whole_and_that_is_said(tmp_path: Path, monkeypatch: p
     assert "the last evaluation is of all that is held out, which takes about 75 s" in said
 
 
+@pytest.mark.slow
 def test_going_on_has_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {key: value for key, value in tiny().items() if key != "training.steps"}
     clock, stop = Hand(2.0), StopAfter(15)

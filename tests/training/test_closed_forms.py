@@ -38,6 +38,7 @@ def fitted(part: Labelled, answers: Answers, **how: Any) -> tuple[Inputs, torch.
     return inputs, score(model, inputs, answers.outputs)
 
 
+@pytest.mark.slow
 def test_linear_regression_is_least_squares() -> None:
     chance = np.random.default_rng(0)
     numbers = chance.normal(size=(80, 3)) * [1, 50, 0.01] + [5, -300, 0]
@@ -75,6 +76,7 @@ def irises(*names: str, species: tuple[str, ...] = ("setosa", "versicolor", "vir
     return part_of(labels=[table.columns["species"][row] for row in rows], **read)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["logistic", "softmax"])
 def test_logistic_regression_is_scikit_learns(loss: str) -> None:
     """Without a penalty there is a best answer only where no line tells the classes apart."""

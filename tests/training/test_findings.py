@@ -169,6 +169,7 @@ def findings_in(run: Path) -> list[tuple[str, int]]:
     return [(line["kind"], line["step"]) for line in log_of(run) if line["event"] == "finding"]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_finds_the_same_once(tmp_path: Path) -> None:
     settings = tiny(training__steps=12, model__causal_mask=False, training__checkpoint_every=3)
     train_here(tmp_path / "whole", settings)

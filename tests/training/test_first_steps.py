@@ -28,6 +28,7 @@ from helpers.running import (
 )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("encoder", CAUSAL)
 def test_the_first_loss_is_that_of_guessing_evenly(tmp_path: Path, encoder: str) -> None:
     """ln V; a little above where the last layer is normalised. The default settings bring it down within a few updates.
@@ -54,12 +55,13 @@ def test_a_batch_in_pieces_is_the_whole_batch(tmp_path: Path, encoder: str) -> N
     assert losses_of(tmp_path / "4") == pytest.approx(losses_of(tmp_path / "1"), rel=1e-6)
 
 
-def test_epochs_are_passes_over_the_windows(tmp_path: Path) -> None:
-    """(tokens − context) // context windows of the training part, four a batch."""
+def test_epochs_are_passes_over_the_tokens(tmp_path: Path) -> None:
+    """Each update reads four windows of 16 tokens."""
     out = tmp_path / "run"
     trained = train_here(out, tiny(training__epochs=0.5, training__validate_every=1000))
-    windows = (Run(out).card()["data"]["tokens"]["train"] - 16) // 16
-    assert trained.steps == math.ceil(0.5 * windows / 4)
+    assert trained.steps == math.ceil(0.5 * Run(out).card()["data"]["tokens"]["train"] / (4 * 16))
+    validated = [line["step"] for line in log_of(out) if line["event"] == "validation"]
+    assert validated == [trained.steps]  # the last update is always followed by a validation
 
 
 def test_minutes_are_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +105,7 @@ def test_a_rate_that_is_absurd(tmp_path: Path) -> None:
     assert json.loads((out / "glassformer.json").read_text())["status"] == "finished"
 
 
+@pytest.mark.slow
 def test_absurd_from_the_start(tmp_path: Path) -> None:
     """Nothing good was ever saved: going on starts again."""
     out = tmp_path / "run"
@@ -128,6 +131,7 @@ def test_a_tokenizer_without_start_trains_too(tmp_path: Path) -> None:
     assert Run(tmp_path / "run").card()["tokenizer"]["vocab_size"] == len(letters)
 
 
+@pytest.mark.slow
 def test_samples_of_every_encoder(tmp_path: Path) -> None:
     """A sample never stops a training; not even one of a model that may read the future."""
     for number, settings in enumerate([*({"encoder": name} for name in CAUSAL), {"model__causal_mask": False}]):

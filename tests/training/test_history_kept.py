@@ -115,6 +115,7 @@ def test_starting_again_forgets_all(tmp_path: Path) -> None:
     assert steps_of(Run(tmp_path / "run")) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_given_more_has_what_a_longer_one_has(tmp_path: Path) -> None:
     settings = {**tiny(training__schedule="constant", training__warmup=1, training__validate_every=25), **KEEPING}
     train_here(tmp_path / "whole", {**settings, "training.steps": 75})
@@ -137,6 +138,7 @@ def test_the_last_of_a_run_that_had_enough(tmp_path: Path) -> None:
     identical(moments_of(tmp_path / "whole"), before)
 
 
+@pytest.mark.slow
 def test_where_the_time_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     move_clock(monkeypatch, "training.budget")
     run = train_here(tmp_path / "run", {**tiny(training__minutes=0.04), **KEEPING})

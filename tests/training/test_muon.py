@@ -20,7 +20,7 @@ def test_singular_values_go_near_one_and_their_vectors_stay(shape: tuple[int, in
     same(turned, torch.diag(values))
     usual = before > 0.02 * before.norm()  # smaller ones need more rounds
     assert usual.sum() >= 0.8 * len(usual)
-    assert ((values > 0.79) & (values < 1.21))[usual].all(), values
+    assert ((values > 0.67) & (values < 1.14))[usual].all(), values
     assert (values > 0).all()
 
 
@@ -49,7 +49,7 @@ def test_one_direction_that_dominates_is_not_overshot(rest: float) -> None:
     u, v = (torch.linalg.qr(numbers(9, 9, seed=seed))[0] for seed in (1, 2))
     matrix = u @ torch.diag(torch.tensor([1.0, *[rest] * 8], dtype=u.dtype)) @ v
     values = torch.linalg.svdvals(orthogonalise(matrix[None]))
-    assert ((values > 0.7) & (values < 1.21)).all(), values
+    assert ((values > 0.67) & (values < 1.14)).all(), values
 
 
 def test_update_written_out() -> None:
@@ -80,7 +80,7 @@ def test_update_written_out() -> None:
 def test_rounds_written_out(shape: tuple[int, int]) -> None:
     """Singular values alone change, each by itself: x ← ax + bx³ + cx⁵."""
     u, values, v = torch.linalg.svd(numbers(*shape), full_matrices=False)
-    x = values / (1.02 * values.square().norm()).sqrt()
+    x = values / values.norm()
     for a, b, c in ROUNDS:
         x = a * x + b * x**3 + c * x**5
     same(orthogonalise(((u * values) @ v)[None])[0], (u * x) @ v, 1e-9)

@@ -46,6 +46,7 @@ TASKS: dict[str, tuple[Task, int]] = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("accumulation_steps", [2, 4, 8])
 @pytest.mark.parametrize("encoder", ["lstm", "transformer", "bag"])
 @pytest.mark.parametrize("name", TASKS)

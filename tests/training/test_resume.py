@@ -51,6 +51,7 @@ def test_every_optimiser(tmp_path: Path, encoder: str, optimizer: str) -> None:
     assert bool(optimiser) == (optimizer != "sgd")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("settings", [
     *({"encoder": name} for name in CAUSAL if name not in ("transformer", "lstm")),
     {"encoder": "cnn", "model__norm": "batch"},
@@ -65,12 +66,14 @@ def test_every_encoder(tmp_path: Path, settings: dict[str, Any]) -> None:
     same_run(stopped_and_resumed(tmp_path / "again", settings, 3), tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_stopped_after_every_single_step(tmp_path: Path) -> None:
     settings = tiny(training__steps=6, model__dropout=0.2, training__schedule="cosine", training__label_smoothing=0.1)
     train_here(tmp_path / "whole", settings)
     same_run(stopped_and_resumed(tmp_path / "again", settings, 1, 2, 3, 4, 5), tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_epochs(tmp_path: Path) -> None:
     settings = tiny(training__epochs=0.15, model__dropout=0.2)
     steps = train_here(tmp_path / "whole", settings).steps
@@ -78,6 +81,7 @@ def test_epochs(tmp_path: Path) -> None:
     same_run(stopped_and_resumed(tmp_path / "again", settings, 5), tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_patience(tmp_path: Path) -> None:
     """A rate far too high: the loss soon rises, and the best weights are those of the first validations."""
     settings = tiny(
@@ -94,6 +98,7 @@ def test_patience(tmp_path: Path) -> None:
     same_run(tmp_path / "again", tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_finished_run_has_nothing_to_do_and_may_be_given_more(tmp_path: Path) -> None:
     settings = tiny(training__steps=4, training__schedule="constant", training__warmup=1)
     train_here(tmp_path / "again", settings)
@@ -121,6 +126,7 @@ def test_a_finished_run_without_checkpoints_is_not_trained_anew_unasked(tmp_path
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"encoder": "transformer"},
     {"encoder": "cnn", "model__norm": "batch"},
@@ -141,6 +147,7 @@ def test_an_average_of_the_weights(tmp_path: Path, settings: dict[str, Any]) -> 
     assert metrics["loss"] == pytest.approx(trained.validation["loss"], rel=1e-6)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("before", "after", "said"), [
     (None, 3, "training.average: the checkpoint holds no average yet, so it starts from the weights as they are"),
     (3, None, "training.average is unset: the checkpoint's average is dropped, and the weights are used as they are"),
@@ -160,6 +167,7 @@ def test_an_average_may_begin_end_and_change(
     assert (tmp_path / "run" / "checkpoints" / "step-4" / "average.safetensors").exists() == (after is not None)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_from_before_there_were_averages(tmp_path: Path) -> None:
     settings = tiny(training__steps=4, training__schedule="constant")
     train_here(tmp_path / "whole", settings)
@@ -196,6 +204,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "average.safetensors", "state.json"])
 def test_a_torn_checkpoint_falls_back_to_the_one_before(
@@ -210,6 +219,13 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(
     assert name in said[0] or damage is flip  # it may hit the digest of another file
     assert "going back to the checkpoint before it" in said[0]
     assert next(event for event in events if isinstance(event, Started)).step == 4
+    same_run(out / "again", out / "whole")
+
+
+def test_torn_weights_are_written_again_from_a_checkpoint(interrupted: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(interrupted.parent, tmp_path / "runs"))
+    (out / "again" / "model.safetensors").write_bytes(b"torn")
+    train(out=out / "again", resume=True)
     same_run(out / "again", out / "whole")
 
 
@@ -258,6 +274,7 @@ def test_what_a_checkpoint_stands_for_is_logged_before_it_is_there(tmp_path: Pat
 # --- looking on ---
 
 
+@pytest.mark.slow
 def test_samples_and_listeners_disturb_nothing(tmp_path: Path) -> None:
     settings = tiny(training__steps=6, model__dropout=0.3, training__validate_every=2)
     train_here(tmp_path / "quiet", settings)
@@ -284,6 +301,7 @@ def test_validating_more_often_disturbs_nothing(tmp_path: Path) -> None:
     identical({name: one[name] for name in last}, {name: other[name] for name in last})
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_and_another_another(tmp_path: Path) -> None:
     settings = tiny(training__steps=3, model__dropout=0.3)
     for name, seed in (("one", 7), ("two", 7), ("three", 8)):

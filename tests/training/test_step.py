@@ -57,6 +57,7 @@ def test_a_gradient_that_no_scale_makes_finite() -> None:
         training.run()
 
 
+@pytest.mark.slow
 def test_a_training_that_is_over_holds_nothing() -> None:
     """Several in one process, as folds are, would fill a GPU if only the collector of cycles took them away."""
     trainer = Trainer(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.config.errors import GlassformerError, SettingError, silent
+from glassformer.config.errors import MissingPackage, SettingError, silent
 from glassformer.config.presets import KINDS, LABELLING, TABLE, TASKS, TEXT, VECTORS
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
@@ -22,7 +22,7 @@ from glassformer.trials.baselines.names import (
     LINEAR,
     MAJORITY,
     MEAN,
-    PAIRS,
+    NGRAMS,
     SET,
     TFIDF,
 )
@@ -153,28 +153,63 @@ def test_copying_the_source() -> None:
 # --- references ---
 
 
-@pytest.mark.parametrize("name", [TFIDF, PAIRS])
-def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
-    """The numbers that scikit-learn itself gives, and the examples that a floor is judged on."""
+def vectorizer(name: str, *, characters: bool = True) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_union
+
+    if name == TFIDF:
+        return TfidfVectorizer()
+    words = TfidfVectorizer(ngram_range=(1, 2))
+    return make_union(words, TfidfVectorizer(analyzer="char", ngram_range=(2, 5))) if characters else words
+
+
+@pytest.mark.parametrize("name", [TFIDF, NGRAMS])
+def test_texts_are_those_of_the_task(opinions: Made, name: str) -> None:
+    """The numbers that scikit-learn's own search gives, and the examples that a floor is judged on."""
     from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV, KFold
 
     config, prepared = opinions
     result = reference(name, config, prepared)
     found, learned, seconds = result.evaluation, result.parameters, result.seconds
     train, test = (prepared.corpus.parts[part] for part in ("train", "test"))
-    words = TfidfVectorizer(ngram_range=(1, 2 if name == PAIRS else 1))
-    model = LogisticRegression(max_iter=1000).fit(words.fit_transform(train.texts), train.labels)  # type: ignore[union-attr]
-    expected = model.predict(words.transform(test.texts))  # type: ignore[union-attr]
-    assert [record["predicted"] for record in found.records] == list(expected)
-    chances = model.predict_proba(words.transform(test.texts)).max(1)  # type: ignore[union-attr]
+    features = vectorizer(name)
+    search = GridSearchCV(
+        LogisticRegression(solver="liblinear", max_iter=1000),
+        {"C": [10.0, 100.0, 1.0, 0.1]},
+        cv=KFold(3, shuffle=True, random_state=0),
+    )
+    matrix = features.fit_transform(train.texts)  # type: ignore[union-attr]
+    model = search.fit(matrix, train.labels)  # type: ignore[union-attr]
+    assert result.note == f"C = {model.best_params_['C']:g}"
+    tested = features.transform(test.texts)  # type: ignore[union-attr]
+    assert [record["predicted"] for record in found.records] == list(model.predict(tested))
+    chances = model.predict_proba(tested).max(1)
     np.testing.assert_allclose([record["probability"] for record in found.records], chances, rtol=1e-4)
-    assert learned == len(words.vocabulary_) + 1
+    assert learned == matrix.shape[1] + 1
     assert seconds is not None
     assert seconds > 0
     constant, _ = floor(MAJORITY, config, prepared)
     family = FAMILIES[config.task]
     assert judged(found, family).examples == judged(constant, family).examples
+
+
+def test_a_reference_that_would_take_too_long_uses_less(opinions: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so, and how long it may take follows from the slowest trained model."""
+    config, prepared = opinions
+    monkeypatch.setattr("glassformer.trials.baselines.registry.LARGE", 100)
+    monkeypatch.setattr("glassformer.trials.baselines.registry.PROBED", 50)
+    monkeypatch.setattr("glassformer.trials.baselines.registry.LEAST_SECONDS", 0.0)
+    short = evaluate_baseline(REFERENCE, NGRAMS, config, prepared, "test", slowest=1e-9)
+    assert short.note == (
+        "C = 10; no character n-grams: they would take longer than 0 s; no other value of C tried: more would take "
+        "longer than 0 s"
+    )
+    texts = prepared.corpus.parts["train"].texts  # type: ignore[union-attr]
+    assert short.parameters == vectorizer(NGRAMS, characters=False).fit_transform(texts).shape[1] + 1
+    long = evaluate_baseline(REFERENCE, NGRAMS, config, prepared, "test", slowest=1e9)
+    assert long.parameters > short.parameters
+    assert ";" not in long.note
 
 
 def test_only_the_part_that_is_learned_from() -> None:
@@ -204,6 +239,7 @@ def test_more_categories_than_boosted_trees_split(tmp_path: Path) -> None:
         assert reference(name, config, prepared).evaluation.metrics["accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_several_classes_of_a_table() -> None:
     config, prepared = made("iris")
     for name in names_of(REFERENCE, config.task, config.data.kind):
@@ -221,7 +257,7 @@ def test_without_scikit_learn_it_says_how_to_get_it(opinions: Made, monkeypatch:
     for module in [name for name in sys.modules if name.split(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(GlassformerError, match=r"pip install 'glassformer\[samples\]'"):
+    with pytest.raises(MissingPackage, match=r"pip install 'glassformer\[sklearn\]'"):
         reference(TFIDF, *opinions)
 
 

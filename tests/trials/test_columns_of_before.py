@@ -39,6 +39,7 @@ def without_rules(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if key.removeprefix("--") not in DATA_RULES}
 
 
+@pytest.mark.slow
 def test_a_comparison(prices: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     requested = {"data.path": prices, **TRAINED}
@@ -56,6 +57,7 @@ def test_a_comparison(prices: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         gf.compare(prices, out=out, **asked, **DECIMAL)
 
 
+@pytest.mark.slow
 def test_a_search(prices: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (out := Path("runs/tune-prices-linear-1")).mkdir(parents=True)

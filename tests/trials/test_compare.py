@@ -1,5 +1,6 @@
 """A comparison with real processes: its rows, what is kept, and what a crash, a kill or Ctrl-C leaves."""
 
+import json
 import os
 import shutil
 import signal
@@ -115,6 +116,19 @@ def test_what_is_done_is_not_trained_again(
     assert {row.name for row in more.rows} == {"majority class", "linear", "bag"}
 
 
+def test_a_changed_outcome_is_reported_and_its_job_runs_again(
+    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(iris[0], tmp_path / "iris")
+    path = out / "cells" / "linear-0" / "outcome.json"
+    path.write_text(json.dumps({**read_json(path), "metrics": {"accuracy": 0.99}}))
+    asked, said = Unrun(monkeypatch), list[str]()
+    table = compare("iris", models=MODELS, out=out, say=said.append, **IRIS)
+    assert [name for name, _ in asked.names] == ["linear", "bag"]
+    assert f"{path} is damaged, or was changed after it was written: its job runs again" in said
+    assert "linear" not in {row.name for row in table.rows}
+
+
 def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "recipe.yaml").write_text("model: {encoder: mlp, dropout: 0.1}\ntraining: {epochs: 2, lr: 0.01}\n")
     asked = Unrun(monkeypatch)
@@ -195,6 +209,7 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
     _lock(tmp_path, "comparison", [].append).close()
 
 
+@pytest.mark.slow
 def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     (cell,) = [Cell(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]

@@ -94,6 +94,7 @@ def test_a_text_of_which_only_the_beginning_is_counted(tmp_path: Path, monkeypat
     assert done(cell, tmp_path / "b").note.startswith("counted the first 50 of ")
 
 
+@pytest.mark.slow
 def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> None:
     table = str(write_table(tmp_path / "texts.csv", opinions(60)))
     here = {"data.path": table, "data.test_fraction": 0.2}
@@ -113,6 +114,7 @@ def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> Non
     assert (held.seen, held.note) == (False, "")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     same = train(OPINIONS, out=tmp_path / "same", draft=True, **settings_of(OPINIONS, labelled("lstm")))
     given = Cell(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "run": same.run})
@@ -137,6 +139,7 @@ def test_without_the_mask_the_row_says_so(tmp_path: Path) -> None:
     assert outcome.note == UNMASKED
 
 
+@pytest.mark.slow
 def test_a_stopped_training_goes_on_and_a_finished_one_is_only_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def test_what_a_family_has_by_itself(bare: Family) -> None:
     assert baselines(bare, TEXT) == []
     assert list(uses(bare, None, None)) == []
     assert known_share(bare, None, None) is None
-    assert fold_metric(bare) == "distance"
+    assert fold_metric(bare, None) == ("distance", bare.lower_is_better)
     folds = [{"distance": 1.0, "examples": 3}, {"distance": 2.0, "examples": 2, "more": 1.0}]
     assert pooled_metrics(bare, [], folds) == {"distance": 1.5, "examples": 5}
 

@@ -97,6 +97,7 @@ def test_flags_win_over_a_file(texts: str, tmp_path: Path) -> None:
     assert [fold.total for fold in found.folds] == [2, 2]
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(texts: str, tmp_path: Path) -> None:
     whole = cross_validate(texts, folds=3, out=tmp_path / "whole", **SETTINGS)
     stop = StopAfter(9)
@@ -136,6 +137,7 @@ def test_folds_of_before_settings_were_renamed_go_on(texts: str, tmp_path: Path)
     assert again.mean == first.mean
 
 
+@pytest.mark.slow
 def test_a_refit_takes_the_mean_of_the_best_steps(texts: str, tmp_path: Path) -> None:
     found = cross_validate(texts, folds=3, out=tmp_path / "cv", refit=True, **SETTINGS)
     assert found.refit is not None
@@ -207,6 +209,7 @@ def test_a_model_of_ones_own_is_made_anew_for_each(texts: str, tmp_path: Path) -
         cross_validate(texts, folds=2, out=tmp_path / "other", model=made[0])
 
 
+@pytest.mark.slow
 def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> None:
     words = ["train", texts, "--folds", "2", "--out", tmp_path / "cv", *flags(SETTINGS)]
     code, out, err = command(*words)

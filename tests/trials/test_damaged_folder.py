@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.config.errors import RunError
 from glassformer.config.resolve import DATA_RULES, FORMER_RULES
+from glassformer.runs.files import json_digest
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import Folder, id_of
 
@@ -53,5 +54,19 @@ def test_a_damaged_outcome_is_no_outcome(odd: dict[str, Any], tmp_path: Path) ->
     folder.mkdir(parents=True)
     OUTCOME.write(folder / "outcome.json")
     assert Folder(tmp_path).outcome(CELL) == OUTCOME
-    (folder / "outcome.json").write_text(json.dumps({**asdict(OUTCOME), **odd}))
+    damaged = {**asdict(OUTCOME), **odd}
+    (folder / "outcome.json").write_text(json.dumps({**damaged, "digest": json_digest(damaged)}))
     assert Folder(tmp_path).outcome(CELL) is None
+
+
+@pytest.mark.parametrize("change", [{"scores": [1.0, 1.0]}, {"metrics": {"accuracy": 0.75}}, {"undertrained": ""}])
+def test_a_changed_outcome_is_no_outcome(change: dict[str, Any], tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    path = folder.cell_path(CELL) / "outcome.json"
+    path.parent.mkdir(parents=True)
+    OUTCOME.write(path)
+    assert folder.unreadable() == []
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert folder.outcome(CELL) is None
+    assert folder.outcomes([]) == []
+    assert folder.unreadable() == [path]

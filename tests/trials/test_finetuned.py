@@ -43,6 +43,7 @@ def finetuned(question: Question) -> list[Cell]:
     return [cell for cell in question.cells if cell.kind == TRAINED and cell.begins]
 
 
+@pytest.mark.slow
 def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
     question, _ = asking(data["labels"], writer)
     cells = finetuned(question)
@@ -143,6 +144,7 @@ def test_other_weights_are_another_search(data: dict[str, str], writer: Path, tm
     assert "model.dropout" not in {dimension.key for dimension in alone.spaces["transformer"]}
 
 
+@pytest.mark.slow
 def test_folds_and_a_refit(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
     out = tmp_path / "folds"
     settings = {"from_run": str(writer), "steps": 2, "training.lr": 0.0, "training.weight_decay": 0.0}
@@ -166,6 +168,7 @@ def test_folds_and_comparisons_do_not_write_over_what_they_begin_from(
     assert (own / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_a_plan(data: dict[str, str], writer: Path) -> None:
     whole = plan(data["labels"], from_run=str(writer), probe=False)
     assert whole.to_dict()["parameters"] == Run(writer).card()["parameters"] + 16

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import glassformer as gf
 from glassformer.config import plugins
 from glassformer.config.errors import Misuse, RunError
+from glassformer.training.threads import ThreadTuner
 from glassformer.trials.outcome import Cell
 from glassformer.trials.places import choice, gpus, ray_cluster
 from glassformer.trials.places.base import Task
@@ -161,6 +162,7 @@ def test_a_cell_for_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [line for line in said if "2 at once" in line]
 
 
+@pytest.mark.slow
 def test_small_ones_share_a_gpu_and_what_fits_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice.torch, "get_num_threads", lambda: 8)
     said = compare_on([Gpu("4", 2 * GIB)], monkeypatch, tmp_path, models="linear,mlp", seeds=1, floors=False)
@@ -182,6 +184,11 @@ def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     place = choice.PlaceOptions().place(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
     assert place == Local(room=1, threads=choice.torch.get_num_threads(), gpus=[])
     assert not planned
+    with monkeypatch.context() as patch:  # one process at a time chooses its own number of threads
+        patch.setattr(choice, "default_tuner", lambda: ThreadTuner(2))
+        patch.setattr(choice.torch, "get_num_threads", lambda: 2)
+        assert choice.PlaceOptions().place(tmp_path, "compare", print) == Local(room=1, threads=None, gpus=[])
+        assert choice.PlaceOptions(jobs=2).place(tmp_path, "compare", print) == Local(room=2, threads=1, gpus=[])
     with pytest.raises(Misuse, match="--jobs wants a whole number or auto, not 'many'"):
         gf.compare("iris", jobs="many")
     with pytest.raises(

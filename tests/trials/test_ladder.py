@@ -44,7 +44,7 @@ def test_rungs_that_are_more_than_a_name() -> None:
 
 
 def test_names_as_they_are_typed() -> None:
-    assert parse_models("lstm, bag:counts,,lstm") == ("lstm", "bag:counts")
+    assert parse_models("lstm, bag:counts,,") == ("lstm", "bag:counts")
     assert parse_models(["gru", "transformer"]) == ("gru", "transformer")
 
 
@@ -55,6 +55,7 @@ def test_names_as_they_are_typed() -> None:
         ("lstm:gpt2", "--models: unknown variant of lstm 'gpt2'"),
         (" , ", "--models: name at least one model"),
         ("own", "--models: a model of one's own"),
+        ("bag,lstm,bag", "--models names bag twice: name each model once"),
     ],
 )
 def test_names_that_are_none(words: str, told: str) -> None:

@@ -85,9 +85,9 @@ def test_the_ladder_with_its_floors_seed_by_seed() -> None:
     names = [(cell.name, cell.kind, cell.repeat) for cell in question.cells]
     assert names == [
         ("majority class", FLOOR, 0),
+        *[(name, TRAINED, repeat) for repeat in (0, 1) for name in ("linear", "mlp", "transformer")],
         ("sklearn:linear", REFERENCE, 0),
         ("sklearn:boosting", REFERENCE, 0),
-        *[(name, TRAINED, repeat) for repeat in (0, 1) for name in ("linear", "mlp", "transformer")],
     ]
     assert [cell.settings["training.seed"] for cell in trained(question)] == [5, 5, 5, 6, 6, 6]
     assert "training.seed" not in question.cells[0].settings
@@ -170,6 +170,7 @@ def test_settings_that_some_models_do_not_use() -> None:
         asking(OPINIONS, seeds=1, models=("lstm", "bag"), settings=settings)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("data", "models"),
     [

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.statistics.intervals import mean_interval, share_interval
-from glassformer.trials.outcome import FLOOR, GIVEN, Outcome
+from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL, USE
 from helpers.simulated import failed, floor, outcomes_of
@@ -96,7 +96,7 @@ def test_several_seeds_have_students_interval() -> None:
 
 def test_all_failed() -> None:
     found = of(failed("lstm", "no memory"), failed("cnn", "a bad setting"), floor())
-    assert found.words[0] == "Nothing was trained to the end, so there is nothing to compare."
+    assert found.words[0] == "No model was trained to the end, so there is nothing to compare."
     assert "lstm failed: no memory." in found.words
     assert found.recommended is None
     nothing = of(failed("lstm", "no memory"))
@@ -168,7 +168,7 @@ def test_lower_is_better() -> None:
     found = of(text("lstm", 2.0), text("rnn", 2.5))
     assert [row.name for row in found.rows] == ["lstm", "rnn"]
     assert "by 0.5004 (" in found.words[1]
-    assert "nats per token" in found.words[1]
+    assert " nats" in found.words[1]
     assert "One tokenizer for all." in found.notes
     assert any("50 windows of text of the test part; the lower, the better" in note for note in found.notes)
     mixed = of(text("lstm", 2.0), text("rnn", 2.5, "two"))
@@ -182,12 +182,23 @@ def test_lower_is_better() -> None:
     assert any("2 different tokenizers: the loss per token does not compare" in note for note in mixed.notes)
 
 
+def test_a_reference_whose_package_is_missing_is_skipped() -> None:
+    error = "a reference of compare needs scikit-learn: pip install 'glassformer[sklearn]'"
+    missing = Outcome(cell=Cell(name="sklearn:tfidf", kind=REFERENCE), error=error, skipped=True)
+    found = of(outcomes_of("lstm", 0.8), outcomes_of("cnn", 0.7), [missing])
+    assert marks(found)["sklearn:tfidf"] == ["reference", "skipped"]
+    assert found.words[-1] == f"sklearn:tfidf was skipped: {error}."
+    assert "failed" not in said(found)
+    (row,) = [row for row in found.to_dict()["rows"] if row["name"] == "sklearn:tfidf"]
+    assert (row["failed"], row["skipped"]) == (0, True)
+
+
 def test_two_examples_tell_nothing() -> None:
-    """They differ alike, so that there is no spread to judge by: the interval is a point, and p is a half."""
+    """They differ alike, so that there is no spread to judge by: the interval is nearly all that is possible."""
     found = of(outcomes_of("lstm", 1.0, count=2, spread=0.0), outcomes_of("cnn", 0.0, count=2, spread=0.0))
     behind = found.behind[1]
     assert behind is not None
-    assert (behind.low, behind.high, behind.p) == (1.0, 1.0, 0.5)
+    assert (behind.low, behind.high, behind.p) == (pytest.approx(2 * 0.025**0.5 - 1), 1.0, 0.5)
     assert "That is not beyond chance: cnn cannot be told from it by these examples" in said(found)
     assert LEVEL in marks(found)["cnn"]
 

@@ -57,10 +57,66 @@ def test_a_transformer_that_was_not_trained_to_its_end(accuracy: float) -> None:
 
 def test_nothing_was_trained_to_its_end() -> None:
     found = of(floor(), reference(0.8), late("bag", 0.90), late("transformer", 0.7))
-    assert found.words[0] == "Nothing was trained to the end, so there is nothing to compare."
+    assert found.words[0] == "No model was trained to the end, so there is nothing to compare."
     assert f"so not judged: bag ({WHY}); transformer ({WHY}). Train longer: more --minutes." in found.words[1]
     assert found.recommended is None
     found.view()
+
+
+def headline(comparison: Comparison) -> str:
+    return next(panel.takeaway for panel in comparison.view().panels if panel.title == "Side by side")
+
+
+def test_headline_and_table_rank_only_rows_trained_to_the_end() -> None:
+    """The headline names the first row of the table, whatever score an undertrained row has."""
+    found = of(floor(), outcomes_of("cnn", 0.85), late("transformer", 0.95), outcomes_of("bag", 0.7))
+    assert [row.name for row in found.rows] == ["cnn", "bag", "majority class", "transformer"]
+    assert headline(found) == "cnn scores best among the rows trained to the end: accuracy 0.850"
+    assert "These rows are not ranked" in " ".join(found.notes)
+    baselines = of(floor(), late("bag", 0.95), late("minilm fine-tuned", 0.9))
+    assert headline(baselines) == "No model was trained to the end"
+    assert baselines.best is None
+    assert [row.name for row in baselines.rows] == ["majority class", "bag", "minilm fine-tuned"]
+
+
+def test_headline_names_the_row_with_the_best_mark() -> None:
+    """With less data a model may score higher: the headline follows the table, whose rows it stands above."""
+    some, whole = ({"data.train_fraction": share} for share in (0.5, 1.0))
+    found = of(floor(), outcomes_of("cnn", 0.9, varied=some), outcomes_of("cnn", 0.8, varied=whole), mode="fractions")
+    assert found.best is not None
+    assert headline(found) == f"{found.best.label} scores best: accuracy {found.best.score:.3f}"
+
+
+def test_headline_says_which_rows_are_not_ranked() -> None:
+    seen = outcomes_of("runs/old", 0.99, seen=True)
+    assert headline(of(outcomes_of("cnn", 0.85), outcomes_of("bag", 0.7), seen)) == (
+        "cnn scores best among the rows that did not learn from these examples: accuracy 0.850"
+    )
+    assert headline(of(outcomes_of("cnn", 0.85), late("lstm", 0.9), seen)) == (
+        "cnn scores best among the ranked rows: accuracy 0.850"
+    )
+    unmasked = outcomes_of("transformer", 0.99, varied={"model.causal_mask": False})
+    assert headline(of(outcomes_of("transformer", 0.8), unmasked, mode="ablation")) == (
+        "transformer scores best among the rows that cannot read the answer: accuracy 0.800"
+    )
+
+
+def test_learning_curves_rank_only_models_trained_to_the_end() -> None:
+    def ends(*groups: list[Outcome]) -> str:
+        return next(panel.takeaway for panel in of(*groups).view().panels if panel.title == "How each learned")
+
+    assert ends(outcomes_of("cnn", 0.8), late("lstm", 0.9), outcomes_of("bag", 0.7)).startswith(
+        "cnn ends best among the models trained to the end ("
+    )
+    assert ends(late("cnn", 0.8), late("lstm", 0.9)) == "No model was trained to the end"
+
+
+def test_headline_where_the_whole_model_is_undertrained() -> None:
+    part = outcomes_of("transformer", 0.6, varied={"model.residual": False})
+    found = of(late("transformer", 0.8), part, mode="ablation")
+    assert headline(found) == "The whole model was not trained to the end"
+    assert found.words[0] == "The whole model was not trained to the end, so the value of its parts cannot be measured."
+    assert found.rows[0].varied == {"model.residual": False}
 
 
 def test_the_other_models_were_not_trained_to_their_end() -> None:
@@ -76,7 +132,7 @@ def test_most_seeds_decide_and_what_nobody_knows_is_judged() -> None:
     one_of_three = [replace(first, undertrained=WHY), *(replace(one, undertrained="") for one in others)]
     assert not of(one_of_three, outcomes_of("cnn", 0.7)).rows[0].undertrained
     two_of_three = [first, *(replace(one, undertrained=WHY) for one in others)]
-    assert of(two_of_three, outcomes_of("cnn", 0.7)).rows[0].undertrained == WHY
+    assert of(two_of_three, outcomes_of("cnn", 0.7)).rows[-1].undertrained == WHY
     before = of(outcomes_of("lstm", 0.8, undertrained=None), outcomes_of("cnn", 0.7))
     assert before.best is not None
     assert before.best.name == "lstm"

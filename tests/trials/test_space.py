@@ -44,6 +44,7 @@ def drawn_from(search: Search, draws: int) -> list[dict[str, Any]]:
     return [settings_of(study.ask(), search) for _ in range(draws)]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("task", "kind", "encoder"), CASES)
 def test_every_draw_is_a_configuration(task: str, kind: str, encoder: str) -> None:
     config = start(task, kind, encoder)

@@ -62,6 +62,7 @@ def test_what_it_leaves(five: TuneResult) -> None:
     assert {panel.title for panel in five.view().panels} >= {"The best settings", "Trials", "Score by trial"}
 
 
+@pytest.mark.slow
 def test_the_recipe_trains_the_same_model(five: TuneResult, tmp_path: Path) -> None:
     again = train(DATA, config=five.recipe, out=tmp_path / "again", draft=True)
     assert again.validation["accuracy"] == five.best.value
@@ -98,25 +99,6 @@ def test_the_same_command_finds_its_folder(tmp_path: Path, monkeypatch: pytest.M
     assert len(gf.tune(DATA, trials=2, space=SPACE, final=False, **QUICK).trials) == 2
     other = gf.tune(DATA, trials=1, space=SPACE, final=False, **{**QUICK, "steps": 4})
     assert other.out == "runs/tune-opinions-average-2"
-
-
-def test_a_search_of_before_keeps_its_places_for_runs_of_characters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They were a million for all data once."""
-    monkeypatch.chdir(tmp_path)
-    Pretended(monkeypatch)
-    asked = {"model": "bag", "steps": 2, "final": False}
-    with monkeypatch.context() as before:
-        before.setattr("glassformer.trials.tuning.space_defaults._buckets", lambda characters: (2**18, 2**20))
-        first = gf.tune(DATA, trials=1, **asked)
-    again = gf.tune(DATA, trials=3, **asked)
-    assert again.out == first.out
-    assert len(gf.tune(DATA, trials=4, out=first.out, **asked).trials) == 4
-    stored = json.loads(Path(first.out, "search.json").read_text())
-    assert stored["the space of bag: model.buckets"]["choices"] == [2**18, 2**20]
-    with pytest.raises(Misuse, match="holds another search"):
-        gf.tune(DATA, trials=4, out=first.out, space={"model.word_dropout": [0.0, 0.1]}, **asked)
 
 
 def test_old_names_in_a_space_are_said_once() -> None:
@@ -166,6 +148,7 @@ def test_the_test_part_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert (again.test, again.looks) == (tuned.test, 1)
 
 
+@pytest.mark.slow
 def test_models_are_chosen_among(tmp_path: Path) -> None:
     tuned = gf.tune(DATA, out=tmp_path / "search", model="bag,cnn", trials=5, final=False, steps=2, lr=0.01)
     models = [trial.settings["model"] for trial in tuned.trials]
@@ -226,6 +209,7 @@ def test_a_start_outside_the_space_is_tried_all_the_same(tmp_path: Path, monkeyp
     assert [0.5 <= told["training.lr"] <= 0.9 for told in pretended.told[1:]] == [True, True]
 
 
+@pytest.mark.slow
 def test_hopeless_trials_are_stopped_early(tmp_path: Path) -> None:
     """Half of the rates of this space are so small that nothing is learned."""
     table = write_table(tmp_path / "opinions.csv", opinions(120))
@@ -279,6 +263,7 @@ def as_written_before(out: Path) -> None:
     (out / "study.log").unlink()
 
 
+@pytest.mark.slow
 def test_an_sqlite_file_written_before_goes_on(five: TuneResult, tmp_path: Path) -> None:
     search(tmp_path / "search", 2)
     as_written_before(tmp_path / "search")
@@ -294,6 +279,7 @@ def test_an_sqlite_file_written_before_goes_on(five: TuneResult, tmp_path: Path)
         search(tmp_path / "other", 5, steps=4, storage=tmp_path / "search" / "study.db")
 
 
+@pytest.mark.slow
 def test_storages_that_cannot_be(tmp_path: Path, five: TuneResult) -> None:
     with pytest.raises(Misuse, match=r"--storage trials.txt: a file ends in .db \(SQLite\) or .log"):
         search(tmp_path / "a", 1, storage="trials.txt")

@@ -44,6 +44,7 @@ def write_orders(folder: Path, search: Search) -> str:
     return str(folder / "orders.json")
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     said: list[str] = []
@@ -89,6 +90,7 @@ def test_a_process_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.startswith("glassformer: nothing is held out")
 
 
+@pytest.mark.slow
 def test_a_process_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
     search = plan_search(DATA, ["average"], {"steps": 1_000_000_000}, space=SPACE)
     words = [sys.executable, "-m", worker.__name__, write_orders(tmp_path, search), "0"]
@@ -102,6 +104,7 @@ def test_a_process_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
     assert again.state == optuna.trial.TrialState.WAITING
 
 
+@pytest.mark.slow
 def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     out = tmp_path / "search"
     space = tmp_path / "space.yaml"

@@ -56,7 +56,7 @@ def styled(words: list[str], chance: Random) -> list[list[str]]:
 LEAKS = {
     "copies": Leak(lambda words, chance: [words] * 3, "240 rows repeat an earlier text"),
     "copies in other letters": Leak(
-        styled, "360 rows repeat an earlier text (360 of them in other", parted={"data.same_text": "exact"}
+        styled, "360 rows repeat an earlier text (360 of them written differently", parted={"data.same_text": "exact"}
     ),
     "near-copies": Leak(
         lambda words, chance: [words, changed(words, chance), changed(words, chance)],

@@ -42,6 +42,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu2": relu_squared,
     "swiglu": F.silu,  # the gate's non-linearity: the gating itself belongs to the feed-forward part
 }
+ACTIVATION_MODULES = {"sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
+"""Activations of a head's hidden layers as modules, for `nn.Sequential`."""
 
 
 class FeedForward(Brick, nn.Module):
@@ -70,7 +72,10 @@ class FeedForward(Brick, nn.Module):
 
 
 class MultilayerPerceptron(nn.Module):
-    """`layers` hidden layers h = g(Wx + b), then a linear map to the output; without hidden layers only that."""
+    """`layers` hidden layers h = g(Wx + b), then a linear map to the output; without hidden layers only that.
+
+    Without `bias`, no map has one: h = g(Wx).
+    """
 
     def __init__(
         self,
@@ -83,10 +88,9 @@ class MultilayerPerceptron(nn.Module):
         bias: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        """`bias`: of the last map; hidden layers always have one."""
         super().__init__()
         widths = [width, *[hidden] * layers]
-        self.hidden = nn.ModuleList(nn.Linear(before, after) for before, after in itertools.pairwise(widths))
+        self.hidden = nn.ModuleList(nn.Linear(before, after, bias=bias) for before, after in itertools.pairwise(widths))
         self.activation = ACTIVATIONS[activation]
         self.output = nn.Linear(widths[-1], out, bias=bias)
         self.dropout = nn.Dropout(dropout)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.bricks.kernels.gpu import kernels_work
 
@@ -81,6 +81,25 @@ def vocabulary_losses(
     rows = _rows(weight, at_once)
     parts = zip(torch.split(features, rows), torch.split(true, rows), strict=True)
     return torch.cat([_piece(part, weight, answers, 0.0, gradient=False)[0] for part, answers in parts])
+
+
+def head_loss(
+    head: nn.Module, features: Float[Tensor, "N d"], true: Int[Tensor, "N"], *, smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """Return the summed softmax loss of a head's scores; `vocabulary_loss` where the head is a matrix."""
+    weight: Tensor | None = getattr(head, "weight", None)
+    if weight is not None:
+        return vocabulary_loss(features, weight, true, bias=getattr(head, "bias", None), smoothing=smoothing)
+    return _loss_and_gradient(head(features), true, smoothing, gradient=False)[0].sum()
+
+
+@torch.no_grad()
+def head_losses(head: nn.Module, features: Float[Tensor, "N d"], true: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
+    """Return the loss of a head's scores at each position."""
+    weight: Tensor | None = getattr(head, "weight", None)
+    if weight is not None:
+        return vocabulary_losses(features, weight, true, bias=getattr(head, "bias", None))
+    return _loss_and_gradient(head(features), true, 0.0, gradient=False)[0]
 
 
 def _with_bias(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from glassformer.bricks.tap import Tap
 class MemoryAttention(nn.Module):
     """Weights p = softmax(score(q, m_s)) over the memory, and the context c = Σ p_s m_s.
 
-    Scores: `dot` qᵀm, `scaled` qᵀm/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
+    Scores: `dot` qᵀm, `scaled` qᵀm/√d, `query-key` (W q)ᵀ(U m)/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
     """
 
     heads = 1
@@ -26,10 +26,11 @@ class MemoryAttention(nn.Module):
             raise ValueError(f"{kind} attention compares vectors of one width, not {width} with {memory_width}")
         hidden = hidden or width
         self.kind = kind
-        self.scale = 1 / math.sqrt(width) if kind == "scaled" else 1.0
+        projected = kind in ("query-key", "additive")
+        self.scale = {"scaled": 1 / math.sqrt(width), "query-key": 1 / math.sqrt(hidden)}.get(kind, 1.0)
         self.bilinear = nn.Linear(width, memory_width, bias=False) if kind == "bilinear" else None
-        self.of_query = nn.Linear(width, hidden, bias=True) if kind == "additive" else None
-        self.of_memory = nn.Linear(memory_width, hidden, bias=False) if kind == "additive" else None
+        self.of_query = nn.Linear(width, hidden, bias=kind == "additive") if projected else None
+        self.of_memory = nn.Linear(memory_width, hidden, bias=False) if projected else None
         self.total = nn.Linear(hidden, 1, bias=False) if kind == "additive" else None
         self.scores, self.weights = Tap(), Tap()
 
@@ -47,13 +48,12 @@ class MemoryAttention(nn.Module):
         return weights @ memory
 
     def project_keys(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
-        """What scores need of the memory, whatever the query: U m of `additive`, of the others m itself."""
+        """Return the keys, which do not depend on the query: U m for `query-key` and `additive`, else m itself."""
         return memory if self.of_memory is None else self.of_memory(memory)
 
     def score(self, query: Float[Tensor, "B T d"], keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
-        if self.of_query is not None and self.total is not None:
-            joint = self.of_query(query).unsqueeze(2) + keys.unsqueeze(1)
-            return self.total(torch.tanh(joint)).squeeze(-1)
-        if self.bilinear is not None:
-            query = self.bilinear(query)
+        for project in (self.bilinear, self.of_query):
+            query = query if project is None else project(query)
+        if self.total is not None:
+            return self.total(torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
         return query @ keys.transpose(1, 2) * self.scale

@@ -81,7 +81,13 @@ def _parameters(part: OwnPart) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-class OwnBrick(Brick, nn.Module):
+class OwnCode:
+    """A module of ours around a user's own, `own`, whose code may do anything."""
+
+    own: nn.Module
+
+
+class OwnBrick(OwnCode, Brick, nn.Module):
     """A person's own module in a place of ours: its `forward` is given what it names of what there is."""
 
     opaque = False
@@ -183,11 +189,11 @@ def own_norm(name: str, width: int, *, bias: bool, eps: float | None) -> OwnNorm
 
 
 def is_own(model: nn.Module) -> bool:
-    """Whether some of it is a person's own code, which may do anything."""
-    return any(isinstance(module, OwnBrick) for module in model.modules())
+    """Return whether a part of the model is a user's own code."""
+    return any(isinstance(module, OwnCode) for module in model.modules())
 
 
 def modules_of_ours(model: nn.Module) -> Iterator[nn.Module]:
-    """All modules but those that a person's own bricks are made of."""
-    own = {id(part) for brick in model.modules() if isinstance(brick, OwnBrick) for part in brick.own.modules()}
+    """Return all modules except those inside a user's own code."""
+    own = {id(part) for module in model.modules() if isinstance(module, OwnCode) for part in module.own.modules()}
     return (module for module in model.modules() if id(module) not in own)

@@ -4,7 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -35,6 +35,7 @@ class Zeros(nn.Module):
 class Recurrent(Brick, nn.Module):
     """Stacked recurrent layers, one or both ways, with a learned first state.
 
+    `bias`: True is torch's two, b_ih beside W_ih and b_hh beside W_hh; "single" is b_ih alone.
     `cells`: an LSTM whose cell is wider than its output h, which is then projected to `width`.
     Both ways, each way gives half the width.
     """
@@ -47,7 +48,7 @@ class Recurrent(Brick, nn.Module):
         width: int,
         layers: int = 1,
         dropout: float = 0.0,
-        bias: bool = True,
+        bias: bool | Literal["single"] = True,
         bidirectional: bool = False,
         initial: bool = True,
         nonlinearity: str = "tanh",
@@ -63,16 +64,26 @@ class Recurrent(Brick, nn.Module):
             input_width,
             cells or out,
             num_layers=layers,
-            bias=bias,
+            bias=bool(bias),
             batch_first=True,
             dropout=dropout if layers > 1 else 0.0,
             bidirectional=bidirectional,
             **extra,
         )
+        if bias == "single":
+            self._drop_second_bias()
         widths = [out, cells or out] if kind == "lstm" else [out]
         first = [torch.zeros(layers * ways, size) for size in widths]
         self.first = nn.ParameterList(first) if initial else Zeros(first)
         """h0 (and c0): learned, or zeros."""
+
+    def _drop_second_bias(self) -> None:
+        """Replace b_hh, which torch's kernels require, by zeros that are neither learned nor saved."""
+        for name, bias in list(self.cell.named_parameters()):
+            if name.startswith("bias_hh"):
+                delattr(self.cell, name)
+                self.cell.register_buffer(name, None, persistent=False)
+                setattr(self.cell, name, torch.zeros_like(bias, requires_grad=False))  # torch's list of weights too
 
     def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
@@ -108,7 +119,7 @@ class Recurrent(Brick, nn.Module):
                     nn.init.orthogonal_(gate)
             elif name.startswith("bias_ih") and isinstance(self.cell, nn.LSTM):
                 nn.init.ones_(weight.chunk(4)[1])
-                nn.init.zeros_(self.cell.get_parameter(name.replace("_ih", "_hh")).chunk(4)[1])
+                nn.init.zeros_(getattr(self.cell, name.replace("_ih", "_hh")).chunk(4)[1])
 
     def state_names(self) -> list[list[dict[str, str]]]:
         """What is recorded, by layer and way: the state h, an LSTM's cell c and the gates, each by its letter."""

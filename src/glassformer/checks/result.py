@@ -36,10 +36,12 @@ class CheckResult:
     """Whether the difference is small enough; None where the check does not apply."""
     words: str
     """What was compared, or why it was not, or what went wrong."""
+    skipped: bool = False
+    """Whether a package is missing that the check needs; `passed` is None then."""
 
     @property
     def result(self) -> str:
-        return {True: "pass", False: "FAIL", None: "does not apply"}[self.passed]
+        return "skipped" if self.skipped else {True: "pass", False: "FAIL", None: "does not apply"}[self.passed]
 
     def to_dict(self) -> dict[str, Any]:
         finite = self.difference is not None and math.isfinite(self.difference)
@@ -66,8 +68,10 @@ class Checks(Renderable):
     @property
     def words(self) -> str:
         held = sum(each.passed is True for each in self.checked)
-        idle = sum(each.passed is None for each in self.checked)
+        skipped = sum(each.skipped for each in self.checked)
+        idle = sum(each.passed is None for each in self.checked) - skipped
         said = f"{held} of {held + len(self.failed)} checks passed"
+        said += f", {skipped} skipped" if skipped else ""
         said += f", {idle} do{'es' * (idle == 1)} not apply" if idle else ""
         return said + (f"; failed: {', '.join(each.name for each in self.failed)}" if self.failed else "")
 

@@ -11,7 +11,7 @@ from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApp
 from glassformer.checks.saving import check_exported, check_resumed, check_saved
 from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
-from glassformer.config.errors import Say, error_line
+from glassformer.config.errors import MissingPackage, Say, error_line
 from glassformer.exchange.exporting import TOLERANCE
 
 ROUNDING = 2e-5
@@ -54,6 +54,8 @@ def _run_check(name: str, subject: Subject) -> CheckResult:
         deviation = CHECKS[name](subject)
     except DoesNotApply as why:
         return CheckResult(NAMES[name], None, tolerance, None, str(why))
+    except MissingPackage as error:
+        return CheckResult(NAMES[name], None, tolerance, None, str(error), skipped=True)
     except Exception as error:
         return CheckResult(NAMES[name], None, tolerance, False, error_line(error))
     return CheckResult(NAMES[name], deviation.difference, tolerance, deviation.difference <= tolerance, deviation.words)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, relative_difference
-from glassformer.config.errors import silent
+from glassformer.config.errors import MissingPackage, silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.exchange.exporting import exports_of
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
@@ -96,9 +97,15 @@ def check_exported(subject: Subject) -> Deviation:
     if not any(folder.is_dir() for folder in folders):
         raise DoesNotApply(f"not exported any more: {folders[-1]} is gone (--export: where it is now)")
     answers = loaded.family.read_processor(loaded.run, loaded.config).answers
-    models = [
-        (name, read(folder, answers)) for folder in folders for name, (holds, read) in READERS.items() if holds(folder)
-    ]
+    models, missing = [], list[MissingPackage]()
+    for folder, (name, (holds, read)) in itertools.product(folders, READERS.items()):
+        if holds(folder):
+            try:
+                models.append((name, read(folder, answers)))
+            except MissingPackage as error:
+                missing.append(error)
+    if missing and not models:
+        raise missing[0]
     if not models:
         raise DoesNotApply(f"nothing is known of how to read {folders[-1]}")
     batch = subject.batch(calls) if subject.token_places else None
@@ -110,7 +117,8 @@ def check_exported(subject: Subject) -> Deviation:
     difference = max(relative_difference(scores(), scores(model)) for _, model in models)
     together = ", alone and padded together" if batch is not None else ""
     names = ", ".join(dict.fromkeys(name for name, _ in models))
-    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}")
+    skipped = "".join(f"; skipped: {error}" for error in missing)
+    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}{skipped}")
 
 
 # --- a training that is stopped ---

@@ -28,7 +28,7 @@ examples:
 """
 MOST_ROWS = 40
 OPTIONS = [
-    Option("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an "
+    Option("data", nargs="*", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an "
            "embedded data set, or hf:NAME, one of the hub"),
     TASK,
     JSON,

@@ -10,8 +10,8 @@ from glassformer.exchange import check_source
 PARSER = Parser(
     "import",
     "SOURCE",
-    "A model made elsewhere as a run: GPT-2, Llama, Qwen3, BERT, BART and Marian from Hugging Face folders "
-    "(safetensors), Llama and Qwen3 from GGUF files. Nothing that comes with it is executed.",
+    "Import a pretrained model as a run: GPT-2, Llama, Qwen3, BERT, DistilBERT, RoBERTa, XLM-RoBERTa, BART and Marian "
+    "from Hugging Face folders (safetensors), Llama and Qwen3 from GGUF files. No code in the model is executed.",
     "glassformer import SmolLM2-135M-Instruct.Q4_1.gguf --out runs/smol",
     [
         Option("source", metavar="SOURCE", help="a folder with config.json and *.safetensors, a .gguf file, or a name "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glassformer.cli.terminal.screen import screens
-from glassformer.cli.terminal.show import mute
+from glassformer.cli.terminal.show import mute, open_closed_streams
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins, use
@@ -86,15 +86,15 @@ INSTANT = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
+    open_closed_streams()
     with screens():
         try:
             _load_plugins(argv)
             code = _run(argv)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
             return code
         except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
-            for stream in filter(None, (sys.stdout, sys.stderr)):
+            for stream in (sys.stdout, sys.stderr):
                 mute(stream)
             return 0
         except GlassformerError as error:
@@ -107,7 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say_error(line: str) -> None:
-    print(f"glassformer: {on_one_line(line)}", file=sys.stderr)
+    """Print the one line of an error; a closed stderr does not change the exit code."""
+    try:
+        print(f"glassformer: {on_one_line(line)}", file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        mute(sys.stderr)
 
 
 def _unexpected(error: BaseException, argv: list[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.screen import be_quiet, is_quiet
+from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
@@ -19,7 +20,15 @@ from glassformer.config.file import check_config, read_config
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
-from glassformer.config.presets import INFERENCE_PRECISIONS, OWN_TASKS, STARTS, TEXT, TRAINABLE, TRANSLATION
+from glassformer.config.presets import (
+    CPU_TRANSLATION,
+    INFERENCE_PRECISIONS,
+    OWN_TASKS,
+    STARTS,
+    TEXT,
+    TRAINABLE,
+    TRANSLATION,
+)
 from glassformer.config.resolve import (
     ALIASES,
     RENAMED_SETTINGS,
@@ -35,6 +44,7 @@ from glassformer.trials.places.base import LOCAL, PLACES
 
 TRUE = "true"
 """What a flag that stands alone means."""
+NEGATION = "--no-"
 METAVARS = {bool: "true|false", int: "N", float: "X", str: "NAME"}
 """What stands for a setting's value, by its type."""
 
@@ -63,7 +73,9 @@ TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (de
 DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
 PRECISION = Option("--precision", choices=INFERENCE_PRECISIONS, default="fp32",
                    help="of the weights: int8 is faster on a CPU, bf16 is for GPUs and for trying")  # fmt: skip
-NO_VERIFY = flag("--no-verify", "take weights and labels as they are, though damaged or changed")
+NO_VERIFY = flag(
+    "--no-verify", "use weights, labels and settings as they are, even if they are damaged or were changed"
+)
 """An option of every verb that has a RUN."""
 LIMIT = Option("--limit", action="append", metavar="NAME=N",
                help=f"raise a limit on what a file may be, such as pixels=400M ({limits_help()})")  # fmt: skip
@@ -119,7 +131,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             add_help=False,
         )
-        verify = [NO_VERIFY] if RUN in options else []
+        verify = [NO_VERIFY] if RUN in options or "model" in settings else []  # --from reads a run too
         containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
             (
                 self,
@@ -158,15 +170,34 @@ class Parser(argparse.ArgumentParser):
         elsewhere = known_elsewhere(word)
         if elsewhere is not None and f"--{elsewhere}" in known:
             return f"unknown option {word}; it is called {self._shortest(elsewhere)} here"
-        meant = nearest(word, known, {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()})
+        renamed = {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()}
+        if word.startswith(NEGATION):  # never corrected to --open, which would do the opposite of --no-open
+            tails = [name.removeprefix(NEGATION) for name in known if name.startswith(NEGATION)]
+            tail = nearest(word.removeprefix(NEGATION), tails)
+            meant = None if tail is None else NEGATION + tail
+        else:
+            meant = nearest(word, [name for name in known if not name.startswith(NEGATION)], renamed)
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def _shortest(self, key: str) -> str:
         """The flag of a setting that people type."""
         return next(action.option_strings[0] for action in self._actions if f"--{key}" in action.option_strings)
 
+    def _parse_optional(self, arg_string: str) -> Any:
+        """Take no word after `--` for an option: parse_intermixed_args forgets where it was."""
+        return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
+
     def read(self, argv: list[str]) -> argparse.Namespace:
-        options = self.parse_intermixed_args(self._with_truths(argv))
+        """Parse the words of a command line; those after `--` are operands, even if they begin with a dash."""
+        end = argv.index("--") if "--" in argv else len(argv)
+        argv, operands = argv[:end], argv[end + 1 :]
+        if operands and argv and self._needs_value(argv[-1]):
+            self.error(f"argument {argv[-1]}: expected one argument")
+        options = self.parse_intermixed_args([*self._with_truths(argv), *map(_Operand, operands)])
+        for name, value in vars(options).items():
+            setattr(options, name, _plain(value))
+        if isinstance(getattr(options, "data", None), list):  # of several files
+            options.data = BETWEEN_FILES.join(options.data) or None
         if options.quiet:
             be_quiet()
         flags = {name for action in self._actions for name in action.option_strings}
@@ -181,6 +212,10 @@ class Parser(argparse.ArgumentParser):
                 check(value)
         return options
 
+    def _needs_value(self, word: str) -> bool:
+        action = self._option_string_actions.get(word)
+        return isinstance(action, argparse._StoreAction) and action.nargs is None
+
     def _with_truths(self, argv: list[str]) -> list[str]:
         """A flag that may stand alone takes the word after it only if that is true or false: it may well be DATA."""
         alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
@@ -188,6 +223,17 @@ class Parser(argparse.ArgumentParser):
             f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
             for word, after in itertools.zip_longest(argv, argv[1:])
         ]
+
+
+class _Operand(str):
+    """A word after `--`."""
+
+
+def _plain(value: Any) -> Any:
+    """Return an option's value with operands as plain strings, which every writer of files knows."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, _Operand) else value
 
 
 def _refuse_early(options: argparse.Namespace) -> None:
@@ -201,7 +247,7 @@ def _refuse_early(options: argparse.Namespace) -> None:
     if named.get("data") is not None:
         from glassformer.data.io.place import find  # numpy, and the data sets that come along
 
-        find(named["data"])
+        find(named["data"], several=True)
 
 
 def raise_limit(word: str) -> None:
@@ -284,21 +330,22 @@ def _help(key: str, field: dataclasses.Field[Any]) -> str:
     text = rule.help + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"
-    for task, kind in (("labels", TEXT), ("translation", TRANSLATION)):
+    for task, kind in (("labels", TEXT), (TRANSLATION, TRANSLATION), (CPU_TRANSLATION, CPU_TRANSLATION)):
         text += _starts(task, kind, key, field.default)
     return text.replace("%", "%%")
 
 
 def _starts(task: str, kind: str, key: str, default: Any) -> str:
     """`; for labels 0.3 (average 0.5, transformer 0.1)`: a task's start, and the models that start elsewhere."""
-    usual = STARTS[kind].get(key, default)
+    shared = STARTS.get(kind, {})
+    usual = shared.get(key, default)
     models: dict[Any, list[str]] = {}
     for name, info in ENCODERS.items():
         start = info.starts.get(kind, {}).get(key, usual)
         if start != usual:
             models.setdefault(start, []).append(name)
     others = ", ".join(f"{', '.join(names)} {value_text(start)}" for start, names in models.items())
-    if key not in STARTS[kind]:
+    if key not in shared:
         return f"; for {task}: {others}" if others else ""
     return f"; for {task} {value_text(usual)}" + (f" ({others})" if others else "")
 

@@ -1,10 +1,13 @@
 """glassformer plan"""
 
+import argparse
 import shlex
+from typing import Any
 
 from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, new_name, training_settings
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
+from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
 
 PARSER = Parser(
@@ -14,12 +17,14 @@ PARSER = Parser(
     "paper, for models that no machine here holds.",
     "glassformer plan shakespeare.txt --size small --steps 5000",
     [
-        Option("data", nargs="?", metavar="DATA", help="what `glassformer train` would be given"),
+        Option("data", nargs="*", metavar="DATA", help="what `glassformer train` would be given"),
         CONFIG,
         TASK,
         JSON,
         Option("--memory", type=float, metavar="GIB", help="memory to fit into (default: what is free here; with "
                "--gpus 80 GiB each)"),
+        Option("--models", metavar="NAMES", help="list the parameters and FLOPs per token of these models side by "
+               "side, such as bag,lstm,transformer, and plan nothing else"),
         flag("--no-probe", "try out no updates: nothing is said of the speed"),
         Option("--gpus", type=int, metavar="N", help="on paper: on so many GPUs, with the sharing it would need"),
         Option("--tokens", type=float, metavar="N", help="on paper: a language model on so many tokens, instead of "
@@ -41,6 +46,10 @@ def run(argv: list[str]) -> None:
     )
     check_out(options.out, ENDINGS)
 
+    if options.models is not None:
+        show_models(options, settings)
+        return
+
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.plan import plan
 
@@ -60,6 +69,21 @@ def run(argv: list[str]) -> None:
     show_result(planned, as_json=options.json, out=options.out, show=lambda: show_view(planned.view()))
     if options.data is not None and planned.fit is not None and planned.fit.accumulation_steps:
         say(f"next: glassformer train {training_words(argv)}{f' {planned.advice}' if planned.advice else ''}")
+
+
+def show_models(options: argparse.Namespace, settings: dict[str, Any]) -> None:
+    """Print several models side by side."""
+    for name in ("gpus", "memory", "flops", "bandwidth", "price"):
+        if getattr(options, name) is not None:
+            raise Misuse(f"--models lists parameters and FLOPs only; remove --{name}, or plan one --model")
+
+    from glassformer.cli.terminal.view import show_view
+    from glassformer.verbs.plan import plan_models
+
+    table = plan_models(
+        options.data, models=options.models, tokens=options.tokens, config=options.config, say=say, **settings
+    )
+    show_result(table, as_json=options.json, out=options.out, show=lambda: show_view(table.view()))
 
 
 def training_words(argv: list[str]) -> str:

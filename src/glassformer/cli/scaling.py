@@ -19,7 +19,8 @@ PARSER = Parser(
                f"{', '.join(MODELS)} (default {','.join(CHOSEN)})"),
         Option("--lengths", default=",".join(map(str, LENGTHS)), metavar="NUMBERS", help="of the texts whose time is "
                f"taken (default {','.join(map(str, LENGTHS))})"),
-        Option("--parts", default=",".join(PARTS), metavar="NAMES", help=f"of {', '.join(PARTS)} (default all)"),
+        Option("--parts", metavar="NAMES", help=f"measure these: {', '.join(PARTS)} (default: all that apply to "
+               "--models)"),
         Option("--width", type=int, default=WIDTH, metavar="N", help="of the Transformer; the others get about as many "
                f"weights (default {WIDTH})"),
         Option("--layers", type=int, default=LAYERS, metavar="N", help=f"of the Transformer (default {LAYERS})"),

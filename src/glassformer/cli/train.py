@@ -23,13 +23,13 @@ REQUEUE = 75
 
 PARSER = Parser(
     "train",
-    "DATA",
+    "DATA …",
     "Train a model on a text, or on texts, tables or images with labels or numbers, and leave a run.",
     "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5",
     [
-        Option("data", nargs="?", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), "
-               "images (a folder of class folders, or .npz), the name of an embedded data set (`glassformer data` "
-               "lists them), or hf:NAME, a data set of the Hugging Face hub"),
+        Option("data", nargs="*", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), "
+               "several such files or a pattern ('*.txt'), images (a folder of class folders, or .npz), the name of an "
+               "embedded data set (`glassformer data` lists them), or hf:NAME, a data set of the Hugging Face hub"),
         Option("--out", check=check_folder, metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)"),
         CONFIG,
         TASK,

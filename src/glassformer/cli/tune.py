@@ -43,7 +43,7 @@ PARSER = Parser(
     "run, the only one that looks at the test part. The same command again goes on. Settings of train that are given "
     "are not searched.",
     "glassformer tune reviews.csv --model bag,cnn --trials 40 --data.test_fraction 0.1",
-    [Option("data", nargs="?", metavar="DATA", help="as for train")],
+    [Option("data", nargs="*", metavar="DATA", help="as for train")],
     groups={"the search": SEARCH},
     settings=ALL_SECTIONS,
 )

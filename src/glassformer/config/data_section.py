@@ -16,6 +16,15 @@ say: numbers as a program writes them, and no dates."""
 
 IGNORE, APART = "ignore", "apart"
 
+BETWEEN_FILES = " + "
+"""The separator of several files in `data.path`."""
+
+ERROR, SKIP = "error", "skip"
+"""Ways to treat rows that cannot be used."""
+
+ALL_COLUMNS = "all"
+"""The value of `data.extra_columns` that reads every column."""
+
 LARGEST_SIDE = 4096
 """The largest side of an image, in pixels."""
 
@@ -49,8 +58,8 @@ class DataSettings:
     )
     same_text: str = setting(
         NORMAL,
-        "texts that stay together: alike but for letter case, white space and forms of letters (normal), or only equal "
-        "ones (exact, as older runs have it)",
+        "normal: keep texts in one part if they differ only in letter case, white space, forms of letters, invisible "
+        "characters, HTML entities or last zeros of decimals; exact: only equal texts",
         choices=(NORMAL, EXACT),
     )
     near_duplicates: str = setting(
@@ -67,8 +76,11 @@ class DataSettings:
     label_separator: str | None = setting(
         None, "what parts several labels in one cell; unset: ; or |, whichever there is"
     )
-    strict: bool = setting(
-        False, "refuse data with an empty label, or one that training has not, instead of skipping it"
+    bad_rows: str | None = setting(
+        None,
+        "rows without a text or a label: skip any number of them, or error at the first (also at a label that training "
+        "does not have); unset: skip up to a tenth of the rows",
+        choices=(ERROR, SKIP),
     )
     decimal: str | None = setting(
         None,
@@ -78,7 +90,9 @@ class DataSettings:
     )
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     extra_columns: str | None = setting(
-        None, "number and category columns to read beside the text, as price,country; of a table without text: these"
+        None,
+        "number and category columns to read beside the text, as price,country; of a table without text: these; all: "
+        "every column, ids and names too",
     )
     rare_values: int = setting(
         5, "in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)", least=1
@@ -127,6 +141,13 @@ class DataSettings:
         return int(sides[0]), int(sides[-1])
 
     @property
+    def all_columns(self) -> bool:
+        """Whether every column is read."""
+        return self.extra_columns == ALL_COLUMNS
+
+    @property
     def beside(self) -> tuple[str, ...]:
-        """The columns that `extra_columns` names."""
+        """The columns that `extra_columns` names; none if it is `all`."""
+        if self.all_columns:
+            return ()
         return tuple(name.strip() for name in (self.extra_columns or "").split(",") if name.strip())

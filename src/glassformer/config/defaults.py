@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.config.data_section import ALL_COLUMNS
 from glassformer.config.encoders import DECODERS, HEAD_KEYS, PAIR_KEYS, RECURRENT, WORD_KEYS, encoder_info, size_of
 from glassformer.config.errors import SettingError
 from glassformer.config.plugins import own_part
 from glassformer.config.presets import (
     CLASSIFICATION,
+    CPU_TRANSLATION,
     IMAGE,
     LABELLING,
     LANGUAGE_MODEL,
@@ -22,6 +24,7 @@ from glassformer.config.presets import (
     VECTORS,
     style_of,
 )
+from glassformer.config.sections import LAYERWISE, ModelSettings
 
 WORDS = (TEXT, MIXED)
 """The kinds of examples that have words."""
@@ -43,6 +46,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "data.test_fraction": {"data.test": (None,)},
     "data.text": {"task": (LANGUAGE_MODEL, MASKED, *LABELLING), "data.kind": WORDS},
     "data.label": {"task": LABELLING},
+    "data.bad_rows": {"task": (*LABELLING, TRANSLATION)},
     "data.near_duplicates": {"data.kind": WORDS},
     "data.split_by": {"task": (*LABELLING, TRANSLATION)},
     "data.kind": {"task": LABELLING},
@@ -81,6 +85,7 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.lr_floor": {"training.schedule": ("cosine",)},
     "training.loss": {"task": LABELLING},
     "training.class_weights": {"task": (CLASSIFICATION,)},
+    "training.choose_by": {"task": (CLASSIFICATION,)},
     "training.label_smoothing": {"task": (LANGUAGE_MODEL, MASKED, CLASSIFICATION, TRANSLATION)},
     "training.targets": {"task": (LANGUAGE_MODEL,)},
     "training.mask_rate": {"task": (MASKED,)},
@@ -91,6 +96,11 @@ NEEDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "training.batch_tokens": {"task": (TRANSLATION,)},
 }
 """What the others must be, by setting."""
+VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
+    ("model.attention", LAYERWISE): {"task": (TRANSLATION,), "model.decoder": ("transformer",)},
+    ("data.extra_columns", ALL_COLUMNS): {"task": LABELLING},
+}
+"""Required values of other settings, by setting and value, where they differ from `NEEDS`."""
 
 
 BUDGETS = ("training.steps", "training.epochs", "training.minutes")
@@ -104,7 +114,7 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     info = encoder_info(encoder)
     general: dict[str, Any] = {}
     if task == TRANSLATION:
-        decoder = said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
+        decoder = decoder_for(encoder, said)
         writer = encoder_info(decoder)
         if not writer.memory:
             raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {' or '.join(DECODERS)} can")
@@ -127,7 +137,10 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     elif task in LABELLING:
         like = TEXT if kind == MIXED else kind
         general = {**STARTS[like], **info.starts.get(like, {})}
-    general |= starts
+    # An encoder ignores a data set's setting that only other encoders support, such as documents_apart.
+    general |= {
+        key: value for key, value in starts.items() if encoder in NEEDS.get(key, {}).get("model.encoder", [encoder])
+    }
     if "training.optimizer" in said:  # each has a rate of its own
         general.pop("training.lr", None)
     if said.get("tokenizer.kind", "word") == "bpe":
@@ -142,6 +155,21 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
     if attention is not None and not attention.takes("rotation") and found.get("model.positions", "rotary") == "rotary":
         found["model.positions"] = "learned"
     return found
+
+
+def decoder_for(encoder: str, said: Mapping[str, Any]) -> str:
+    return said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
+
+
+def cpu_defaults(task: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults that differ on a CPU, by dotted key, less the settings in `said`."""
+    if task != TRANSLATION:
+        return {}
+    decoder = decoder_for(said.get("model.encoder", ModelSettings.encoder), said)
+    found = dict(encoder_info(decoder).starts.get(CPU_TRANSLATION, {}))
+    if "model.width" in said or said.get("model.size"):
+        found.pop("training.lr", None)  # it is the rate of the narrow default model
+    return {key: value for key, value in found.items() if key not in said}
 
 
 def of_model(settings: Mapping[str, Any]) -> dict[str, Any]:

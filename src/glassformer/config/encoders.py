@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.plugins import own_names, own_part
-from glassformer.config.presets import IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
+from glassformer.config.presets import CPU_TRANSLATION, IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
 
 RECURRENT = ("lstm", "gru", "rnn")
 DECODERS = ("transformer", *RECURRENT)
@@ -16,9 +16,9 @@ ENCODER_KEYS = ("bidirectional", "initial")
 """Settings that a decoder has no use for: it reads one way, and starts from its source."""
 
 WORD_KEYS = ("word_dropout", "embed_width", "vectors", "vectors_frozen")
-HEAD_KEYS = ("pool", "head_layers", "head_hidden", "head_activation", "causal", *WORD_KEYS)
+HEAD_KEYS = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias", "causal", *WORD_KEYS)
 PAIR_KEYS = ("decoder", "decoder_layers", "decoder_from", "attention", "input_feeding", "shared")
-BEGUN_KEYS = ("from_run", "vocab", "head_bias", "head_transform", "unit")
+BEGUN_KEYS = ("from_run", "vocab", "head_transform", "unit")
 """Settings of models that someone has trained before, here or elsewhere."""
 SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS)
 
@@ -53,7 +53,8 @@ class EncoderInfo:
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Its settings that it has no use for, by the kind of examples."""
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of any section, by dotted key, that start elsewhere for translation, or for examples of a kind."""
+    """Settings of any section, by dotted key, that start elsewhere for translation (on a CPU), or for a kind of
+    examples."""
 
 
 def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
@@ -77,6 +78,13 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
                 "training.optimizer": "adamw",
                 "training.lr": 4e-3,
             },
+            # many small updates of a narrow model reach more in the first minutes
+            CPU_TRANSLATION: {
+                "model.width": 128,
+                "training.batch_tokens": 512,
+                "training.lr": 8e-3,
+                "training.steps": 12_000,
+            },
         },
     )
 
@@ -89,7 +97,7 @@ ENCODERS: dict[str, EncoderInfo] = {
         ordered=False,
         updates=850,
         without=(
-            "size", "embed", "width", "tied", "pool", "head_activation", "causal", "embed_width", "vectors",
+            "size", "embed", "width", "tied", "pool", "causal", "embed_width", "vectors",
             "vectors_frozen", *PAIR_KEYS, *BEGUN_KEYS,
         ),
         starts={

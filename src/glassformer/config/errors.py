@@ -5,9 +5,11 @@ The command line prints an error as one line and exits with its code.
 
 import difflib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Self
 
 
 class GlassformerError(Exception):
@@ -28,6 +30,15 @@ class SettingError(Misuse):
 
 class DataError(Misuse):
     """Data that cannot be read, or not be learned from."""
+
+
+class MissingPackage(DataError):
+    """An optional package that is not installed: the work can be skipped, and done once it is there."""
+
+    @classmethod
+    def needed(cls, task: str, package: str, extra: str) -> Self:
+        """Return the error that names the package, and the extra to install it with."""
+        return cls(f"{task} needs {package}: pip install 'glassformer[{extra}]'")
 
 
 class NotThisRun(Misuse, AttributeError):
@@ -52,6 +63,14 @@ TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 """What torch says of a machine on a GPU and on a CPU, in plain RuntimeErrors."""
 
 
+CLOSE, CLOSE_IF_SHORT, SHORT_NAME, CANDIDATES = 0.6, 0.5, 3, 8
+"""How much of two names must agree for a suggestion (less for names of at most SHORT_NAME letters), and how many of the
+closest names are examined.
+"""
+SECTION = re.compile(r"(--)?(.*\.)?")
+"""The dashes and the section before the last part of a name."""
+
+
 def is_strict() -> bool:
     return bool(os.environ.get(STRICT))
 
@@ -61,10 +80,22 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def nearest(wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str | None:
-    """The name a person most likely meant, if any is close. `old`: names of before, and what they are called now."""
+    """Return the name a person most likely meant, None if none is close. `old`: earlier names and their present ones.
+
+    A section that both names have in common says nothing: `training.metric` is not close to `training.device`.
+    """
     names = {name.lower(): name for name in reversed([*right, *old])}
-    match = next(iter(difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.5)), None)
+    closest = difflib.get_close_matches(wrong.lower(), names, n=CANDIDATES, cutoff=CLOSE_IF_SHORT)
+    match = next((name for name in closest if _is_close(wrong.lower(), name)), None)
     return None if match is None else old.get(names[match], names[match])
+
+
+def _is_close(wrong: str, name: str) -> bool:
+    """Return whether two names are close without the section, or the dashes of a flag, that they share."""
+    section = SECTION.match(wrong)
+    start = section.end() if section is not None and name.startswith(section[0]) else 0
+    least = CLOSE_IF_SHORT if len(wrong) - start <= SHORT_NAME else CLOSE
+    return difflib.SequenceMatcher(None, name[start:], wrong[start:]).ratio() >= least
 
 
 def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str:

@@ -8,6 +8,7 @@ starts have the same.
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import stat
@@ -20,6 +21,8 @@ from glassformer.config.units import size
 VARIABLE = "GLASSFORMER_LIMITS"
 TIMES = 50
 """A packed file may always hold so many times its own bytes: text and pictures shrink less, bombs much more."""
+SMALL = 2**26
+"""Bytes that any packed file may unpack to, however small it is: they are read within a second."""
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where the shell puts what it pipes in, as <(…): read once, these end by themselves."""
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+)\s*(?:([kMGT])(i?))?B?", re.IGNORECASE)
@@ -36,7 +39,10 @@ class Limits:
     unpacked_bytes: int = setting(
         2**30, f"what a file may unpack to, or a table hold, where that is more than {TIMES} times the file", least=1
     )
-    columns: int = setting(100_000, "columns of a table", least=1)
+    ratio: int = setting(
+        100, f"times its own size that a packed file may unpack to, where that is more than {size(SMALL)}", least=1
+    )
+    columns: int = setting(10_000, "columns of a table", least=1)
     field_bytes: int = setting(2**25, "one field, line or attribute, and a text that a tokenizer makes longer", least=1)
     pixels: int = setting(50_000_000, "pixels of one image", least=1)
     json_bytes: int = setting(2**28, "a file of JSON, YAML or tokens, which is read whole", least=1)
@@ -82,6 +88,12 @@ def _parse(text: str) -> Limits:
 def most_of(name: str, file_bytes: int = 0) -> float:
     """What a limit allows; `file_bytes`: the size of a packed file, which may hold more in proportion."""
     return max(float(getattr(limits(), name)), TIMES * file_bytes)
+
+
+def refuse_bomb(path: str | os.PathLike[str], unpacked: float, packed: int) -> None:
+    """Refuse a packed file that unpacks to far more than itself: text and tables shrink less."""
+    if unpacked > SMALL:
+        refuse_beyond("ratio", math.ceil(unpacked / max(1, packed)), f"{path} unpacks to {{}} times its size and more")
 
 
 def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -> None:
@@ -140,10 +152,12 @@ def read_text(path: str | os.PathLike[str], limit: str = "json_bytes", *, stream
     return read_bytes(path, limit, streams=streams).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parse_json(text: str, name: str) -> Any:
-    """JSON that is not nested too deep; what is none raises ValueError. `name`: what an error calls it."""
+def parse_json(text: str, name: str, **options: Any) -> Any:
+    """JSON that is not nested too deep; what is none raises ValueError. `name`: what an error calls it. `options` are
+    those of `json.loads`.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, **options)
     except RecursionError:
         raise LimitExceeded(f"{name}: lists and objects nested deeper than can be read") from None
     opened = text.count("[") + text.count("{")

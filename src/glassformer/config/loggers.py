@@ -1,16 +1,44 @@
-"""Where a training can be logged beside its own run: names, and what each needs. Known without torch."""
+"""Loggers of training runs, and environment variables set before other packages are imported. Known without torch."""
 
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
-from glassformer.config.errors import Misuse, refuse_unknown
+from glassformer.config.errors import MissingPackage, Misuse, refuse_unknown
 
 LOGGERS = ("tensorboard", "wandb", "mlflow", "trackio")
 """Each is the name of its package and of its extra too."""
 VARIABLE = "GLASSFORMER_LOG_TO"
 """Names in the environment: for the trainings of `compare` and `tune`, which are processes of their own."""
+
+OPT_OUT_VARIABLES = {
+    "DO_NOT_TRACK": "1",  # respected by several packages, among them mlflow
+    "GRADIO_ANALYTICS_ENABLED": "False",  # trackio
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, datasets, transformers
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime also stores a device id unless this is set before its import
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "WANDB_ERROR_REPORTING": "false",
+}
+"""Environment variables that stop optional packages from reporting usage to their makers."""
+WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Environment variables by which users choose how threads wait."""
+
+
+def disable_telemetry() -> None:
+    """Set every variable that the user has not set; child processes inherit them."""
+    for name, value in OPT_OUT_VARIABLES.items():
+        os.environ.setdefault(name, value)
+
+
+def wait_passively() -> None:
+    """Let waiting threads sleep instead of spin, unless the user chose how they wait.
+
+    OpenMP reads the variable when torch is imported. Child processes inherit it.
+    """
+    if not any(name in os.environ for name in WAITING_VARIABLES):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def logger_names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
@@ -24,7 +52,7 @@ def logger_names(given: str | Iterable[str] | None) -> tuple[str, ...] | None:
     for name in names:
         refuse_unknown("logger", name, LOGGERS, Misuse)
         if missing := missing_package(name):
-            raise Misuse(missing)
+            raise MissingPackage(missing)
     return names
 
 

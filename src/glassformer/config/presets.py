@@ -117,6 +117,8 @@ STYLES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+CPU_TRANSLATION = "translation on a CPU"
+"""The key of the defaults that differ from those for translation on a CPU; encoders have them."""
 STARTS: dict[str, dict[str, Any]] = {
     TEXT: {
         "tokenizer.kind": "word",
@@ -169,3 +171,7 @@ def label_kind_of(task: str | None) -> str | None:
 def style_of(name: str) -> dict[str, Any]:
     refuse_unknown("style", name, STYLES)
     return STYLES[name]
+
+
+BLEU_TOKENIZERS = ("13a", "char", "zh", "intl", "ja-mecab")
+"""Tokenizers of sacreBLEU that need no download; `ja-mecab` needs `pip install 'sacrebleu[ja]'`."""

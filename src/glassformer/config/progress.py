@@ -19,6 +19,7 @@ BYTE = "byte"
 """What reading a file counts: it is heard only while nothing else is counted."""
 
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+_check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
 def unheard(done: int, total: int) -> None:
@@ -35,6 +36,25 @@ def watched(watch: Watch | None) -> Iterator[None]:
         _watch.reset(before)
 
 
+@contextmanager
+def interruptible(check: Callable[[], None]) -> Iterator[None]:
+    """While this is open, long work calls `check` between its batches; an exception that `check` raises ends the work.
+
+    The exception should not be an `Exception`: code that expects errors of the work would handle it.
+    """
+    before = _check.set(check)
+    try:
+        yield
+    finally:
+        _check.reset(before)
+
+
+def may_stop() -> None:
+    """Let whoever asked for this work end it here. Nothing is half done at such a place."""
+    if (check := _check.get()) is not None:
+        check()
+
+
 def is_watched() -> bool:
     """Whether somebody is told already."""
     return _watch.get() is not None
@@ -47,10 +67,13 @@ def progress_of(unit: str) -> Progress:
 
 
 def counted_batches(batches: Iterable[T], size: Callable[[T], int], total: int, unit: str) -> Iterator[T]:
-    """The same batches; whoever watches is told how much of them is done when the next is asked for."""
+    """The same batches; whoever watches is told how much of them is done when the next is asked for. Whoever asked
+    for the work can end it before each batch.
+    """
     done, progress = 0, progress_of(unit)
     progress(done, total)
     for batch in batches:
+        may_stop()
         yield batch
         done += size(batch)
         progress(done, total)

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
-from glassformer.config.defaults import NEEDS, WORDS, defaults, of_model
+from glassformer.config.defaults import NEEDS, VALUE_NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, SHARED_KEYS, encoder_info, is_own_model, model_name
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.field_names import known_elsewhere
@@ -68,7 +68,7 @@ ALIASES: dict[str, str] = {
     "target_file": "data.target_file",
     "validation": "data.validation",
     "test": "data.test",
-    "strict": "data.strict",
+    "bad_rows": "data.bad_rows",
 }
 """Short names that people type; each stands for one key."""
 
@@ -127,7 +127,7 @@ class Config:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
         if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
             return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
-        for other, values in NEEDS.get(key, {}).items():
+        for other, values in VALUE_NEEDS.get((key, self.get(key)), NEEDS.get(key, {})).items():
             if self.get(other) not in values:
                 wanted = " or ".join("unset" if value is None else str(value).lower() for value in values)
                 return f"{key} does nothing while {other} is {self.get(other)}; it goes with {other} {wanted}"
@@ -191,6 +191,25 @@ def with_former_rules(settings: Mapping[str, Any]) -> dict[str, Any]:
         former = {key.removeprefix("data."): value for key, value in FORMER_RULES.items()}
         return {**settings, "data": {**former, **section}}
     return {**FORMER_RULES, **settings}
+
+
+DATA_PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
+"""Settings that name the data, which may have moved since training."""
+OTHER_PATHS = ("model.from_run", "model.decoder_from", "model.vectors", "tokenizer.file")
+"""Settings that name other files, which only a new training run reads."""
+FIXED = ("training.optimizer", "training.loss", "training.last_blocks", "training.choose_by")
+"""Training settings that the optimiser's state, the outputs or the best score depend on."""
+
+
+def bound_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the task and the settings, by dotted key, that trained weights depend on: all but paths and those
+    training settings that may change when a run is resumed."""
+    free = (*DATA_PATHS, *OTHER_PATHS)
+    return {
+        key: value
+        for key, value in names_in(settings)
+        if key in FIXED or not (key in free or key.startswith("training."))
+    }
 
 
 OF_COLUMNS = ("data.text", "data.label", "data.extra_columns")

@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from glassformer.config.data_section import DataSettings as DataSettings
-from glassformer.config.encoders import DECODERS
+from glassformer.config.encoders import DECODERS, RECURRENT
 from glassformer.config.errors import SettingError, refuse_unknown
 from glassformer.config.plugins import own_part
 from glassformer.config.presets import SIZES, STYLES
@@ -59,7 +60,10 @@ NORMS = ("rms", "layer", "batch", "none")
 SCORES = ("query-key", "bilinear", "shared", "plain")
 TOKENIZER_KINDS = ("char", "word", "bpe")
 POOLS = ("last", "first", "mean", "max", "sum", "attention", "flatten")
-ATTENTIONS = ("additive", "bilinear", "scaled", "dot", "none")
+SINGLE_BIAS: Literal["single"] = "single"
+ATTENTIONS = ("additive", "query-key", "bilinear", "scaled", "dot", "none")
+"""How a recurrent decoder attends to the source."""
+LAYERWISE = "layerwise"
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,11 @@ class ModelSettings:
     norm_eps: float | None = setting(None, "added to the variance; unset: 1e-5, for rms 1e-6", least=0.0, most=1.0)
     embed_norm: bool = setting(False, "also normalise what the first block reads, as BERT does")
     residual: bool = setting(True, "add each part's input to its output")
-    bias: bool = setting(False, "linear maps and norms have biases")
+    bias: bool | Literal["single"] = setting(
+        False,
+        "give linear maps and norms biases; single: one bias per recurrent layer, not one for each of its two matrices",
+        choices=("true", "false", SINGLE_BIAS),
+    )
     attention_bias: bool = setting(None, "the maps of attention have biases; unset: like bias")
     feed_bias: bool = setting(None, "those of the feed-forward part; unset: like bias")
     scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
@@ -148,8 +156,12 @@ class ModelSettings:
     pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
     head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
     head_hidden: int = setting(None, "width of those; unset: 128, of tanh as many as width", least=1)
-    head_activation: str = setting("relu", "their non-linearity; tanh is BERT's", choices=("relu", "tanh", "gelu"))
-    head_bias: bool | None = setting(None, "the head's last map has a bias; unset: for labels yes, for tokens no")
+    head_activation: str = setting(
+        "relu", "non-linearity of the head's hidden layers; tanh is BERT's", choices=("relu", "tanh", "gelu", "sigmoid")
+    )
+    head_bias: bool | None = setting(
+        None, "give the head biases, also in its hidden layers; unset: for labels yes, for tokens no"
+    )
     head_transform: bool = setting(False, "a masked model's head: one more map, non-linearity and norm before it")
     causal: bool = setting(False, "labels: each token sees only those before it, as in a language model")
     unit: bool = setting(False, "bring the vector of a text to length 1")
@@ -161,7 +173,10 @@ class ModelSettings:
     )
     decoder_layers: int = setting(None, "of the decoder; unset: layers", least=1)
     attention: str = setting(
-        "additive", "how a recurrent decoder looks at the source; none: only at its summary", choices=ATTENTIONS
+        "additive",
+        "how a recurrent decoder scores the source, none: reads only its summary; "
+        "layerwise: block ℓ of a Transformer decoder attends to encoder layer ℓ instead of the last",
+        choices=(*ATTENTIONS, LAYERWISE),
     )
     input_feeding: bool = setting(False, "a recurrent decoder also reads what it last found in the source")
     shared: bool | None = setting(None, "both sides of a translation share their word vectors; unset: if their tokens")
@@ -183,8 +198,8 @@ class ModelSettings:
             "head_width": self.width if self.scores == "bilinear" else self.width // self.heads,
             "kv_heads": self.heads,
             "qk_norm": self.scores == "query-key",
-            "attention_bias": self.bias,
-            "feed_bias": self.bias,
+            "attention_bias": bool(self.bias),
+            "feed_bias": bool(self.bias),
             "hidden": math.ceil(self.width * 8 / 3 / 8) * 8 if gated else 4 * self.width,
         }
         for name, value in unset.items():
@@ -198,8 +213,23 @@ class ModelSettings:
             self._check_transformer()
         if self.activation == "swiglu" and self.encoder in ("window", "cnn"):
             raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
+        parts = [name for name in (self.encoder, self.decoder) if name not in (None, *RECURRENT)]
+        if self.bias == SINGLE_BIAS and parts:
+            raise SettingError(f"model.bias single is for {', '.join(RECURRENT)}, not {parts[0]}; true or false?")
+        if self.attention == LAYERWISE and self.decoder is not None:
+            self._check_layerwise()
         if self.cells is not None and self.cells <= self.width:
             raise SettingError(f"model.cells {self.cells} must be larger than model.width {self.width}")
+
+    def _check_layerwise(self) -> None:
+        others = [name for name in (self.encoder, self.decoder) if name != "transformer"]
+        if others:
+            raise SettingError(f"model.attention layerwise needs a Transformer encoder and decoder, not {others[0]}")
+        if self.layers != self.decoder_layers:
+            raise SettingError(
+                f"model.attention layerwise pairs block ℓ with encoder layer ℓ: model.decoder_layers "
+                f"{self.decoder_layers} must equal model.layers {self.layers}"
+            )
 
     def _check_transformer(self) -> None:
         if self.heads % self.kv_heads:
@@ -241,7 +271,7 @@ class TrainingSettings:
     )
     targets: str = setting(
         "every",
-        "language models: learn what follows every token of a window, or its last state alone",
+        "language models: train and evaluate on what follows every token of a window, or its last token alone",
         choices=("every", "last"),
     )
     mask_rate: float = setting(
@@ -294,22 +324,30 @@ class TrainingSettings:
     device: str = setting("auto", "auto, cpu, cuda, cuda:1, mps")
     precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
     compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "tuned", "off"))
-    threads: int | None = setting(None, "CPU threads; unset: torch's choice, kept on resuming", least=1)
+    threads: int | None = setting(
+        None, "CPU threads; unset: torch's choice, or fewer if other processes use the CPU; kept on resuming", least=1
+    )
     average: int | None = setting(
         None,
         "use the average of the weights over about so many of the last updates; unset: the weights as they are",
         least=2,
     )
     validate_every: int | None = setting(
-        None, "updates between validations; unset: ten in the run, with minutes more at first", least=1
+        None, "updates between validations; unset: ten in the run, with minutes more often", least=1
     )
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
+    choose_by: str = setting(
+        "accuracy",
+        "classifiers: the validation metric by which the best weights, trials and models are chosen; "
+        "average_precision: of two classes, that of the rarer one",
+        choices=("accuracy", "macro_f1", "average_precision", "loss"),
+    )
     keep: str = setting(
         "best", "which weights the run ends with: validation's best, or the last", choices=("best", "last")
     )
     patience: int | None = setting(
         None,
-        "stop after this many validations without a better one; unset: never, with minutes once a model has converged",
+        "stop after this many validations without a better one; unset: with minutes, once it converged or overfits",
         least=1,
     )
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)

@@ -46,13 +46,15 @@ def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:
 def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
     """A value from a flag, a file or Python, brought to the field's type."""
     kind, optional = kind_of(field)
+    named = field.metadata["rule"].choices
     if value is None or (optional and isinstance(value, str) and value.lower() in ("none", "null")):
         if optional:
             return None
         raise SettingError(f"{name} needs a value")
     try:
         if kind is bool:
-            return TRUTHS[str(value).lower()]
+            word = str(value).lower()
+            return word if word in named and word not in TRUTHS else TRUTHS[word]
         if kind is int:
             return whole(value)
         if kind is float:
@@ -68,7 +70,8 @@ def parse(name: str, field: dataclasses.Field[Any], value: Any) -> Any:
             raise ValueError
         return str(value)
     except (KeyError, ValueError, TypeError):
-        wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[kind]
+        *others, last = named or ("true", "false")
+        wanted = {bool: f"{', '.join(others)} or {last}", int: "a whole number", float: "a number", str: "text"}[kind]
         shown = repr(value) if isinstance(value, (*PLAIN, dict, list, tuple)) else with_article(value)
         raise SettingError(f"{name} wants {wanted}, not {shown}") from None
 
@@ -109,7 +112,7 @@ def check_value(name: str, field: dataclasses.Field[Any], value: Any) -> None:
         if not kind_of(field)[1]:
             raise SettingError(f"{name} needs a value")
         return
-    if rule.choices and value not in (choices := choices_of(name, rule)):
+    if rule.choices and value_text(value) not in (choices := choices_of(name, rule)):
         raise SettingError(unknown(name, str(value), choices))
     if rule.least is not None and value < rule.least:
         least = f"at least {rule.least:g}" if rule.least != TINY else "above 0"

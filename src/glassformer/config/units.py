@@ -1,4 +1,4 @@
-"""Bytes, times and counts for a person to read."""
+"""Bytes, times, counts and names of metrics for a person to read."""
 
 DURATIONS = (
     (365.25 * 86400, "years"),
@@ -42,3 +42,24 @@ def count(number: float) -> str:
         if number >= many:
             return f"{number / many:,.3g} {word}"
     return f"{number:,.0f}"
+
+
+METRIC_NAMES = {
+    "bits_per_byte": "bits per byte",
+    "macro_f1": "macro F1",
+    "majority": "always the largest class",
+    "exact_match": "exact match",
+    "target_tokens": "target tokens",
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "average_precision": "average precision",
+    "micro_f1": "micro F1",
+}
+"""Names of metrics as they are written, where these differ from the key."""
+
+
+def metric_name(metric: str) -> str:
+    return METRIC_NAMES.get(metric, metric)

@@ -21,7 +21,7 @@ VIEWS = {
     "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
     "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
     "next": "the next token: scores → temperature → top-k and top-p → probabilities (--temperature, --top-k, --top-p)",
-    "tree": "decoding as a tree: what beam search follows and drops (--beam), or what was sampled and could have been",
+    "tree": "decoding as a tree: the texts that beam search follows and drops (--beam), or sampled texts (--samples)",
     "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
     "states": "recurrent states and gates, or convolutions, over time",
     "pooling": "how much of each token goes into the vector of the text",
@@ -29,10 +29,10 @@ VIEWS = {
     "step": "one training step on one example (--answer): loss → gradient → update",
     "roles": "what each head does (previous token, induction head, attention sink …), over texts or the validation "
     "part",
-    "links": "which head finds links that somebody annotated (--links FILE)",
+    "links": "which head finds annotated links between words, or gold alignments of a translation (--links FILE)",
     "head-ablation": "what each head is worth: the loss without it (--ablate-heads 2.3: some), on texts or the "
     "validation part",
-    "word": "the vector of a word in several texts, layer by layer (--word)",
+    "word": "the vector of a word in several texts, layer by layer (--word), and its cosine with others (--anchors)",
     "nearest": "the nearest words of each word given",
     "versus": "two texts side by side (--versus), in one run or two (--second-run)",
     "diagram": "the model as a picture of its bricks: shapes, parameters, and with a text what passes through each",
@@ -82,13 +82,17 @@ class LookOptions:
     )
     answer: str | None = _option(None, "step, head-ablation: what the example should be", "LABEL", chooses="step")
     word: str | None = _option(None, "its vector in each of the texts", "WORD", chooses="word")
+    anchors: str | None = _option(
+        None, "with --word: other words, separated by commas; its cosine with each, layer by layer", "WORDS"
+    )
     versus: str | Mapping[str, Any] | None = _option(None, "a second text beside the first", "TEXT", chooses="versus")
     second_run: Any = _option(  # noqa: RUF009 (a field, as all of them)
         None, "with --versus: a second run beside the first", "RUN", old_name="beside"
     )
     links: str | None = _option(
         None,
-        '.jsonl, a line each: {"text": "…", "links": [[from, to], …]}, words counted from 0; or `pronouns`',
+        '.jsonl, a line each: {"text": "…", "links": [[from, to], …]}, words counted from 0; by relation: {"subject": '
+        "[[…]], …}; gold alignments: lines of source ||| target ||| 0-0 1-2; or `pronouns`, `subject-object`, `dates`",
         "FILE",
         chooses="links",
     )
@@ -101,15 +105,17 @@ class LookOptions:
     )
     beam: int | None = _option(
         None,
-        "texts followed at once (translators: 5 by default; tree of a language model: sampled by default)",
+        "texts followed at once by beam search (default for translators: 5; a language model's tree is sampled)",
         "N",
         int,
     )
     length_penalty: float = _option(1.0, "tree: scores are divided by length to this power (default 1)", "X", float)
-    temperature: float = _option(1.0, "next, tree: below 1 tamer, above 1 wilder (default 1)", "X", float)
+    temperature: float | None = _option(
+        None, "next, tree: below 1 tamer, above 1 wilder (default 1); a translator's tree is then sampled", "X", float
+    )
     top_k: int | None = _option(None, "next, tree: only among the K likeliest tokens", "K", int)
     top_p: float | None = _option(None, "next, tree: only among the likeliest that together reach P", "P", float)
-    samples: int = _option(3, "tree: texts that are sampled, by the seeds 0, 1 … (default 3)", "N", int)
+    samples: int | None = _option(None, "tree: number of sampled texts, by the seeds 0, 1 … (default 3)", "N", int)
     tokens: int = _option(12, "tree: tokens that a language model writes (default 12)", "N", int)
 
 

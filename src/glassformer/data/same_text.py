@@ -1,7 +1,10 @@
 """Which texts count as the same: equal ones in one normal form, whatever tokenizer reads them; and which nearly do."""
 
 import hashlib
+import html
 import itertools
+import re
+import string
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,18 +18,62 @@ from glassformer.data.wording import counted, shortened
 
 OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 """White space of ASCII that is no single blank."""
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064"
+    "\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
+)
+"""Characters that no reader sees: zero-width spaces and joiners, soft hyphens, direction marks, variation selectors."""
+LOOKALIKES = dict(zip("авекмнорстухіјѕԁԛԝο", "abekmhopctyxijsdqwo", strict=True))
+"""Cyrillic letters, and the Greek omicron, that look like a Latin letter in either case, and that letter."""
+DIFFERENCES = "letter case, white space, forms of letters, invisible characters, HTML entities or decimals"
+"""Differences that the normal form of a text removes."""
+ENTITY_PASSES = 2
+"""How often character references (`&amp;`) are resolved: texts from the web are often escaped twice."""
+DECIMALS = re.compile(r"\.[0-9]*0(?![0-9]|[.,][0-9])")
+"""A point and decimals that end with a zero. It begins with the point, since a search for one character is fast."""
 
 
 def normal_form(text: str) -> str:
-    """A text without what tokenizers may not see: Unicode's NFKC, letters' case folded, white space joined, none
-    around it."""
+    """Return the form of a text that all its copies share.
+
+    It resolves HTML's character references, applies Unicode's NFKC, folds case, joins white space, and drops invisible
+    characters and the last zeros of decimals. Letters that look like Latin ones become these.
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    if "&" in text:
+        for _ in range(ENTITY_PASSES):
+            text = html.unescape(text)
     if text.isascii():
         text = text.lower()
-        if not any(sign in text for sign in OTHER_BLANKS):  # the only white space is single blanks: nothing to join
-            return text.strip(" ")
-    else:  # folding can take composed letters apart, so that they are composed once more
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    else:
+        text = _visible(unicodedata.normalize("NFKC", text).casefold())
+        for letter, latin in LOOKALIKES.items():
+            text = text.replace(letter, latin)
+        text = unicodedata.normalize("NFKC", text)  # folding can take composed letters apart
+    text = DECIMALS.sub(_without_last_zeros, text)
+    if text.isascii() and not any(sign in text for sign in OTHER_BLANKS):  # the only white space is single blanks
+        return text.strip(" ")
     return " ".join(text.split())
+
+
+def _visible(text: str) -> str:
+    """Return a text without its invisible characters."""
+    for sign in "" if text.isascii() else INVISIBLE:
+        text = text.replace(sign, "")
+    return text
+
+
+def _without_last_zeros(decimals: re.Match[str]) -> str:
+    """Return the decimals without their last zeros, unless they are part of a date, a version or an address."""
+    text, point = decimals.string, decimals.start()
+    start = point
+    while start and text[start - 1] in string.digits:
+        start -= 1
+    before = text[start - 1 : start]
+    if start == point or before.isalnum() or before in {"_", ".", ","}:
+        return decimals[0]
+    return decimals[0].rstrip("0").rstrip(".")
 
 
 def digests_of(contents: Iterable[bytes]) -> Numbers:
@@ -36,8 +83,8 @@ def digests_of(contents: Iterable[bytes]) -> Numbers:
 
 
 def in_other_letters(count: int) -> str:
-    """How many of the texts that repeat an earlier one are not its very letters."""
-    return f" ({count:,} of them in other letter case, white space or forms of letters)" if count else ""
+    """Return how many of the texts that repeat an earlier one are written differently, as a remark; empty for none."""
+    return f" ({count:,} of them written differently: {DIFFERENCES})" if count else ""
 
 
 class NormalDigest:
@@ -51,6 +98,7 @@ class NormalDigest:
 
     def update(self, text: str, *, sketch: bool = False) -> None:
         """The next piece. It may begin or end inside a word, if its letters are composed alone as they are together."""
+        text = _visible(text)  # so that its ends are those of the form
         form = normal_form(text)
         self._blank |= text[:1].isspace()
         if form:

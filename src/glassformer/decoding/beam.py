@@ -70,17 +70,21 @@ def beam_search(
         raise ValueError("every source needs room for a token at least")
     if not len(source):
         return []
-    before = len(opening) - 1
-    limit = None if model.decoder.limit is None else max(1, model.decoder.limit - before)
-    allowed = [count if limit is None else min(count, limit) for count in most]
+    allowed = decoder_room(model, most, opening)
     device = source.device
-    dtype = _score_dtype(model)
+    dtype = score_dtype(model)
     search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
     search.watch = watch
-    room = before + max(allowed)
+    room = len(opening) - 1 + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
     tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
     return _Beams(search, model, state, never, False if watch else fixed).run(tokens, room)
+
+
+def decoder_room(model: Seq2Seq, most: Sequence[int], opening: Sequence[int]) -> list[int]:
+    """Return how many tokens may be written after `opening`: at most `most`, and what the decoder has positions for."""
+    limit = None if model.decoder.limit is None else max(1, model.decoder.limit - len(opening) + 1)
+    return [count if limit is None else min(count, limit) for count in most]
 
 
 @torch.inference_mode()
@@ -101,7 +105,7 @@ def beam_continuation(
     ids that end a text. `watch`: as of `beam_search`.
     """
     device = device_of(model)
-    dtype = _score_dtype(model)
+    dtype = score_dtype(model)
     search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
     search.watch = watch
     room = len(prompt) + most - 1
@@ -110,7 +114,7 @@ def beam_continuation(
     return best
 
 
-def _score_dtype(model: Seq2Seq | LanguageModel) -> torch.dtype:
+def score_dtype(model: Seq2Seq | LanguageModel) -> torch.dtype:
     weight = next((weight for weight in model.parameters()), torch.empty(0))
     return torch.promote_types(weight.dtype, torch.float32)
 

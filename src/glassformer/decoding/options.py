@@ -1,12 +1,14 @@
-"""How tokens are chosen and translations are looked for, known without torch."""
+"""How tokens are chosen and translations are found; imports no torch."""
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 from glassformer.config.errors import SettingError
 
 WIDEST = 1000
 """Texts that a beam may follow at once."""
+MAX_SEED = 2**62
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
     """Refuse what no language model could be asked to write."""
     if tokens < 1:
         raise SettingError(f"--tokens is {tokens}, but must be at least 1")
-    if not 0 <= seed <= 2**62:
-        raise SettingError(f"--seed is {seed}, but must lie between 0 and {2**62}")
+    if not 0 <= seed <= MAX_SEED:
+        raise SettingError(f"--seed is {seed}, but must lie between 0 and {MAX_SEED}")
     if beam is not None and how != Sampling():
         raise SettingError(
             "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and penalties do not "
@@ -60,21 +62,67 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
         raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
 
 
+class SearchArguments(TypedDict, total=False):
+    """Options of `translate` that say how translations are found: the arguments of `Search.of`."""
+
+    beam: int | None
+    length_penalty: float
+    nbest: int
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    seed: int | None
+
+
+SEARCH_OPTIONS = tuple(SearchArguments.__annotations__)
+
+
 @dataclass(frozen=True)
 class Search:
-    """How a translation is looked for."""
+    """How translations are found: by beam search, or by sampling."""
 
     beam: int = 5
-    """Translations that are followed at once; 1 is greedy."""
+    """Hypotheses that beam search follows at once; 1 is greedy."""
     length_penalty: float = 1.0
     """Scores are divided by length to this power: 0 prefers short ones, above 1 long ones."""
     best: int = 1
-    """How many to give, best first."""
+    """Number of translations to return, best first."""
+    sampling: Sampling | None = None
+    """Draw `best` translations with these settings instead of searching."""
+    seed: int = 0
+    """Seed of the first sampled translation; the next ones use the seeds after it."""
+
+    @staticmethod
+    def of(
+        *,
+        beam: int | None = None,
+        length_penalty: float = 1.0,
+        nbest: int = 1,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+    ) -> "Search":
+        """Return the search for these options. Any of `temperature`, `top_k` and `top_p` asks for sampling."""
+        samples = any(value is not None for value in (temperature, top_k, top_p))
+        if samples and beam is not None:
+            raise SettingError(
+                "--beam searches for the most probable translation: --temperature, --top-k and --top-p sample instead"
+            )
+        if seed is not None and not samples:
+            raise SettingError("--seed is for sampling: give --temperature, --top-k or --top-p as well")
+        sampling = Sampling(1.0 if temperature is None else temperature, top_k, top_p) if samples else None
+        width = max(1, nbest) if samples else Search.beam if beam is None else beam
+        return Search(width, length_penalty, nbest, sampling, seed or 0)
 
     def __post_init__(self) -> None:
         if self.beam < 1:
             raise SettingError(f"--beam is {self.beam}, but must be at least 1")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise SettingError(f"--seed is {self.seed}, but must lie between 0 and {MAX_SEED}")
         if not 0 <= self.length_penalty <= 10:
             raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
+        if self.sampling is not None and self.best < 1:
+            raise SettingError(f"--nbest is {self.best}, but must be at least 1")
         if not 1 <= self.best <= self.beam:
             raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")

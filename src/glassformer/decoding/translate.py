@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.progress import counted_batches
-from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.decoding.beam import Hypothesis, beam_search, decoder_room, score_dtype
 from glassformer.decoding.options import Search
+from glassformer.decoding.sampling import SamplingPlan, SamplingRows, choose
 from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.text.tokenizer import Tokenizer
 
@@ -65,12 +66,15 @@ def translate(
 
     def search(rows: Rows) -> Best:
         ids, mask = _padded([sources[row] for row in rows], device_of(model))
+        most = [longest_translation(len(sources[row]), context) for row in rows]
+        if how.sampling is not None:
+            return sample_translations(model, ids, mask, how, most=most, opening=opening, end=end, never=never)
         return beam_search(
             model,
             ids,
             mask,
             beam=how.beam,
-            most=[longest_translation(len(sources[row]), context) for row in rows],
+            most=most,
             opening=opening,
             end=end,
             never=never,
@@ -82,6 +86,84 @@ def translate(
     results = spread(counted_batches(batches, len, len(sources), "text"), search)
     by_row = dict(zip(itertools.chain(*batches), itertools.chain(*results), strict=True))
     return [by_row[row] for row in range(len(sources))]
+
+
+@torch.inference_mode()
+def sample_translations(
+    model: Seq2Seq,
+    source: Int[Tensor, "N S"],
+    mask: Bool[Tensor, "N S"] | None,
+    how: Search,
+    *,
+    most: Sequence[int],
+    opening: Sequence[int],
+    end: int,
+    never: Sequence[int] = (),
+) -> Best:
+    """Draw `how.best` translations of each source and return them best first, by the rank that beam search uses.
+
+    The random numbers of a translation depend on its seed alone, not on the other sources of the batch. `most`: maximum
+    number of tokens for each source, END included.
+    """
+    assert how.sampling is not None
+    device, samples = source.device, how.best
+    room = decoder_room(model, most, opening)
+    limits = torch.tensor(room, device=device).repeat_interleave(samples)
+    state = model.init_state(model.encode(source, mask), len(opening) - 1 + max(room))
+    features = model.extend(torch.tensor(list(opening), device=device).expand(len(source), -1), state)
+    scores = model.head(features[:, -1]).repeat_interleave(samples, 0)
+    state = state.expand_beams(samples)
+    settings, plan = SamplingRows.of([how.sampling] * len(scores), device), SamplingPlan.of([how.sampling])
+    draws = _Draws(range(how.seed, how.seed + samples), len(source), device)
+    written = torch.full((max(room), len(scores)), end, device=device)
+    dtype = score_dtype(model)
+    totals = torch.zeros(len(scores), dtype=dtype, device=device)
+    done = torch.zeros(len(scores), dtype=torch.bool, device=device)
+    rows = torch.arange(len(scores), device=device)
+    forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
+    for step in range(max(room)):
+        tokens = choose(scores.index_fill(-1, forbidden, -torch.inf), settings, plan, draws.at(step)[rows])
+        logs = scores.to(dtype).log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1)
+        totals[rows] += logs.masked_fill(done[rows], 0.0)
+        written[step, rows] = tokens.masked_fill(done[rows], end)
+        done[rows] |= (tokens == end) | (step + 1 >= limits[rows])
+        # a state can only drop all samples of a source together
+        kept = (~done.view(len(source), samples).all(1)[rows // samples]).nonzero().squeeze(1)
+        if not len(kept):
+            break
+        if len(kept) < len(rows):
+            rows, tokens, state = rows[kept], tokens[kept], state.select(kept)
+            settings = SamplingRows(*(column[kept] for column in settings))
+        scores = model.head(model.extend(tokens.unsqueeze(1), state)[:, -1])
+    texts = zip(written.T.tolist(), limits.tolist(), totals.tolist(), strict=True)
+    found = [_hypothesis(ids[:limit], end, total) for ids, limit, total in texts]
+    by_source = (found[first : first + samples] for first in range(0, len(found), samples))
+    return [sorted(some, key=lambda one: -one.rank(how.length_penalty)) for some in by_source]
+
+
+class _Draws:
+    """Random numbers for each sample and step, the same for every source. They are drawn on the CPU, a block of steps
+    at a time, so that neither the device nor the longest source of a batch changes them.
+    """
+
+    BLOCK = 256
+
+    def __init__(self, seeds: Iterable[int], sources: int, device: torch.device) -> None:
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        self._sources, self._device = sources, device
+        self._block = torch.empty(0)
+
+    def at(self, step: int) -> Float[Tensor, "B 1"]:
+        if step % self.BLOCK == 0:
+            rows = [torch.rand(self.BLOCK, generator=generator) for generator in self._generators]
+            self._block = torch.stack(rows).to(self._device)
+        return self._block[:, step % self.BLOCK].repeat(self._sources).unsqueeze(1)
+
+
+def _hypothesis(ids: list[int], end: int, total: float) -> Hypothesis:
+    """Return a sampled text; `ids` is filled up with END."""
+    ended = end in ids
+    return Hypothesis(ids[: ids.index(end)] if ended else ids, total, ended)
 
 
 def _batches(lengths: list[int], beam: int, most_rows: int, most_tokens: int) -> list[Rows]:

@@ -51,7 +51,7 @@ def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Ad
     parts = prepared.task.parts
     counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
     yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
-    cut, dropped = (sum(getattr(part, name) for part in parts.values()) for name in ("cut", "dropped"))
+    cut, dropped = sum(part.cut for part in parts.values()), sum(len(part.dropped) for part in parts.values())
     pairs = sum(len(part) for part in parts.values()) + dropped
     yield truncated_texts(cut or dropped, pairs, advise, dropped=not cut)
 

@@ -152,11 +152,12 @@ class Doctor:
         yield learning_rate_too_high(log.losses, advise, log.step)
         yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise, log.step)
         if can_overfit(log.step, facts):
+            primary, lower = family.selection(advise.config)
             yield overfitting(
                 log.validations,
-                family.primary,
+                primary,
                 advise,
-                lower=family.lower_is_better,
+                lower=lower,
                 guessing=facts.guessing,
                 step=log.step,
             )

@@ -24,6 +24,7 @@ from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.statistics.paired import difference, mcnemar
 from glassformer.tasks.base import Evaluation
+from glassformer.tasks.prediction import confusion_matrix, macro_f1
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
 
 WIDE_SHARE = 0.05
@@ -178,8 +179,14 @@ def no_better_than_chance(
     step: int,
     largest: str | None = None,
 ) -> Finding | None:
-    """Whether what was learned is better than knowing nothing. `largest`: the class that most of training have."""
-    claim = _against_chance(metrics, records, guessing, largest)
+    """Report a model that is no better than a constant answer. `largest`: the most frequent class of training.
+
+    With `training.class_weights`, the classes count alike: a model gives up accuracy on purpose to find rare classes.
+    """
+    if largest is not None and advise.config.training.class_weights is not None:
+        claim = _mean_recall(records, largest)
+    else:
+        claim = _against_chance(metrics, records, guessing, largest)
     if claim is None:
         return None
     tries = joined(
@@ -234,6 +241,35 @@ def _paired(records: Records, largest: str) -> Claim | None:
         f"{share:.3f}: {test.only_first:,} examples only the model has right, {test.only_second:,} it alone has wrong "
         f"(p = {test.p:.2g}).",
         numbers={"accuracy": accuracy, "majority": share, "p": test.p},
+    )
+
+
+def _mean_recall(records: Records, largest: str) -> Claim | None:
+    """Mean recall of the classes against that of a constant answer, and the macro F1 of both."""
+    true, predicted = ([record[key] for record in records] for key in ("label", "predicted"))
+    counts = Counter(true)
+    if len(records) < ENOUGH or len(counts) < 2:
+        return None
+    weights = np.array([1 / counts[label] for label in true])
+    right = np.array([label == answer for label, answer in zip(true, predicted, strict=True)], float)
+    constant = np.array([label == largest for label in true], float)
+    lead = difference(right[None], constant[None], weights, limit=1)
+    recall, always = (float(np.average(hits, weights=weights)) for hits in (right, constant))
+    if lead.low > 0:
+        return None
+    names = sorted({*true, *predicted, largest})
+    numbers = {name: number for number, name in enumerate(names)}
+    truth = np.array([numbers[name] for name in true])
+    f1, constant_f1 = (
+        macro_f1(confusion_matrix(truth, np.array([numbers[name] for name in said]), len(names)))
+        for said in (predicted, [largest] * len(true))
+    )
+    return Claim(
+        words=f"The mean recall of the classes, which counts with training.class_weights, is {recall:.3f} on "
+        f"validation (over {len(records):,}); a constant answer has {always:.3f} (lead from {lead.low:.2f} to "
+        f"{lead.high:.2f}). Macro F1 is {f1:.3f}; always saying '{largest}' has "
+        f"{constant_f1:.3f}.",
+        numbers={"mean_recall": recall, "constant": always, "macro_f1": f1, "constant_macro_f1": constant_f1},
     )
 
 

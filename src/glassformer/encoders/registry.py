@@ -36,6 +36,8 @@ class Place:
     memory_width: int | None = None
     memory_pool: str = "mean"
     """What sums up the memory for one that starts from it: where its encoder has read everything, or the mean."""
+    layerwise: bool = False
+    """Each block of the decoder attends to the encoder layer of its own number."""
 
 
 Build = Callable[[ModelSettings, Place], Encoder]
@@ -66,8 +68,9 @@ def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Bu
 def register_model(name: str) -> Callable[[MakeModel], MakeModel]:
     """Make a whole model of one's own known by name: `--model mine`, and `gf.load(run)` without `model=`.
 
-    A class, or a function that makes an `nn.Module`: (B×T tokens, B×T mask) → B×outputs. It is given what it names of
-    vocab, outputs and context; where no texts are read, of shape and outputs.
+    A class, or a function that makes an `nn.Module`: (B×T tokens, B×T mask) → B×outputs, or for a language model
+    B×T tokens → B×T×V logits. It is given what it names of vocab, outputs and context; where no texts are read, of
+    shape and outputs.
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise Misuse(f"a model's name is letters, digits, - and _, not {name!r}")
@@ -111,7 +114,7 @@ def build_window(settings: ModelSettings, place: Place) -> Encoder:
         layers=settings.layers,
         activation=settings.activation,
         causal=place.causal,
-        bias=settings.bias,
+        bias=bool(settings.bias),
         dropout=settings.dropout,
     )
 
@@ -128,19 +131,19 @@ def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
                 kernel=settings.kernel,
                 dilation=settings.dilation**layer,
                 causal=place.causal,
-                bias=settings.bias,
+                bias=bool(settings.bias),
             )
             for layer in range(settings.layers)
         ],
         around=[
             Residual(
-                norm=make_norm(settings.norm, width, bias=settings.bias),
+                norm=make_norm(settings.norm, width, bias=bool(settings.bias)),
                 residual=settings.residual,
                 dropout=settings.dropout,
             )
             for _ in range(settings.layers)
         ],
-        norm=make_norm(settings.norm, width, bias=settings.bias),
+        norm=make_norm(settings.norm, width, bias=bool(settings.bias)),
         activation=settings.activation,
         causal=place.causal,
     )
@@ -188,7 +191,7 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
     if kind in ("dot", "scaled") and width != memory_width:
         raise SettingError(
             f"model.attention {kind} compares vectors of one width, not model.width {width} with the {memory_width} "
-            "of the source; model.attention bilinear compares any"
+            "of the source; model.attention query-key or bilinear compares any"
         )
     return RecurrentDecoder(
         layers=_recurrent_layers(settings, place.input_width + (width if settings.input_feeding else 0), initial=False),
@@ -197,7 +200,7 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
         summary=make_pool(place.memory_pool, width=memory_width),
         attention=None if kind == "none" else MemoryAttention(width=width, memory_width=memory_width, kind=kind),
         input_feeding=settings.input_feeding,
-        bias=settings.bias,
+        bias=bool(settings.bias),
         dropout=settings.dropout,
     )
 
@@ -224,6 +227,7 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
         norm=_norm(settings) if pre else NoNorm(),
         causal=place.causal and settings.causal_mask,
         limit=settings.context,
+        layerwise=place.layerwise,
         dropout=settings.dropout,
     )
 
@@ -241,7 +245,7 @@ def _positions(settings: ModelSettings) -> nn.Module:
 
 
 def _norm(settings: ModelSettings) -> nn.Module:
-    return make_norm(settings.norm, settings.width, bias=settings.bias, eps=settings.norm_eps)
+    return make_norm(settings.norm, settings.width, bias=bool(settings.bias), eps=settings.norm_eps)
 
 
 def _block(settings: ModelSettings, place: Place) -> Block:

@@ -25,7 +25,11 @@ def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 class TransformerEncoder(Encoder):
-    """Positions, blocks, and after pre-norm blocks one last norm."""
+    """Positions, blocks, and after pre-norm blocks one last norm.
+
+    `layerwise`: an encoder outputs what every block outputs, each normed, side by side (B×T×L·d), and block ℓ of a
+    decoder attends to part ℓ of such a memory. Otherwise the output is the last block's, and all attend to that.
+    """
 
     opaque = True
     has_states = False
@@ -43,6 +47,7 @@ class TransformerEncoder(Encoder):
         norm: nn.Module,
         causal: bool,
         limit: int | None,
+        layerwise: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -52,6 +57,8 @@ class TransformerEncoder(Encoder):
         self.positions = positions
         self.rotary = rotary
         self.blocks = nn.ModuleList(blocks)
+        self.layerwise = layerwise
+        self.output_parts = len(blocks) if layerwise and blocks[0].cross_attention is None else 1
         self.embed_norm = embed_norm
         self.norm = norm
         self.dropout = nn.Dropout(dropout)
@@ -63,20 +70,22 @@ class TransformerEncoder(Encoder):
         *,
         memory: Memory | None = None,
         segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    ) -> Float[Tensor, "B T out"]:
         self._check(memory)
         index, seen = torch.arange(x.shape[1], device=x.device), None
         if segments is not None:
             index, seen = within(segments), segments.unsqueeze(2) == segments.unsqueeze(1)
             seen = seen if mask is None else seen & mask.unsqueeze(1)
         x, rotation = self._place(x, index)
-        for block in self.blocks:
+        outputs = []
+        for layer, block in enumerate(self.blocks):
+            call = partial(block, memory=self.memory_of(memory, layer), rotation=rotation, seen=seen)
             if self.recompute and torch.is_grad_enabled():
-                call = partial(block, memory=memory, rotation=rotation, seen=seen)
                 x = checkpoint(call, x, mask, use_reentrant=False)
             else:
-                x = block(x, mask, memory=memory, rotation=rotation, seen=seen)
-        return self.norm(x, mask)
+                x = call(x, mask)
+            outputs.append(x)
+        return self._output(outputs, mask)
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TransformerState:
         self._check(memory)
@@ -90,15 +99,15 @@ class TransformerEncoder(Encoder):
             for attend in (block.attend for block in blocks)
         ]
         cross = [
-            KeyValues(*block.cross_attention.project_keys_values(memory.states))
-            for block in blocks
-            if block.cross_attention is not None and memory is not None
+            KeyValues(*block.cross_attention.project_keys_values(part.states))
+            for layer, block in enumerate(blocks)
+            if block.cross_attention is not None and (part := self.memory_of(memory, layer)) is not None
         ]
         return TransformerState(past, cross, None if memory is None else memory.mask)
 
     def extend(
         self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    ) -> Float[Tensor, "B T out"]:
         assert isinstance(state, TransformerState)
         one_each = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
         if one_each and (state.in_place if x.is_cuda else state.alike):
@@ -111,14 +120,31 @@ class TransformerEncoder(Encoder):
         if mask is not None:  # padding stands where its row's last token does: never beyond the context
             positions = torch.minimum(positions, state.lengths.unsqueeze(1) - 1).clamp(min=0)
         x, rotation = self._place(x, positions)
+        outputs = []
         for layer, block in enumerate(self.own_blocks()):
             x = block.extend(x, state, layer, place, mask, rotation)
-        return self.norm(x, mask)
+            outputs.append(x)
+        return self._output(outputs, mask)
+
+    def memory_of(self, memory: Memory | None, layer: int) -> Memory | None:
+        """Return the memory that a block attends to."""
+        if memory is None or not self.layerwise:
+            return memory
+        return Memory(memory.states.chunk(len(self.blocks), -1)[layer], memory.mask)
+
+    def _output(
+        self, outputs: list[Float[Tensor, "B T d"]], mask: Bool[Tensor, "B T"] | None
+    ) -> Float[Tensor, "B T out"]:
+        if self.output_parts == 1:
+            return self.norm(outputs[-1], mask)
+        # one call, as rows of one batch, the last block first: `capture` records the norm of a whole text once
+        whole = self.norm(torch.cat(outputs[::-1]), None if mask is None else mask.repeat(len(outputs), 1))
+        return torch.cat(whole.chunk(len(outputs))[::-1], -1)
 
     def _fused_step(self, device: torch.device) -> FusedStep | CpuStep | None:
         """A step of fewer operations, for one whom nobody looks into."""
         hooks = any(module._forward_hooks or module._forward_pre_hooks for module in self.modules())
-        if self.training or hooks:
+        if self.training or hooks or self.output_parts > 1:
             return None
         return fused_step(self.own_blocks(), Around(self.positions, self.rotary, self.embed_norm, self.norm), device)
 

@@ -40,11 +40,12 @@ class ScoredExamples:
 
     @staticmethod
     def of(scores: Float[Array, "N outputs"], answers: Int[Array, " N"]) -> "ScoredExamples":
-        """One score for two classes stands for the second, against 0 for the first."""
+        """Return the examples whose label is one of the classes; a single score is that of the second of two."""
         scores = scores.astype(np.float64)
         if scores.shape[1] == 1:
             scores = np.concatenate([np.zeros_like(scores), scores], 1)
-        return ScoredExamples(scores, answers)
+        known = answers < scores.shape[1]
+        return ScoredExamples(scores[known], answers[known])
 
     def __len__(self) -> int:
         return len(self.answers)

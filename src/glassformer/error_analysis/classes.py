@@ -103,13 +103,18 @@ def confident_errors(records: Records, noun: str) -> Panel:
         "Most confidently wrong",
         columns,
         [
-            [cut(record[noun]), record["label"], record["predicted"], record["probability"], math.exp(-record["loss"])]
+            [cut(record[noun]), record["label"], record["predicted"], record["probability"], _true_probability(record)]
             for record in worst(records, _misplaced_confidence)
         ],
         nothing=f"None of the {counted(len(records), noun)} was taken for something else.",
         bars=columns[3:],
         takeaway=f"{wrong:,} of {counted(len(records), noun)} {'is' if wrong == 1 else 'are'} wrong",
     )
+
+
+def _true_probability(record: Mapping[str, Any]) -> float | None:
+    """Return the probability of the true class; None if the model does not know that class."""
+    return None if record["loss"] is None else math.exp(-record["loss"])
 
 
 def _misplaced_confidence(record: Mapping[str, Any]) -> float | None:

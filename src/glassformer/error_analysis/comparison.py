@@ -79,14 +79,15 @@ def _(family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, op
 
 
 def _refuse_unknown(first: EvaluatedPart, second: LoadedPredictor) -> None:
-    """Refuse a class or label that the second run has never met; where numbers are learned, there is none."""
-    known: Sequence[str] = getattr(second.answers, "names", ())
+    """Raise `DataError` for a class or label that the first run knows and the second does not."""
+    names: Sequence[str] = getattr(second.answers, "names", ())
+    known = {*names, *first.evaluation.details.get("unknown_labels", ())}
     for record, line in zip(first.evaluation.records, first.part.lines, strict=True):
         for name in record.get(LABELS, [record["label"]] if "label" in record else []):
             if name not in known:
                 raise DataError(
                     f"--versus {second.run.path}: it does not know the class '{name}' ({first.part.origin}, line "
-                    f"{line:,}); it knows {listed(known)}"
+                    f"{line:,}); it knows {listed(names)}"
                 )
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.bricks.losses import vocabulary_losses
+from glassformer.bricks.losses import head_losses
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens, how_often, pack
 from glassformer.data.packing.windows import segments_of
@@ -122,7 +122,7 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
         following = answers(batch, tokenizer.start)
         segments = segments_of(batch[:, :-1], tokenizer.start, tokenizer.end) if apart else None
         features = model.features(batch[:, :-1], segments=segments)[0]
-        losses = vocabulary_losses(features, model.head.weight, following[0], bias=model.head.bias)
+        losses = head_losses(model.head, features, following[0])
         passages.append(([tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()))
     return surprising_passages(passages, _between(tokenizer))
 

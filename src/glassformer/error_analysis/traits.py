@@ -16,7 +16,7 @@ from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, span
-from glassformer.families.predict import table_in
+from glassformer.families.schema import table_in
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.overrepresentation import Overrepresentation, over_represented

@@ -54,6 +54,8 @@ class ExportedRun:
     answers: Answers | None = None
     name: str = "a run"
     """What the model card calls it."""
+    imported_as: str | None = None
+    """The class of Hugging Face's that an imported run came as."""
     original: Path | None = None
     """The folder of the files about tokens that came with an imported model."""
     chat_template: str | None = None

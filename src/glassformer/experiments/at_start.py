@@ -1,4 +1,4 @@
-"""A Transformer before it has learned anything: how sharp its softmax is, and how much gradient reaches its layers."""
+"""Models before training: how sharp the softmax of attention is, and how much gradient reaches each layer."""
 
 import math
 from typing import Any
@@ -8,56 +8,72 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import attention_weights
+from glassformer.bricks.recurrent import Recurrent
+from glassformer.bricks.recurrent_steps import trace
+from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
-from glassformer.experiments.curves import Curve, Curves, plain
-from glassformer.experiments.growth import Section
+from glassformer.encoders.base import Encoder
+from glassformer.experiments.curves import NAMES, Curve, Curves, plain
+from glassformer.experiments.growth import Section, small
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.rendering.panels import Line, Lines
+from glassformer.rendering.panels import Line, Lines, Table
 
-WIDTHS = (4, 16, 64, 256, 1024)
-"""Widths of a head."""
+HEAD_WIDTHS = (4, 16, 64, 256, 1024)
 KEYS, QUERIES = 64, 512
-DEPTH, VOCAB, TOKENS, TEXTS = 16, 64, 32, 8
+DEPTH, WIDTH, VOCAB, TOKENS, TEXTS = 16, 64, 64, 32, 8
 SCALES = {"with 1/√d": True, "without": False}
+TRANSFORMER = "transformer"
 VARIANTS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "without residual": {"model.residual": False},
-    "without norm": {"model.norm": "none"},
-    "without either": {"model.residual": False, "model.norm": "none"},
+    "pre-norm": {},
+    "pre-norm, no residual": {"model.residual": False},
+    "post-norm": {"model.norm_order": "post"},
+    "post-norm, no residual": {"model.norm_order": "post", "model.residual": False},
+    "no norm": {"model.norm": "none"},
+    "no norm, no residual": {"model.norm": "none", "model.residual": False},
 }
-"""Of a stack with pre-norm, whose maps start by Xavier's rule: blocks that start as the identity would show nothing."""
+"""Variants of the lectures' Transformer (style classic, whose own norm is post-norm), by the settings that differ."""
+SHOWN_LAYERS = (1, 4, 8, 12, DEPTH)
 
 
 def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
-    largest, entropy = softmax_by_width(plan.seed)
-    gradients = {name: gradient_by_depth(plan.seed, device, **settings) for name, settings in VARIANTS.items()}
-    charts = [
-        _chart("Softmax at the start: the largest weight", largest, "d, width of a head", f"of 1, over {KEYS} keys"),
-        _chart("Softmax at the start: entropy", entropy, "d, width of a head", f"nats; evenly {math.log(KEYS):.2f}"),
-        _chart("Gradient at the start, by depth", gradients, "layer", "of that at the last", log=True),
-    ]
-    apart = {name: curve.y[0] for name, curve in gradients.items()}
-    widest = {name: curve.y[-1] for name, curve in largest.items()}
+    """Measure the gradient by depth of each model, and of a Transformer the softmax with and without 1/√d."""
+    gradients = gradients_by_depth(plan, device)
+    numbers: dict[str, Any] = {"layers": DEPTH, "gradient": plain(gradients)}
+    first = "; ".join(f"{name} {small(curve.y[0])}" for name, curve in gradients.items())
     finding = (
-        f"Before training, over {KEYS} random keys of width {WIDTHS[-1]:,}, the largest weight of a softmax is "
-        f"{widest['without']:.2f} without 1/√d and {widest['with 1/√d']:.2f} with it. Of the gradient at the last of "
-        f"{DEPTH} layers, the first gets {', '.join(f'×{part:.2g} {name}' for name, part in apart.items())}."
+        f"Before training, the gradient at the first of {DEPTH} layers, as a fraction of the gradient at the last: "
+        f"{first}."
     )
-    numbers = {"largest_weight": plain(largest), "entropy": plain(entropy), "gradient": plain(gradients)}
-    return Section(charts, finding, numbers)
+    if TRANSFORMER not in plan.models:
+        return Section(_depth_panels(gradients), finding, numbers)
+    largest, entropy = softmax_by_width(plan.seed)
+    charts = [
+        _width_chart("Softmax at the start: the largest weight", largest, f"of 1, over {KEYS} keys"),
+        _width_chart("Softmax at the start: entropy", entropy, f"nats; uniform: {math.log(KEYS):.2f}"),
+    ]
+    widest = {name: curve.y[-1] for name, curve in largest.items()}
+    sharpness = (
+        f"Before training, over {KEYS} random keys of width {HEAD_WIDTHS[-1]:,}, the largest weight of a softmax is "
+        f"{widest['without']:.2f} without 1/√d and {widest['with 1/√d']:.2f} with it."
+    )
+    numbers |= {"largest_weight": plain(largest), "entropy": plain(entropy)}
+    return Section([*charts, *_depth_panels(gradients)], f"{sharpness} {finding}", numbers)
+
+
+# --- softmax ---
 
 
 def softmax_by_width(seed: int) -> tuple[Curves, Curves]:
-    """The mean largest weight and the mean entropy of attention, by the width d of a head, with and without 1/√d.
+    """Return the mean largest weight and the mean entropy of attention by head width d, with and without 1/√d.
 
-    Queries and keys are random, each number of variance 1: their products then have variance d.
+    Queries and keys are random with variance 1, so that their dot products have variance d.
     """
     draw = torch.Generator().manual_seed(seed)
     largest: dict[str, list[float]] = {name: [] for name in SCALES}
     entropy: dict[str, list[float]] = {name: [] for name in SCALES}
-    for width in WIDTHS:
+    for width in HEAD_WIDTHS:
         queries, keys = (torch.randn(1, 1, count, width, generator=draw) for count in (QUERIES, KEYS))
         for name, scaled in SCALES.items():
             weights = attention_weights(queries, keys, scale=None if scaled else 1.0)
@@ -67,32 +83,108 @@ def softmax_by_width(seed: int) -> tuple[Curves, Curves]:
 
 
 def _curves(values: dict[str, list[float]]) -> Curves:
-    return {name: Curve([float(width) for width in WIDTHS], each) for name, each in values.items()}
+    return {name: Curve([float(width) for width in HEAD_WIDTHS], each) for name, each in values.items()}
 
 
-def gradient_by_depth(seed: int, device: torch.device, **settings: Any) -> Curve:
-    """The size of the loss's gradient at each layer's output, as a part of that at the last."""
-    sizes = {"model.layers": DEPTH, "model.width": 64, "model.heads": 4, "model.context": TOKENS}
-    config = resolve({}, {**sizes, "style": "gpt2", "model.initialisation": "xavier", **settings})
+def _width_chart(title: str, curves: Curves, y_name: str) -> Lines:
+    ends = "; ".join(f"{name} {curve.y[-1]:.2g}" for name, curve in curves.items())
+    return Lines(
+        title=title,
+        takeaway=f"At d = {HEAD_WIDTHS[-1]:,}: {ends}",
+        series=[Line(name=name, x=curve.x, y=curve.y, dots=True) for name, curve in curves.items()],
+        x_name="d, width of a head",
+        y_name=y_name,
+        log_x=True,
+    )
+
+
+# --- gradient by depth ---
+
+
+def gradients_by_depth(plan: ScalingRequest, device: torch.device) -> dict[str, Curve]:
+    """Return one curve per model; a Transformer has one per variant."""
+    curves: dict[str, Curve] = {}
+    for name in plan.models:
+        if name != TRANSFORMER:
+            curves[NAMES[name]] = gradient_by_depth(name, plan.seed, device)
+            continue
+        for variant, changes in VARIANTS.items():
+            curves[f"{NAMES[name]}, {variant}"] = gradient_by_depth(name, plan.seed, device, **changes)
+    return curves
+
+
+def gradient_by_depth(name: str, seed: int, device: torch.device, **changes: Any) -> Curve:
+    """Return the norm of the loss's gradient at each layer's output, divided by that at the last layer.
+
+    A Transformer starts by Xavier's rule: blocks that start as the identity would show nothing.
+    """
+    settings: dict[str, Any] = {"model.layers": DEPTH, "model.width": WIDTH, "model.context": TOKENS}
+    if name == TRANSFORMER:
+        settings |= {"style": "classic", "model.norm_order": "pre", "model.heads": 4}
+    elif name == "cnn":
+        settings |= {"model.dilation": 1}  # doubled 16 times, it would reach far beyond the text
+    config = resolve({}, {"model": name, "model.dropout": 0.0, **settings, **changes})
     model = build_language_model(config.model, vocab=VOCAB, seed=seed).to(device)
     ids = torch.randint(VOCAB, (TEXTS, TOKENS + 1), generator=torch.Generator().manual_seed(seed)).to(device)
+    outputs, features = _layer_outputs(model.encoder, model.embed(ids[:, :-1]), recurrent=name in RECURRENT)
+    loss = F.cross_entropy(model.head(features).flatten(0, 1), ids[:, 1:].flatten())
+    norms = [float(gradient.norm()) for gradient in torch.autograd.grad(loss, outputs)]
+    return Curve([float(layer) for layer in range(1, DEPTH + 1)], [norm / norms[-1] for norm in norms])
+
+
+def _layer_outputs(encoder: Encoder, x: Tensor, *, recurrent: bool) -> tuple[list[Tensor], Tensor]:
+    """Return the output of each layer, and of the encoder, all in one graph of gradients."""
+    if recurrent:  # torch's fused cell does not show what is between its layers
+        layers = encoder.get_submodule("layers")
+        assert isinstance(layers, Recurrent)
+        states = [way.states for (way,) in trace(layers.cell, x, layers.init_state(len(x)))]
+        return states, states[-1]
     outputs: list[Tensor] = []
 
-    def keep(block: nn.Module, args: Any, output: Tensor) -> None:
+    def keep(layer: nn.Module, args: Any, output: Tensor) -> None:
         outputs.append(output)
 
-    hooks = [block.register_forward_hook(keep) for block in model.encoder.get_submodule("blocks").children()]
-    loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
-    for hook in hooks:
-        hook.remove()
-    norms = [float(gradient.norm()) for gradient in torch.autograd.grad(loss, outputs)]
-    return Curve([float(layer) for layer in range(DEPTH)], [norm / norms[-1] for norm in norms])
+    names = [name.removesuffix(".output") for (name,) in encoder.layer_outputs()[1:]]
+    modules = [encoder.get_submodule(name) for name in names] if len(names) > 1 else _hidden_layers(encoder)
+    hooks = [module.register_forward_hook(keep) for module in modules]
+    try:
+        features = encoder(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return outputs, features
 
 
-def _chart(title: str, curves: Curves, x_name: str, y_name: str, *, log: bool = False) -> Lines:
-    at = 0 if log else -1  # the first layer, or the widest head
-    ends = "; ".join(f"{name} {curve.y[at]:.2g}" for name, curve in curves.items())
-    where = "At the first layer" if log else f"At d = {WIDTHS[-1]:,}"
-    series = [Line(name=name, x=curve.x, y=curve.y, dots=True) for name, curve in curves.items()]
-    told = f"{where}: {ends}"
-    return Lines(title=title, takeaway=told, series=series, x_name=x_name, y_name=y_name, log_x=not log, log_y=log)
+def _hidden_layers(encoder: Encoder) -> list[nn.Module]:
+    """Return the layers of a multilayer perceptron, such as that of the window encoder."""
+    return [units.layer for units in encoder.hidden_units()]
+
+
+def _depth_panels(gradients: Curves) -> list[Lines | Table]:
+    first = {name: curve.y[0] for name, curve in gradients.items()}
+    least, most = min(first, key=first.__getitem__), max(first, key=first.__getitem__)
+    ends = [least] if least == most else [least, most]
+    chart = Lines(
+        title="Gradient before training, by depth",
+        takeaway="At the first layer: " + "; ".join(f"{name} {small(first[name])}" for name in ends),
+        series=[
+            Line(
+                name=name,
+                x=[x for x, y in zip(curve.x, curve.y, strict=True) if y > 0],
+                y=[y for y in curve.y if y > 0],
+                dots=True,
+            )
+            for name, curve in gradients.items()
+        ],
+        x_name="layer",
+        y_name="fraction of the gradient at the last layer",
+        log_y=True,
+        note=f"{DEPTH} layers of width {WIDTH}; {TEXTS} random texts of {TOKENS} tokens; the norm of the loss's "
+        "gradient at each layer's output. Transformers start by Xavier's rule, the others by their usual one.",
+    )
+    table = Table(
+        title="Gradient before training, by layer",
+        columns=["model", *(f"layer {layer}" for layer in SHOWN_LAYERS)],
+        rows=[[name, *(small(curve.y[layer - 1]) for layer in SHOWN_LAYERS)] for name, curve in gradients.items()],
+    )
+    return [chart, table]

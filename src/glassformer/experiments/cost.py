@@ -3,8 +3,9 @@
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -20,7 +21,15 @@ from glassformer.experiments.growth import COUNTED, MEASURED, Counted, Section, 
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.models.counting import multiplications, path_length, reach, serial_steps, state_numbers
+from glassformer.models.counting import (
+    multiplications,
+    path_length,
+    reach,
+    serial_additions,
+    serial_order,
+    serial_steps,
+    state_numbers,
+)
 from glassformer.models.modules import LanguageModel, device_of
 
 VOCAB = 96
@@ -78,11 +87,17 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         counted[name] = Counted(
             weights,
             serial_steps(settings, longest),
+            serial_additions(settings, longest),
+            serial_order(settings),
             path_length(settings, longest),
             reach(settings),
             _orders(settings),
         )
-    numbers = {"models": sizes_of(models), **{what: plain(by_model) for what, by_model in curves.items()}}
+    numbers = {
+        "models": sizes_of(models),
+        **{what: plain(by_model) for what, by_model in curves.items()},
+        **_serial_numbers(models, plan.lengths),
+    }
     section = time_section(curves, counted, stopped)
     table, *charts = section.panels
     return replace(section, panels=[table, *counted_panels(models, plan.width), *charts], numbers=numbers)
@@ -124,6 +139,22 @@ def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
     return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
+    }
+
+
+def _serial_numbers(models: Mapping[str, ModelSettings], lengths: Sequence[int]) -> dict[str, Any]:
+    """Return the counts that no chart of times has, by length; a path length of None means that there is no path."""
+    counts: dict[str, Callable[[ModelSettings, int], int | None]] = {
+        "serial_steps": serial_steps,
+        "serial_additions": serial_additions,
+        "path_length": path_length,
+    }
+    return {
+        what: {
+            name: {"x": list(lengths), "y": [number(settings, length) for length in lengths]}
+            for name, settings in models.items()
+        }
+        for what, number in counts.items()
     }
 
 

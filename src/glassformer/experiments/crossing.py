@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from glassformer.config.sections import ModelSettings
 from glassformer.experiments.curves import NAMES, Curve, Curves
-from glassformer.models.counting import layer_multiplications, serial_steps
+from glassformer.models.counting import layer_multiplications, serial_additions, serial_steps
 from glassformer.rendering.panels import Line, Lines, Panel
 from glassformer.rendering.takeaways import course, listed
 
@@ -58,7 +58,8 @@ def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Pane
         if layer_multiplications(settings, width=width, tokens=1)
     }
     steps = {
-        model: Curve(lengths, [serial_steps(settings, int(T)) for T in lengths]) for model, settings in models.items()
+        model: Curve(lengths, [serial_steps(settings, int(T)) + serial_additions(settings, int(T)) for T in lengths])
+        for model, settings in models.items()
     }
     told = crossings(layers, "multiplies more", names)
     return [
@@ -71,25 +72,22 @@ def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Pane
             "Attention: 2·T²·d, scores and means; recurrent: 2·T·d² for each gate; convolution: k·T·d².",
         ),
         _chart(
-            "Counted: steps one after the other",
-            _serial(steps),
+            "Counted: serial steps and additions",
+            _serial_takeaway(steps),
             steps,
             NAMES,
             "steps",
-            "However many processors there are, a recurrent layer waits for its last step.",
+            "Layers, recurrent steps and additions that wait for one another, however many processors there are. A sum "
+            "of n inputs is a tree of ⌈log₂ n⌉ additions: attention takes O(1) + O(log T) steps, an RNN O(T).",
         ),
     ]
 
 
-def _serial(steps: Curves) -> str:
-    """Whose steps grow with the text."""
-    grow = [NAMES[model] for model, curve in steps.items() if curve.y[-1] > curve.y[0]]
-    if not grow:
-        return "No model waits longer for a longer text"
-    most = max(curve.y[-1] for curve in steps.values())
-    who = f"Only the {grow[0]} waits" if len(grow) == 1 < len(steps) else f"{listed(grow, 9)} wait"
+def _serial_takeaway(steps: Curves) -> str:
+    """List the steps of each model at the longest text."""
     longest = next(iter(steps.values())).x[-1]
-    return f"{who} longer for longer texts: {most:,.0f} steps at {longest:,.0f} tokens"
+    counts = ", ".join(f"{NAMES[model]} {curve.y[-1]:,.0f}" for model, curve in steps.items())
+    return f"Steps at {longest:,.0f} tokens: {counts}"
 
 
 def _chart(title: str, takeaway: str, curves: Curves, names: Mapping[str, str], unit: str, note: str) -> Lines:

@@ -4,12 +4,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from glassformer.experiments.crossing import crossings
 from glassformer.experiments.curves import NAMES, Curve, Curves
+from glassformer.experiments.request import MINUTES
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
 from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
@@ -45,6 +47,12 @@ GROWN, LEAST = 4, 3
 """Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
 many such lengths can tell a power from noise.
 """
+LEARNED = 3
+"""A model counts as undertrained if its mean score is below so many times that of a trivial baseline."""
+UNDERTRAINED = (
+    " {who} undertrained: the mean over all lengths is {scores} after {updates:,} updates, against {baseline:.2f} for "
+    "the baseline. Use --minutes {minutes:g} or more before you compare them."
+)
 ORDERS = ("the same", "T", "T²")
 
 
@@ -54,9 +62,13 @@ class Counted:
 
     weights: int
     serial: int
-    """Steps that wait for one another."""
+    """Layers and recurrent steps that wait for one another."""
+    additions: int
+    """Additions that wait for one another, every sum over tokens being a tree."""
+    order: str
+    """How the serial steps grow with the length."""
     path: int | None
-    """Steps from the first token to the last output; None: there is no way."""
+    """Steps from the first token to the last output; None: no path."""
     reach: int | None
     """Tokens back that an output can depend on; None: all."""
     orders: Mapping[str, int]
@@ -141,18 +153,31 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
     longest = max(curve.x[-1] for curve in curves["forward"].values())
     table = Table(
         title=f"Counted, at T = {longest:,.0f}",
-        columns=["model", "weights", "steps one after the other", "steps from first to last", "reaches back"],
+        columns=[
+            "model",
+            "weights",
+            "serial steps",
+            "serial additions",
+            "serial steps grow as",
+            "path from first to last",
+            "reaches back",
+        ],
         rows=[
             [
                 NAMES[model],
                 counts.weights,
                 counts.serial,
-                "no way" if counts.path is None else counts.path,
+                counts.additions,
+                counts.order,
+                "none" if counts.path is None else counts.path,
                 _back(counts.reach),
             ]
             for model, counts in counted.items()
         ],
-        note="A CNN's way from first to last is counted in layers, as many as it would need.",
+        note="Serial steps: layers and recurrent steps that wait for one another, however many processors there are. "
+        "Serial additions: every sum over tokens is taken as a tree, so n inputs need ⌈log₂ n⌉ additions. Attention "
+        "and mean pooling sum T vectors this way; an RNN adds its inputs one after the other, in T steps. The path of "
+        "a CNN is the number of layers it would need.",
     )
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
     finding = (
@@ -192,11 +217,11 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
         title="What is left of the gradient",
         columns=["model", *(f"k = {mark:,}" for mark in [*marks, furthest])],
         rows=[
-            [NAMES[model], *(_small(curve.y[mark]) for mark in [*marks, furthest])] for model, curve in curves.items()
+            [NAMES[model], *(small(curve.y[mark]) for mark in [*marks, furthest])] for model, curve in curves.items()
         ],
     )
     left = {
-        model: f"{_small(curve.y[furthest])}{'' if curve.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
+        model: f"{small(curve.y[furthest])}{'' if curve.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
         for model, curve in curves.items()
     }
     return Section(
@@ -287,13 +312,22 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     )
 
 
-def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Section:
-    """Right letters and right answers by length of the source, with attention and without."""
+def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline: float, minutes: float) -> Section:
+    """Show right letters and right answers by length of the source, with attention and without.
+
+    `baseline`: the share of right letters of a baseline that always writes the most frequent letter.
+    """
+    longest = max(curve.x[-1] for curve in letters.values())
+    lengths = [min(curve.x[0] for curve in letters.values()), longest]
+    trivial = Line(name="most frequent letter", x=lengths, y=[baseline] * 2, faint=True)
     charts = [
         Lines(
             title=title,
             takeaway=_at_the_end(curves),
-            series=[Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()],
+            series=[
+                *(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()),
+                *([trivial] if curves is letters else []),
+            ],
             x_name="letters of the source",
             y_name=what,
             note=f"An LSTM writes letters backwards, {updates:,} updates each.",
@@ -303,9 +337,29 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int) -> Sectio
             ("Right answers, by length of the source", "answers without a mistake", exact),
         )
     ]
-    longest = max(curve.x[-1] for curve in letters.values())
     last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
-    return Section(charts, f"Of {longest:,.0f} letters to write backwards, in their place are: {last}.")
+    means = {kind: fmean(curve.y) for kind, curve in letters.items()}
+    finding = (
+        f"Of {longest:,.0f} letters to write backwards, in their place are: {last}; always writing the most frequent "
+        f"letter gets {baseline:.2f}."
+    )
+    return Section(charts, finding + _untrained(means, baseline, updates, minutes))
+
+
+def _untrained(means: Mapping[str, float], baseline: float, updates: int, minutes: float) -> str:
+    """Say which models learned little: their mean score is below LEARNED times the trivial baseline."""
+    weak = [name for name, mean in means.items() if mean < LEARNED * baseline]
+    if not weak:
+        return ""
+    who = "Both are" if len(weak) == 2 else f"The LSTM {weak[0]} is"
+    scores = " and ".join(f"{means[name]:.2f}" for name in weak)
+    return UNDERTRAINED.format(
+        who=who,
+        scores=scores,
+        updates=updates,
+        baseline=baseline,
+        minutes=MINUTES if minutes < MINUTES else 2 * minutes,
+    )
 
 
 def _at_the_end(curves: Curves) -> str:
@@ -328,5 +382,5 @@ def _back(reach: int | None) -> str:
     return "all" if reach is None else f"{reach:,} tokens"
 
 
-def _small(value: float) -> str:
+def small(value: float) -> str:
     return "nothing" if value == 0 else f"{value:.2g}"

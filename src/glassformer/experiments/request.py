@@ -15,8 +15,10 @@ PARTS = {
     "recall": "what is remembered over a distance, after a short training",
     "beyond": "positions beyond the length of training",
     "attention": "translating with and without attention, by length",
-    "start": "before training: softmax with and without 1/√d by width, gradient by depth without residual",
+    "start": "before training: softmax with and without 1/√d, gradient by depth, with and without residual and norm",
 }
+PART_MODELS = {"beyond": "transformer", "attention": "lstm"}
+"""The one model that a part trains in several variants; the other parts measure every model of the request."""
 CHOSEN = ("rnn", "lstm", "cnn", "transformer")
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
 WIDTH, LAYERS, MINUTES = 64, 2, 3.0
@@ -42,6 +44,12 @@ class ScalingRequest:
     def __post_init__(self) -> None:
         _check_names("model", "--models", self.models, MODELS)
         _check_names("part", "--parts", self.parts, PARTS)
+        for part in self.parts:
+            if PART_MODELS.get(part, self.models[0]) not in self.models:
+                raise Misuse(
+                    f"--parts {part} measures the {PART_MODELS[part]} only, and --models is {','.join(self.models)}; "
+                    f"add {PART_MODELS[part]} to --models or remove {part} from --parts"
+                )
         if len(self.lengths) < 2:
             raise Misuse("--lengths wants two lengths at least: growth is what lies between them")
         if (short := self.lengths[0]) < 2:
@@ -68,11 +76,19 @@ class ScalingRequest:
 
 
 def scaling_request(
-    *, models: str | Iterable[str], lengths: str | Iterable[int], parts: str | Iterable[str], **settings: Any
+    *, models: str | Iterable[str], lengths: str | Iterable[int], parts: str | Iterable[str] | None, **settings: Any
 ) -> ScalingRequest:
-    """A request as people write it; `settings`: its other fields."""
+    """Return the request for settings as people write them; `settings`: its other fields.
+
+    `parts`: None means all parts that measure one of the models.
+    """
     names, lengths = names_of(models), lengths_of(lengths)
-    return ScalingRequest(models=names, lengths=lengths, parts=names_of(parts), **settings)
+    chosen = (
+        [part for part in PARTS if part not in PART_MODELS or PART_MODELS[part] in names]
+        if parts is None
+        else names_of(parts)
+    )
+    return ScalingRequest(models=names, lengths=lengths, parts=chosen, **settings)
 
 
 def names_of(names: str | Iterable[str]) -> list[str]:

@@ -2,8 +2,8 @@
 source gets longer.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -33,7 +33,7 @@ CONTEXT, FURTHER, POSITION_UPDATES = 64, 4, 400
 TEXTS = 256
 DATA = "docstrings"
 
-ATTENTION = {"additive": "with attention", "none": "without"}
+ATTENTION = {"additive": "with attention", "none": "without attention"}
 """Attention by its setting, and in words."""
 ATTENTION_UPDATES, ROWS = 300, 8000
 SHORTEST, LONGEST = 2, 16
@@ -127,8 +127,16 @@ def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Sect
         records = task.evaluate(model, "validation").records
         pairs = [(record["target"], record["output"]) for record in records]
         letters[ATTENTION[kind]], exact[ATTENTION[kind]] = by_length(pairs)
-    section = attention_section(letters, exact, updates=updates)
-    return replace(section, numbers={"updates": updates, "letters": plain(letters), "exact": plain(exact)})
+        baseline = most_frequent_letter([wanted for wanted, _ in pairs])
+    section = attention_section(letters, exact, updates=updates, baseline=baseline, minutes=plan.minutes)
+    numbers = {"updates": updates, "baseline": baseline, "letters": plain(letters), "exact": plain(exact)}
+    return replace(section, numbers=numbers)
+
+
+def most_frequent_letter(targets: Sequence[str]) -> float:
+    """Return the share of right letters of a baseline that writes the most frequent letter everywhere."""
+    letters = Counter("".join(targets))
+    return max(letters.values()) / letters.total()
 
 
 def by_length(pairs: list[tuple[str, str]]) -> tuple[Curve, Curve]:

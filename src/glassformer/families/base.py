@@ -23,15 +23,17 @@ from torch import Generator, Tensor, nn
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown
+from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown, with_article
 from glassformer.config.plugins import FAMILY, note_part
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.schema import Schema
 from glassformer.data.features.inputs import Features
 from glassformer.families.memory import reader_of
 from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
+from glassformer.families.schema import schema_of
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import device_of
@@ -42,6 +44,22 @@ from glassformer.tasks.base import Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 OwnModel = nn.Module | Callable[[Any, int], nn.Module]
+
+
+def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Module:
+    """Return a user's module, or call the user's function of (`reads`, `outputs`) that makes one."""
+    if isinstance(own, nn.Module):
+        return own
+    if not callable(own):
+        raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {with_article(own)}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = own(reads, outputs)
+    if not isinstance(made, nn.Module):
+        raise SettingError(f"model=… must be an nn.Module or make one, not {with_article(made)}")
+    return made
+
+
 """A model of one's own, or what makes it. Of texts: (B×T tokens, B×T mask) → B×outputs, made from the vocabulary and
 the outputs. Of other examples: called with numbers and categories, pixels, or all that there is of them; made from
 their `Shape` and the outputs."""
@@ -140,6 +158,11 @@ class Loaded(Processor):
         return parameter_count(self.model) if self.precision != "int8" else int(self.run.card()["parameters"])
 
     @property
+    def schema(self) -> Schema:
+        """The columns that the run learned from: every table that it reads is checked against them."""
+        return self.family.schema(self, self.config.data)
+
+    @property
     def output_tokenizer(self) -> Tokenizer:
         """The tokenizer of the tokens which are written, or else read."""
         if self.tokenizer is None:
@@ -232,7 +255,7 @@ class Family(ABC):
     verb: str = "predict"
     """The command that uses a run."""
     primary: str
-    """The metric by which weights are chosen."""
+    """The metric by which weights are chosen, unless a setting names another (`selection`)."""
     lower_is_better: bool = False
     reads_stream: bool = False
     """It reads a corpus as one long row of tokens."""
@@ -269,6 +292,10 @@ class Family(ABC):
     def prepare(self, config: Config, corpus: Any, known: Processor, say: Say) -> Prepared:
         """The corpus as a task. `known`: what is not to be learned anew."""
 
+    def schema(self, loaded: Any, data: DataSettings) -> Schema:
+        """Return the columns that a run reads. `data`: its settings, or those of other data."""
+        return schema_of(loaded.config, loaded.features, data)
+
     @abstractmethod
     def whole_part(self, loaded: Any, options: EvaluateOptions) -> Any:
         """All of the data that was named, as a part."""
@@ -280,8 +307,10 @@ class Family(ABC):
         """The model with its first weights."""
 
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
-        """A person's own model, where this family can use one."""
-        raise SettingError(f"a model of one's own learns labels or numbers, and the task is {config.task}")
+        """Return a user's own model, if this family can train one."""
+        raise SettingError(
+            f"a model of your own can learn labels, numbers or the next token, and the task is {config.task}"
+        )
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)
         """What a model takes from the training part before the first step."""
@@ -355,6 +384,10 @@ class Family(ABC):
     def output_names(self, loaded: Any) -> list[str]:
         """Names of what is scored: a head may have rows that no token has."""
         return [loaded.output_tokenizer.shown(id) for id in range(loaded.model.head.out_features)]
+
+    def selection(self, config: Config) -> tuple[str, bool]:
+        """Return the metric by which weights are chosen, and whether lower is better."""
+        return self.primary, self.lower_is_better
 
     # --- what is said of it ---
 

@@ -1,6 +1,7 @@
 """The card of a run: what stands in `glassformer.json` before the first step, and what others read there."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -9,6 +10,7 @@ from glassformer.config.plugins import parts_of
 from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config
 from glassformer.data.io.place import short_name
+from glassformer.data.wording import counted
 from glassformer.families.base import Prepared
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.runs.run import environment, tokenizer_card
@@ -26,6 +28,7 @@ def run_card(
         "status": "training",
         "task": config.task,
         "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        **({} if (positive := getattr(prepared.answers, "positive", None)) is None else {"positive": positive}),
         "parameters": parameter_count(model),
         "learned": learned_count(model),
         "steps_per_epoch": prepared.task.steps_per_epoch,
@@ -56,9 +59,23 @@ def size_in_words(card: Mapping[str, Any]) -> str:
     return sized(card["parameters"], learned_of(card))
 
 
+def forgetting_line(source: Mapping[str, Any]) -> str | None:
+    """Return the loss on the old run's validation text before and after the training run; None if not measured.
+
+    `source`: what a card says of the old run.
+    """
+    measured = source.get("forgetting", {})
+    if "after" not in measured:
+        return None
+    return (
+        f"loss on the validation text of {Path(source['run']).name}: {measured['before']:.4f} before, "
+        f"{measured['after']:.4f} after ({measured['unit']}, {counted(measured['windows'], 'window')})"
+    )
+
+
 def nothing_held_out(card: Mapping[str, Any]) -> bool:
     """Whether a run has learned from all its data."""
-    return list(card["data"]["tokens"]) == ["train"]
+    return list(card["data"].get("tokens", ())) == ["train"]
 
 
 def label_names(card: Mapping[str, Any]) -> tuple[str, list[str]] | None:

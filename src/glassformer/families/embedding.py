@@ -18,7 +18,7 @@ from glassformer.data.features.build import text_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.split.labelled import Labelled
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
-from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, table_in, texts_in
+from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, texts_in
 from glassformer.families.requests import (
     ConfigRequest,
     Embedded,
@@ -28,6 +28,7 @@ from glassformer.families.requests import (
     random_tokens,
     say_unknown,
 )
+from glassformer.families.schema import table_in
 from glassformer.models.build import build_vectors
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import TextPredictor, device_of

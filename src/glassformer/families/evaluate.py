@@ -32,6 +32,8 @@ def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto", sa
         raise Misuse(f"--data.{next(iter(options.reading))} says how other data is read: name the DATA to evaluate on")
     loaded = loaded_run(run, device, say)
     loaded.family.check_options(loaded, options)
+    if "bad_rows" in options.reading and (why := loaded.config.idle("data.bad_rows")) is not None:
+        raise Misuse(why)
     if options.other_data:
         return evaluate_part(loaded, loaded.family.whole_part(loaded, options), options, say)
     corpus, part = own_corpus(loaded), options.part

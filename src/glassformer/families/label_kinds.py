@@ -1,7 +1,9 @@
 """What is said of a whole example: a class, several labels, or a number."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import Misuse, refuse_unknown
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown
 from glassformer.config.presets import CLASS, CLASSIFICATION, LABEL_SET, MULTILABEL, NUMBER, REGRESSION
 from glassformer.config.resolve import Config
+from glassformer.config.sections import TrainingSettings
 from glassformer.data.columns.labels import as_text, labels_in
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.split.labelled import LabelledCorpus
+from glassformer.families.base import Prepared, Processor
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.requests import ModelInput
 from glassformer.tasks.answers import Classes, Labels, Scale
-from glassformer.tasks.prediction import Classification, Multilabel, Regression
+from glassformer.tasks.prediction import AVERAGE_PRECISION, Classification, Multilabel, Regression
+
+RARE = 0.1
+"""Share of the training rows below which a class is rare."""
 
 
 class ClassificationFamily(LabellingFamily):
@@ -28,15 +35,51 @@ class ClassificationFamily(LabellingFamily):
     primary = "accuracy"
     label_kind = CLASS
 
-    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Classes:
-        return Classes.of(corpus.classes or (), loss)
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Classes:
+        classes = Classes.of(corpus.classes or (), training.loss)
+        if training.choose_by != AVERAGE_PRECISION:
+            return classes
+        if len(classes.names) != 2:
+            raise SettingError(
+                f"training.choose_by average_precision is for two classes, and there are {len(classes.names)}; use "
+                "macro_f1"
+            )
+        counts = Counter(corpus.parts["train"].labels)
+        positive = min(reversed(classes.names), key=counts.__getitem__)  # of equally large classes, the second
+        validation = corpus.parts.get("validation")
+        if validation is not None and positive not in validation.labels:
+            raise SettingError(
+                f"training.choose_by average_precision needs a validation row of class '{positive}', and there is none"
+            )
+        return replace(classes, positive=positive)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
         training = config.training
         weights = training.class_weights if "train" in parts else None
         return Classification(
-            parts, answers, **self.batches(config), smoothing=training.label_smoothing, class_weights=weights
+            parts,
+            answers,
+            **self.batches(config),
+            smoothing=training.label_smoothing,
+            class_weights=weights,
+            choose_by=training.choose_by,
         )
+
+    def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
+        prepared = super().prepare(config, corpus, known, say)
+        task: Any = prepared.task
+        counts = self.class_counts(task)
+        rarest = min(counts, key=counts.__getitem__)
+        share = counts[rarest] / max(1, sum(counts.values()))
+        if share < min(RARE, 0.5 / len(counts)) and config.training.choose_by == "accuracy":
+            say(
+                f"class '{rarest}' has {share:.1%} of the training rows, and accuracy hardly counts it: "
+                "--training.choose_by macro_f1 counts all classes alike"
+            )
+        return prepared
+
+    def selection(self, config: Config) -> tuple[str, bool]:
+        return config.training.choose_by, config.training.choose_by == "loss"
 
     def class_counts(self, task: Classification) -> dict[str, int]:
         names = task.answers.names
@@ -76,8 +119,8 @@ class MultilabelFamily(LabellingFamily):
     primary = "micro_f1"
     label_kind = LABEL_SET
 
-    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Labels:
-        return Labels.of(corpus.classes or (), loss)
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Labels:
+        return Labels.of(corpus.classes or (), training.loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
         return Multilabel(parts, answers, **self.batches(config))
@@ -104,9 +147,9 @@ class RegressionFamily(LabellingFamily):
     primary, lower_is_better = "rmse", True
     label_kind = NUMBER
 
-    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Scale:
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Scale:
         decimal = corpus.columns.decimals.get(corpus.columns.label or "", POINT)
-        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), loss, decimal)
+        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), training.loss, decimal)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Scale) -> Regression:
         return Regression(parts, answers, **self.batches(config))

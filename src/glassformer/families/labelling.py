@@ -5,11 +5,11 @@ What differs with what is said is in `label_kinds.py`."""
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import (
@@ -17,17 +17,19 @@ from glassformer.config.errors import (
     SettingError,
     silent,
     warn,
-    with_article,
 )
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
+from glassformer.config.sections import TrainingSettings
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.columns.labels import label_columns
 from glassformer.data.columns.numbers import spelled_with
+from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
+from glassformer.data.io.memory import held_name
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import read_table
 from glassformer.data.split.labelled import (
@@ -38,16 +40,15 @@ from glassformer.data.split.labelled import (
     whole_pictures,
     whole_table,
 )
+from glassformer.data.split.rows import skipped_lines
 from glassformer.data.wording import counted
-from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor
+from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor, make_own_model
 from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.embedding import ExampleFamily, row_input
 from glassformer.families.memory import labelled_pictures, labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
     InputNotes,
     Prediction,
-    as_learned,
-    needed,
     part_of,
     pieces_of,
     predict_inputs,
@@ -65,6 +66,7 @@ from glassformer.families.requests import (
     Recognition,
     evenly_chosen,
 )
+from glassformer.families.schema import as_learned, needed
 from glassformer.models.build import build_predictor
 from glassformer.models.modules import BagPredictor
 from glassformer.notebook.display import progress_bar
@@ -94,11 +96,17 @@ class LoadedPredictor(Loaded):
         the run learned from.
 
         A run of images takes their files or arrays of pixels instead, one of tables or of texts with other columns
-        rows: the values by the names of their columns, or a DataFrame that has these. What is odd about a value, as a
-        date that is none, is told to `say`, or else is a warning.
+        rows: the values by the names of their columns, or a DataFrame that has these. Columns that the run does not
+        read are reported to `say`. Values that training did not have are reported to `say`, or else are a warning; each
+        `Prediction` has them as `outside_range`, `unseen_categories` and `unknown_text`.
+
+        Raises `DataError` if a column is missing, or a value is of another type or too large; for a run of texts, also
+        if a text is empty.
         """
         reader = reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say or silent)
+        if say is not None and (line := ignored_in_words(held_name(texts), reader.ignored(texts))):
+            say(line)
         found = self.predict_part(part, say or silent, say or warn)
         return found[0] if reader.is_one(texts) else found
 
@@ -150,19 +158,25 @@ class LabellingFamily(ExampleFamily):
         return split_table(table, choose_columns(table, data, self.label_kind), data)
 
     @abstractmethod
-    def answers_of(self, corpus: LabelledCorpus, loss: str | None) -> Answers:
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Answers:
         """What can be said of examples, learned from the training part."""
 
     def check_corpus(self, config: Config, corpus: LabelledCorpus) -> None:
-        self.answers_of(corpus, config.training.loss)
+        self.answers_of(corpus, config.training)
 
     def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer
         if tokenizer is None and corpus.columns.text is not None:
             tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say, encoded_next=True)
-        answers = self.answers_of(corpus, config.training.loss)
+        answers = self.answers_of(corpus, config.training)
         features = learn_features(config, corpus.parts["train"], tokenizer, corpus.columns)
-        parts = {name: features.inputs(part, answers.learned(part.labels)) for name, part in corpus.parts.items()}
+        held_out = {name: part.labels for name, part in corpus.parts.items() if name != "train"}
+        evaluated = answers.with_unknown(chain.from_iterable(held_out.values()))
+        learned = {
+            name: (evaluated if name in held_out else answers).learned(part.labels)
+            for name, part in corpus.parts.items()
+        }
+        parts = {name: features.inputs(part, learned[name]) for name, part in corpus.parts.items()}
         if config.data.kind != TEXT:
             say_read(features, parts, say)
         if tokenizer is not None:
@@ -174,7 +188,7 @@ class LabellingFamily(ExampleFamily):
             corpus=corpus,
             tokenizer=tokenizer,
             tokens={name: int(part.lengths.sum()) for name, part in parts.items()},
-            task=self.task_on(config, parts, answers),
+            task=self.task_on(config, parts, evaluated),
             answers=answers,
             features=features,
         )
@@ -192,17 +206,9 @@ class LabellingFamily(ExampleFamily):
         return build_predictor(config.model, shape=processor.shape, outputs=outputs, seed=seed)
 
     def own_model(self, config: Config, processor: Any, own: OwnModel) -> nn.Module:
-        if isinstance(own, nn.Module):
-            return own
-        if not callable(own):
-            raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {with_article(own)}")
         shape = processor.shape
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(config.training.seed)
-            made = own(shape.vocab if config.data.kind == TEXT else shape, processor.answers.outputs)
-        if not isinstance(made, nn.Module):
-            raise SettingError(f"model=… must be an nn.Module or make one, not {with_article(made)}")
-        return made
+        reads = shape.vocab if config.data.kind == TEXT else shape
+        return make_own_model(own, reads, processor.answers.outputs, config.training.seed)
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
         """A bag of words learns how frequent each is."""
@@ -215,7 +221,7 @@ class LabellingFamily(ExampleFamily):
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         card, where, tokenizer = run.card(), str(run.path / CARD), run.tokenizer()
-        answers = read_answers(card.get("labels"), config.training.loss, where)
+        answers = read_answers(card.get("labels"), config.training.loss, where, card.get("positive"))
         features = read_features(card.get("features"), tokenizer, config, where)
         return Processor(tokenizer=tokenizer, features=features, answers=answers)
 
@@ -224,13 +230,13 @@ class LabellingFamily(ExampleFamily):
         in_memory = not isinstance(options.data, str)
         if loaded.config.data.kind == IMAGE:
             pictures = labelled_pictures(loaded, options.data)
-            return whole_pictures(pictures, "given", classes or (), strict=settings.strict)
+            return whole_pictures(pictures, "given", classes or (), settings)
         if in_memory:
             table, settings = labelled_table(loaded, options.data, settings)
         else:
             table = read_table(options.data, settings)
         if loaded.config.data.kind == TEXT:
-            columns = choose_columns(table, settings, self.label_kind)
+            columns = choose_columns(table, replace(settings, extra_columns=None), self.label_kind)
         else:  # the columns that it learned from, however they look here
             columns = replace(
                 needed(loaded.features, loaded.config, table),
@@ -240,19 +246,27 @@ class LabellingFamily(ExampleFamily):
             settings = as_learned(loaded.features, settings)
         decimals = learned_decimals(loaded, columns.label)
         table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)
-        return whole_table(table, columns, "given", classes, settings)
+        part = whole_table(table, columns, "given", classes, settings)
+        ignored = self.schema(loaded, replace(settings, label=columns.label)).ignored(table.columns, columns.text)
+        remarks = filter(None, [ignored_in_words(table.name, ignored)])
+        return replace(part, remarks=(*part.remarks, *remarks))
 
     def evaluate_part(
         self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
     ) -> EvaluatedPart:
-        examples = loaded.features.inputs(part, loaded.answers.learned(part.labels))
+        answers = loaded.answers.with_unknown(part.labels)
+        examples = loaded.features.inputs(part, answers.learned(part.labels))
         say(f"{part.name} part: {counted(len(part.texts), examples.noun)}")
-        say_cut({part.name: examples}, loaded.config.model.context, say)
-        for remark in (*part.remarks, *examples.remarks):
+        notes = InputNotes()
+        notes.note(examples)
+        for remark in (*skipped_lines(part.skipped, part.noun), *part.remarks):
             say(remark)
-        task = self.task_on(loaded.config, {part.name: examples}, loaded.answers)
-        how = Batching.fast(examples, loaded.model)
-        return EvaluatedPart(loaded, part, examples, task.evaluate(loaded.model, part.name, how=how))
+        notes.tell(loaded.config, say, say)
+        task = self.task_on(loaded.config, {part.name: examples}, answers)
+        evaluation = task.evaluate(loaded.model, part.name, how=Batching.fast(examples, loaded.model))
+        evaluation = evaluation.with_skipped(part.skipped)
+        details = {**evaluation.details, "inputs": notes.counts.differences()}
+        return EvaluatedPart(loaded, part, examples, replace(evaluation, details=details))
 
     def held_out_examples(
         self, loaded: LoadedPredictor, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int

@@ -20,7 +20,16 @@ from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.data.wording import counted
-from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
+from glassformer.families.base import (
+    EvaluatedPart,
+    Family,
+    Loaded,
+    ModelCall,
+    OwnModel,
+    Prepared,
+    Processor,
+    make_own_model,
+)
 from glassformer.families.build import say_tokens
 from glassformer.families.generate import Writer
 from glassformer.families.memory import reader_of
@@ -39,6 +48,7 @@ from glassformer.families.requests import (
 )
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import TokenModel, device_of
+from glassformer.models.own import OwnLanguageModel
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling, WindowTask
@@ -170,6 +180,15 @@ class LanguageFamily(StreamFamily):
 
     def build_model(self, config: Config, processor: Processor) -> TokenModel:
         return build_language_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
+
+    def own_model(self, config: Config, processor: Processor, own: OwnModel) -> OwnLanguageModel:
+        """Return a user's own module, B×T tokens → B×T×V logits, as a language model."""
+        vocab, context = processor.shape.vocab, config.model.context
+        if isinstance(own, OwnLanguageModel):  # that of a loaded run
+            return own
+        model = OwnLanguageModel(make_own_model(own, vocab, vocab, config.training.seed), vocab=vocab, context=context)
+        model.check_causal()
+        return model
 
     def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
         template, specials = _chat(run)

@@ -43,12 +43,13 @@ def load(
     """A run's best weights, its tokenizer and its settings; nothing outside the folder is needed.
 
     But for a run of a person's own `model`, which must be given again. `precision`: fp32, bf16, or on a CPU int8, for
-    use and not for training. `verify`: whether weights and labels are still those that were trained.
+    use and not for training. `verify`: check that weights, labels and settings are those of training.
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
     _check_precision(precision, place, config)
     family = FAMILIES[config.task]
+    run.verify_card(verify=verify)
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
         (warn if say is silent else say)(line)

@@ -33,6 +33,7 @@ from glassformer.data.io.memory import (
     is_missing,
     is_pair,
     pairs_in,
+    several_paths,
 )
 from glassformer.data.io.picture_arrays import HELD, labelled_images
 from glassformer.data.io.place import HELD_DIGITS
@@ -61,6 +62,7 @@ def takes_memory(verb: Verb) -> Verb:
             more |= {f"data.{name}": value for name, value in section.items()}
         elif section is not None:
             raise Misuse(f"{verb.__name__} got its data twice: give it once")
+        data = several_paths(data) or data
         if data is None or isinstance(data, str | Path):
             return verb(data, **more)
         check_type("out", more.get("out"), str | Path | None)

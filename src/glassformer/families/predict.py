@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +13,27 @@ from torch import Tensor, nn
 
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
-from glassformer.config.errors import DataError, Misuse, Say, SettingError, silent
-from glassformer.config.presets import IMAGE, TEXT, label_kind_of
+from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
+from glassformer.config.presets import IMAGE, TEXT
 from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
-from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import spelled_with
-from glassformer.data.features.build import MixedFeatures, MixedInputs
+from glassformer.data.columns.schema import ignored_in_words
+from glassformer.data.features.build import MixedInputs
 from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.features.tables import TableFeatures
+from glassformer.data.features.tables import Marks, TableInputs
 from glassformer.data.features.texts import Examples, encode_examples
 from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
-from glassformer.data.io.table import Table, require_columns, text_parts
+from glassformer.data.io.table import Table, text_parts
 from glassformer.data.split.labelled import Labelled, rows_as_part
+from glassformer.data.wording import counted, listed
 from glassformer.families.requests import Embedded, Example, check_text
+from glassformer.families.schema import as_learned, needed, read_columns, read_decimals, schema_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel, device_of
+from glassformer.models.own import OwnLanguageModel
 from glassformer.notebook.html import facts, shares
 from glassformer.tasks.answers import Answers, Labels, Scale
 from glassformer.tasks.labelling import Batching, compute_rows, score
@@ -55,6 +57,25 @@ class Prediction:
     """What the example is called."""
     labels: list[str] | None = None
     """Where several may be true at once."""
+    unknown_tokens: float | None = None
+    """The share of the text's tokens that the run does not know; None if it reads no text."""
+    outside_range: tuple[str, ...] = ()
+    """The columns whose number is below the smallest or above the largest of training."""
+    unseen_categories: tuple[str, ...] = ()
+    """The columns whose category training did not have."""
+
+    @property
+    def unknown_text(self) -> bool:
+        """Whether the run knows no token of the text: it gives every such text the same answer."""
+        return self.unknown_tokens == 1.0
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """The input's deviations from the training data, as JSON has them; empty if there are none."""
+        marks: dict[str, Any] = {"unknown_text": True} if self.unknown_text else {}
+        marks |= {"unknown_tokens": self.unknown_tokens} if self.unknown_tokens else {}
+        columns = {"outside_range": self.outside_range, "unseen_categories": self.unseen_categories}
+        return marks | {name: list(names) for name, names in columns.items() if names}
 
     @property
     def probability(self) -> float | None:
@@ -63,15 +84,13 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         if self.probabilities is None:
-            return {self.noun: self.text, "value": self.value}
-        if self.labels is not None:
-            return {self.noun: self.text, "labels": self.labels, "probabilities": self.probabilities}
-        return {
-            self.noun: self.text,
-            "label": self.label,
-            "probability": self.probability,
-            "probabilities": self.probabilities,
-        }
+            said: dict[str, Any] = {"value": self.value}
+        elif self.labels is not None:
+            said = {"labels": self.labels, "probabilities": self.probabilities}
+        else:
+            said = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        known = {} if self.unknown_tokens is None else {"unknown_text": False, "unknown_tokens": self.unknown_tokens}
+        return {self.noun: self.text, **said, **known, **self.marks}
 
     def _repr_html_(self) -> str:
         """What is said, and how likely the likeliest are."""
@@ -83,22 +102,45 @@ class Prediction:
 
 
 def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[Prediction]:
-    """What a model says of each example."""
+    """Return the prediction for each example. Raise `RunError` if a score is not finite."""
     scores = score(model, inputs, answers.outputs, Batching.fast(inputs, model))
-    noun = inputs.noun
+    finite = scores.isfinite().all(1)
+    if not finite.all():
+        row = int((~finite).int().argmax())
+        raise RunError(
+            f"the model's scores for '{inputs.texts[row][:40]}' are not finite ({scores[row].tolist()[:3]}), so there "
+            "is no answer: look for damaged weights, or use a higher precision"
+        )
+    noun, marks = inputs.noun, _marks(inputs)
     if isinstance(answers, Scale):
         values = answers.values(scores).tolist()
-        return [Prediction(text, value=value, noun=noun) for text, value in zip(inputs.texts, values, strict=True)]
+        return [
+            Prediction(text, value=value, noun=noun, **mark)
+            for text, value, mark in zip(inputs.texts, values, marks, strict=True)
+        ]
     rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
     if isinstance(answers, Labels):
         return [
-            Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())))
-            for text, row in zip(inputs.texts, rows, strict=True)
+            Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())), **mark)
+            for text, row, mark in zip(inputs.texts, rows, marks, strict=True)
         ]
     return [
-        Prediction(text, max(row, key=row.__getitem__), row, noun=noun)
-        for text, row in zip(inputs.texts, rows, strict=True)
+        Prediction(text, max(row, key=row.__getitem__), row, noun=noun, **mark)
+        for text, row, mark in zip(inputs.texts, rows, marks, strict=True)
     ]
+
+
+def _marks(inputs: Inputs) -> list[dict[str, Any]]:
+    """How each example differs from the training data."""
+    marks: list[dict[str, Any]] = [{} for _ in range(len(inputs))]
+    if (texts := texts_in(inputs)) is not None:
+        for mark, share in zip(marks, texts.unknown_tokens.tolist(), strict=True):
+            mark["unknown_tokens"] = share
+    for kind, columns in unusual_in(inputs).items():
+        for name, rows in columns.items():
+            for row in np.flatnonzero(rows).tolist():
+                marks[row][kind] = (*marks[row].get(kind, ()), name)
+    return marks
 
 
 def inputs_of(features: Features, config: Config, part: Labelled, say: Say, remark: Say) -> Inputs:
@@ -110,31 +152,100 @@ def inputs_of(features: Features, config: Config, part: Labelled, say: Say, rema
 
 
 @dataclass
+class InputCounts:
+    """How many rows were read, and how these differ from the training data. JSON-serialisable, to be added up."""
+
+    rows: int = 0
+    unanswered: dict[str, int] = field(default_factory=dict)
+    """Rows without an answer, by the reason."""
+    ignored_columns: list[str] = field(default_factory=list)
+    """Columns of the table that the run does not read."""
+    texts: int = 0
+    unknown_texts: int = 0
+    """Texts without any token that the run knows."""
+    tokens: int = 0
+    unknown_tokens: int = 0
+    outside_range: dict[str, int] = field(default_factory=dict)
+    """Numbers below the smallest or above the largest of training, by column."""
+    unseen_categories: dict[str, int] = field(default_factory=dict)
+    """Categories that training did not have, by column."""
+
+    def count(self, inputs: Inputs) -> None:
+        """Add some inputs, of which the rows are counted elsewhere."""
+        if (texts := texts_in(inputs)) is not None:
+            self.texts += len(texts)
+            self.unknown_texts += int((texts.unknown_tokens == 1.0).sum())
+            self.tokens += len(texts.ids) - texts.frame * len(texts)
+            self.unknown_tokens += texts.unknown
+        for kind, columns in unusual_in(inputs).items():
+            for name, rows in columns.items():
+                add_to(getattr(self, kind), name, int(rows.sum()))
+
+    def add(self, other: "InputCounts") -> None:
+        """Add the counts of another file."""
+        for one in fields(self):
+            mine, theirs = getattr(self, one.name), getattr(other, one.name)
+            if isinstance(mine, int):
+                setattr(self, one.name, mine + theirs)
+            elif isinstance(mine, list):
+                mine += [name for name in theirs if name not in mine]
+            else:
+                for name, number in theirs.items():
+                    add_to(mine, name, number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a person asks of the rows; the share of unknown tokens instead of two counts."""
+        return {"unanswered": self.unanswered, "ignored_columns": self.ignored_columns, **self.differences()}
+
+    def differences(self) -> dict[str, Any]:
+        """Return how the inputs differ from the training data."""
+        texts = {"unknown_text": self.unknown_texts, "unknown_tokens": self.unknown_tokens / max(1, self.tokens)}
+        values = {"outside_range": self.outside_range, "unseen_categories": self.unseen_categories}
+        return {**(texts if self.texts else {}), **values}
+
+
+def add_to(counts: dict[str, int], name: str, number: int) -> None:
+    counts[name] = counts.get(name, 0) + number
+
+
+@dataclass
 class InputNotes:
     """What is to be said of inputs that are read part by part: told once, when all are read."""
 
     cut: int = 0
-    texts: int = 0
+    counts: InputCounts = field(default_factory=InputCounts)
     remarks: dict[str, list[str]] = field(default_factory=dict)
     """What is odd about values; those lines together that differ in their numbers alone."""
 
     def read(self, features: Features, part: Labelled) -> Inputs:
         """A part without labels as a model reads it."""
         inputs = features.inputs(part, np.zeros(len(part), np.int64))
-        if (texts := texts_in(inputs)) is not None:
-            self.cut, self.texts = self.cut + texts.cut, self.texts + len(texts)
+        self.note(inputs)
+        return inputs
+
+    def note(self, inputs: Inputs) -> None:
+        """Note what is unusual about inputs."""
+        texts = texts_in(inputs)
+        self.cut += 0 if texts is None else texts.cut
+        self.counts.count(inputs)
         for line in inputs.remarks:
             self.remark(line)
-        return inputs
 
     def remark(self, line: str) -> None:
         self.remarks.setdefault(re.sub(r"\d[\d,]*", "", line), []).append(line)
 
     def tell(self, config: Config, say: Say, remark: Say) -> None:
         """`say` is told what is cut, `remark` what is odd about values."""
+        texts, unknown = self.counts.texts, self.counts.unknown_texts
         if self.cut:
             context = f"{config.model.context:,} tokens"
-            say(f"{self.cut:,} of {self.texts:,} texts are longer than {context} and cut there")
+            say(f"{self.cut:,} of {texts:,} texts are longer than {context} and cut there")
+        if unknown:
+            some = counted(unknown, "text has", "texts have") if texts > 1 else "the text has"
+            remark(f"{some} no token that this run knows: every such text gets the same answer")
+        if self.counts.outside_range:
+            columns = [f"{name} ({number:,})" for name, number in self.counts.outside_range.items()]
+            remark(f"numbers outside the range of training: {listed(columns)}")
         for first, *more in self.remarks.values():
             remark(f"{first}, and more like it" if more else first)
 
@@ -151,6 +262,11 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
         return rows_of(features, config, examples, list(range(len(examples))))
     if config.data.kind == TEXT:
         texts = [check_text(example) for example in examples]
+        if (blank := next((row for row, text in enumerate(texts) if not text.strip()), None)) is not None:
+            raise DataError(
+                f"the text{f' at position {blank:,} (counted from 0)' if len(texts) > 1 else ''} is empty: "
+                "leave it out, or write one"
+            )
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
     if config.data.kind == IMAGE:
         assert isinstance(features, ImageFeatures)
@@ -158,6 +274,8 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
     rows = [_row(example, config, features) for example in examples]
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
+    if line := ignored_in_words("given", schema_of(config, features).ignored(names)):
+        say(line)
     return rows_of(features, config, table, list(range(len(rows))))
 
 
@@ -165,42 +283,6 @@ def rows_of(features: Features, config: Config, table: Table, rows: list[int]) -
     """Rows of a table as a part without labels."""
     table = spelled_with(table, read_decimals(features))
     return rows_as_part(table, needed(features, config, table), as_learned(features, config.data), rows)
-
-
-def needed(features: Features, config: Config, table: Table) -> Columns:
-    """The columns that a run reads; a table that lacks one is refused."""
-    mixed = features if isinstance(features, MixedFeatures) else None
-    text = config.data.text if mixed is not None and mixed.text is not None else None
-    image = config.data.image if mixed is not None and mixed.image is not None else None
-    columns = read_columns(features)
-    require_columns(table.name, (*text_parts(text, table.columns), *columns, image), table.columns)
-    return Columns(text, None, label_kind_of(config.task), "", config.data.kind, columns, image)
-
-
-def as_learned(features: Features, settings: DataSettings) -> DataSettings:
-    """How to read data for a run: the columns that it reads, images of the size that it reads."""
-    changes: dict[str, Any] = {"extra_columns": ",".join(read_columns(features)) or None}
-    if isinstance(features, MixedFeatures) and features.image is not None:
-        changes["image_size"] = "x".join(map(str, features.image.size))
-    return replace(settings, **changes)
-
-
-def read_columns(features: Features | None) -> tuple[str, ...]:
-    """The number, category and date columns that a run reads."""
-    table = table_in(features)
-    return () if table is None else table.columns
-
-
-def read_decimals(features: Features | None) -> dict[str, str]:
-    """The decimal signs of the number columns that a run reads."""
-    table = table_in(features)
-    return {} if table is None else table.decimals
-
-
-def table_in(features: Features | None) -> TableFeatures | None:
-    """How a run reads columns of numbers, categories and dates, if it does."""
-    table = features.table if isinstance(features, MixedFeatures) else features
-    return table if isinstance(table, TableFeatures) else None
 
 
 def _images(features: ImageFeatures, images: Sequence[Any], say: Say) -> Labelled:
@@ -247,6 +329,15 @@ def texts_in(inputs: Inputs) -> Examples | None:
     return inputs if isinstance(inputs, Examples) else None
 
 
+def unusual_in(inputs: Inputs) -> dict[str, Marks]:
+    """The rows with values that training did not have, by the kind of deviation and by column."""
+    table = inputs.table if isinstance(inputs, MixedInputs) else inputs
+    if not isinstance(table, TableInputs):
+        return {}
+    kinds = {"outside_range": table.outside_range, "unseen_categories": table.unseen_categories}
+    return {kind: marks for kind, marks in kinds.items() if marks}
+
+
 def images_in(inputs: Inputs) -> ImageInputs | None:
     if isinstance(inputs, MixedInputs):
         return inputs.image
@@ -281,8 +372,8 @@ def embed(
     """The vector of a text is what the model's head sees of it, or what it is made to give; of a language model or of a
     translator's encoder, the mean over its tokens.
     """
-    if not isinstance(model, TokenModel | Seq2Seq | Predictor | BagPredictor):
-        raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
+    if not isinstance(model, TokenModel | Seq2Seq | Predictor | BagPredictor) or isinstance(model, OwnLanguageModel):
+        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
     translated = isinstance(model, Seq2Seq)
 
     def encode(some: Sequence[str]) -> Examples:
@@ -333,7 +424,7 @@ def embed_examples(
 ) -> list[Embedded]:
     """What the model's head sees of each example, where these are more than texts."""
     if not isinstance(model, Predictor):
-        raise SettingError(f"{type(model).__name__} is a model of one's own: what its vectors are, only it knows")
+        raise SettingError("this run is a model of your own: glassformer does not know its vectors")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)
     vectors = compute_rows(inputs, model.features, device_of(model), Batching.fast(inputs, model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_type
+from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
 from glassformer.config.file import read_config
@@ -23,7 +24,9 @@ from glassformer.config.presets import (
     reads_stream,
 )
 from glassformer.config.resolve import (
+    DATA_PATHS,
     KINDS_IN_WORDS,
+    OTHER_PATHS,
     check_ranges,
     flatten,
     that_writes,
@@ -37,7 +40,7 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts, whole_name
 from glassformer.data.io.aligned import is_tmx, read_aligned, read_tmx
 from glassformer.data.io.pictures import holds_pictures, read_pictures
-from glassformer.data.io.place import find
+from glassformer.data.io.place import find, is_several, join_paths
 from glassformer.data.io.table import Table, holds_table, read_table
 from glassformer.data.split.labelled import PICTURE_COLUMNS
 from glassformer.data.split.pairs import pair_columns
@@ -118,6 +121,8 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     if request.finetuning is not None and columns.label_kind is None:
         facts["task"] = request.finetuning.task
     config = request.resolve(facts, rows=len(table))
+    if config.data.all_columns:  # a run names the columns that it read
+        config = replace(config, data=replace(config.data, extra_columns=facts["data.extra_columns"]))
     if reads_stream(config.task):
         return Recognition(that_writes(config))
     if request.finetuning is None and not request.has_budget:
@@ -197,7 +202,7 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
                 ".parquet), a .tmx file, or --source-file and --target-file"
             )
         return None
-    embedded = find(settings.path) is None
+    embedded = find(settings.path, several=True) is None
     there = (
         open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
     )
@@ -235,10 +240,6 @@ def recognise_text(request: ConfigRequest) -> Recognition:
 # --- settings as a person gives them ---
 
 
-PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
-"""The settings that say where the data is: it may have moved."""
-
-
 RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
 """The settings that name a run to begin from, and their flags."""
 
@@ -267,11 +268,13 @@ def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 def whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    if key in PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
+    if key in DATA_PATHS and isinstance(value, str) and is_several(value):
+        return join_paths(Path(part).expanduser().absolute() for part in value.split(BETWEEN_FILES))
+    if key in DATA_PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
         return whole_name(value)
     if key in RUNS and value is not None and not value.strip():
         raise SettingError(f"{RUNS[key]} is empty: name a run's folder, or `last`")
     if key in RUNS and value == "last" and not Path(value).exists():
         return str(Run.last().path.resolve())
-    is_path = key in (*PATHS, *RUNS, "tokenizer.file", "model.vectors") and value is not None and Path(value).exists()
+    is_path = key in (*DATA_PATHS, *OTHER_PATHS) and value is not None and Path(value).exists()
     return str(Path(value).resolve()) if is_path else value

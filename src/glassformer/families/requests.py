@@ -10,7 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from glassformer.config.defaults import cpu_defaults
 from glassformer.config.errors import Misuse, Say, with_article
+from glassformer.config.presets import DEFAULT_TASK, settings_task
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
@@ -19,6 +21,7 @@ from glassformer.data.io.memory import held_name
 from glassformer.data.io.place import find
 from glassformer.finetuning.settings import Finetuning
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.device import is_cpu
 
 NO_DATA = "no data: name a text file, a folder, a table, or an embedded data set (`glassformer data` lists them)"
 
@@ -70,12 +73,17 @@ class ConfigRequest:
     @cached_property
     def starts(self) -> Mapping[str, Any]:
         """Where settings start for an embedded data set."""
-        return {} if self.path is None or find(self.path) is not None else open_dataset(self.path).settings
+        return (
+            {} if self.path is None or find(self.path, several=True) is not None else open_dataset(self.path).settings
+        )
 
     def resolve(self, facts: Mapping[str, Any], *, rows: int | None = None) -> Config:
-        """The whole configuration. `facts`: what the data says."""
+        """Return the whole configuration. `facts`: settings inferred from the data."""
         if self.finetuning is None:
-            return resolve(self.file, self.flags, facts, starts=self.starts)
+            starts = self.starts  # an embedded data set has the same defaults on every device
+            if not starts and is_cpu(self.settings.get("training.device", "auto")):
+                starts = cpu_defaults(settings_task(self.task or facts.get("task") or DEFAULT_TASK), self.settings)
+            return resolve(self.file, self.flags, facts, starts=starts)
         more = self.finetuning.settings(self.task or facts["task"], rows)
         return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=self.starts))
 
@@ -91,6 +99,7 @@ class EvaluateOptions:
     beam: int | None = None
     length_penalty: float | None = None
     lowercase: bool = False
+    bleu_tokenizer: str | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
     """Data settings that differ from the run's."""
 
@@ -105,8 +114,8 @@ class EvaluateOptions:
 
     def refuse_search(self) -> None:
         """Refuse what only runs that translate can be asked."""
-        if self.lowercase or self.beam is not None or self.length_penalty is not None:
-            raise Misuse("--beam, --length-penalty and --lowercase are for runs that translate")
+        if self.lowercase or any(value is not None for value in (self.beam, self.length_penalty, self.bleu_tokenizer)):
+            raise Misuse("--beam, --length-penalty, --lowercase and --bleu-tokenizer are for runs that translate")
         if self.files:
             raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
 

@@ -7,15 +7,12 @@ from glassformer.config.errors import (
     Say,
     SettingError,
 )
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
 from glassformer.families.base import Prepared
-from glassformer.families.recognition import PATHS
 from glassformer.runs.run import DONE, Run
+from glassformer.runs.weight_files import has_notes
 from glassformer.training.checkpointer import Snapshot, restore
 from glassformer.training.schedule import total_steps
-
-FIXED = ("training.optimizer", "training.loss", "training.last_blocks")
-"""Of those of training: what the optimiser remembers is of these."""
 
 
 def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) -> Config:
@@ -26,9 +23,11 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
     """
     if "imported" in run.card():
         raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
+    if run.weights_path.is_file() and has_notes(run.path):  # torn weights are written again from a checkpoint
+        run.verify_card()
     saved = run.config().to_dict()
     before = flatten(saved)
-    free = {*PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}
+    free = {*DATA_PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}
     other = [key for key, value in flags.items() if key not in free and before.get(key) != value]
     if other:
         named = [key if len(other) > 1 else "it" for key in other]
@@ -44,7 +43,7 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
 def same_settings(one: Config, other: Config) -> bool:
     """Whether two runs' settings are the same, wherever their data lies."""
     first, second = (flatten(config.to_dict()) for config in (one, other))
-    return all(first[key] == second[key] for key in first if key not in PATHS)
+    return all(first[key] == second[key] for key in first if key not in DATA_PATHS)
 
 
 def snapshot_to_resume(

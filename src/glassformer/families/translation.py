@@ -2,21 +2,24 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
 from torch import Generator
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import DataError, Say, SettingError, silent
-from glassformer.config.presets import TRANSLATION
+from glassformer.config.errors import DataError, Misuse, Say, SettingError, refuse_unknown, silent
+from glassformer.config.presets import BLEU_TOKENIZERS, TRANSLATION
 from glassformer.config.resolve import Config, that_writes
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.schema import Schema
 from glassformer.data.features.texts import PairExamples, encode_pairs, source_room, target_room_of
-from glassformer.data.io.aligned import SOURCE, TARGET
+from glassformer.data.io.aligned import SOURCE, TARGET, is_tmx
 from glassformer.data.split.pairs import PairCorpus, Pairs, pair_columns, split_pairs, whole_pairs
+from glassformer.data.split.rows import skip_rows, skipped_lines
 from glassformer.data.wording import counted
-from glassformer.decoding.options import Search
+from glassformer.decoding.options import Search, SearchArguments
 from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.build import say_tokens, tokenizer_of_texts
@@ -39,8 +42,11 @@ from glassformer.notebook.display import progress_bar
 from glassformer.notebook.html import facts, table
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.translation import Translating
+from glassformer.tasks.translation import Translating, bleu_with
 from glassformer.text.tokenizer import Tokenizer
+
+TOO_LONG = "longer than the context (--data.too_long cut scores them)"
+"""Reason why a pair is skipped."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +143,10 @@ class LoadedTranslator(Loaded):
         return self.target_tokenizer
 
     @overload
-    def translate(
-        self, texts: str, *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
-    ) -> Translation: ...
+    def translate(self, texts: str, *, say: Say = silent, **how: Unpack[SearchArguments]) -> Translation: ...
     @overload
     def translate(
-        self, texts: Iterable[Any], *, beam: int = 5, length_penalty: float = 1.0, nbest: int = 1, say: Say = silent
+        self, texts: Iterable[Any], *, say: Say = silent, **how: Unpack[SearchArguments]
     ) -> list[Translation]: ...
     @progress_bar()
     @check_arguments
@@ -150,15 +154,30 @@ class LoadedTranslator(Loaded):
         self,
         texts: str | Iterable[Any],
         *,
-        beam: int = 5,
+        beam: int | None = None,
         length_penalty: float = 1.0,
         nbest: int = 1,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
         say: Say = silent,
     ) -> Translation | list[Translation]:
-        """The translation of a text, or of each of several (a list, an array, a DataFrame with the column that the run
-        translates from); `beam` 1 is greedy.
+        """Translate a text, or each of several (a list, an array, a DataFrame with the column that the run translates
+        from).
+
+        By default, beam search with a `beam` of 5; a beam of 1 is greedy. With `temperature`, `top_k` or `top_p` the
+        translations are sampled, by the seeds `seed` (0), `seed` + 1 … for each text.
         """
-        how = Search(beam, length_penalty, nbest)
+        how = Search.of(
+            beam=beam,
+            length_penalty=length_penalty,
+            nbest=nbest,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
         reader = reader_of(self, "translate")
         several = reader.texts(texts)
         context = self.config.model.context
@@ -181,6 +200,11 @@ class TranslationFamily(Family):
     def recognise(self, request: ConfigRequest) -> Recognition:
         recognise_images(request)  # of which only classes can be learned
         return recognise_pairs(request) or Recognition(that_writes(request.resolve({"task": self.task})))
+
+    def schema(self, loaded: Any, data: DataSettings) -> Schema:
+        if data.source is None or is_tmx(data.path or ""):  # two text files, or languages of a translation memory
+            return Schema(SOURCE, labels=(TARGET,), named=False)
+        return Schema(data.source, labels=(data.target or TARGET,))
 
     def split_data(self, config: Config, rows: Any = None) -> PairCorpus:
         pairs = pairs_of(config.data, rows)
@@ -250,26 +274,39 @@ class TranslationFamily(Family):
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         options.refuse_stride()
+        if options.bleu_tokenizer is not None:
+            refuse_unknown("BLEU tokenizer", options.bleu_tokenizer, BLEU_TOKENIZERS, Misuse)
+            bleu_with(options.bleu_tokenizer)  # raises Misuse before anything is translated if it is not installed
 
     def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Pairs:
         settings = options.settings(loaded.config)
         if options.data is None or isinstance(options.data, str):
             pairs = pairs_of(settings)
-            return whole_pairs(pairs.table, pairs.source, pairs.target, "given")
+            return whole_pairs(pairs.table, pairs.source, pairs.target, "given", settings)
         frame = reader_of(loaded, "evaluate").frame(options.data)
         sides = pair_columns(frame.name, frame.names, settings) or (SOURCE, TARGET)
-        return whole_pairs(frame.table(sides, (), {}), *sides, "given")
+        return whole_pairs(frame.table(sides, (), {}), *sides, "given", settings)
 
     def evaluate_part(self, loaded: LoadedTranslator, part: Pairs, options: EvaluateOptions, say: Say) -> EvaluatedPart:
         searching = {"beam": options.beam, "length_penalty": options.length_penalty}
         how = Search(**{name: value for name, value in searching.items() if value is not None})  # type: ignore[arg-type]
         config = replace(loaded.config, data=options.settings(loaded.config))
         say(f"{part.name} part: {counted(len(part), 'pair')}")
+        for line in (*skipped_lines(part.skipped), *part.remarks):
+            say(line)
         examples = self.examples_of(config, part, loaded.tokenizer, loaded.target_tokenizer)
         _say_too_long({part.name: examples}, config.model.context, say)
+        skipped = part.skipped
+        if examples.dropped:
+            skipped = {**skipped, TOO_LONG: [part.lines[row] for row in examples.dropped]}
+        if options.other_data:
+            rows = len(part) + sum(map(len, part.skipped.values()))
+            skip_rows(part.origin, rows, skipped, config.data.bad_rows)
         task = self.task_on(config, {part.name: examples}, loaded.target_tokenizer)
-        evaluation = task.evaluate(loaded.model, part.name, how=how, lowercase=options.lowercase)
-        return EvaluatedPart(loaded, part, examples, evaluation)
+        evaluation = task.evaluate(
+            loaded.model, part.name, how=how, lowercase=options.lowercase, bleu_tokenizer=options.bleu_tokenizer
+        )
+        return EvaluatedPart(loaded, part, examples, evaluation.with_skipped(skipped))
 
     def encode_example(
         self, loaded: LoadedTranslator, example: Example, *, target: str | None, beam: int, say: Say
@@ -329,7 +366,7 @@ def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
 
 def _say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:
     for what, count in (
-        ("left out", sum(part.dropped for part in parts.values())),
+        ("left out", sum(len(part.dropped) for part in parts.values())),
         ("cut there", sum(part.cut for part in parts.values())),
     ):
         if count:

@@ -46,7 +46,7 @@ HEAD_RATE = 1e-2
 PARTS_RATE = 3e-4
 """The rate of a translator of which a part is new: that has all to learn."""
 FURTHER = 0.1
-"""The share of the usual rate that a model learns at which goes on with its own task."""
+"""Learning rate of a model that continues its own task on text it knows, as a share of the usual rate."""
 EPOCHS, MOST_EPOCHS, UPDATES = 3, 20, 200
 """So many epochs, or as many as make so many updates, if these are not too many."""
 HEAD_EPOCHS, HEAD_UPDATES = 10, 1000
@@ -92,8 +92,9 @@ class Finetuning:
         }
 
     def finish(self, config: Config) -> Config:
-        """The configuration with what only all of it tells: a model that goes on with its own task learns at a tenth of
-        the usual rate.
+        """Return the configuration with a tenth of the usual rate for a model that continues its own task.
+
+        `train` raises it to the usual rate when the model turns out not to know the new text.
         """
         if labels_examples(config.task) and config.data.kind == MIXED:
             raise SettingError(
@@ -102,7 +103,7 @@ class Finetuning:
             )
         if not reads_stream(config.task) or config.training.lr is None or self.said.get("training.lr") is not None:
             return config
-        return replace(config, training=replace(config.training, lr=rounded(FURTHER * config.training.lr)))
+        return replace(config, training=replace(config.training, lr=further_rate(config.training.lr)))
 
 
 # --- of the model ---
@@ -282,6 +283,16 @@ def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
 def rounded(rate: float) -> float:
     """The rate to one digit, as a person would write it."""
     return float(f"{rate:.0e}")
+
+
+def further_rate(usual: float) -> float:
+    """Return the learning rate of a model that continues its own task on text it knows."""
+    return float(f"{FURTHER * usual:.12g}")
+
+
+def usual_rate(further: float) -> float:
+    """Return the usual learning rate, of which `further` is the share for continued training."""
+    return float(f"{further / FURTHER:.12g}")
 
 
 def finetuning_rate(task: str, width: int, last_blocks: int | None, *, whole: bool = True) -> float:

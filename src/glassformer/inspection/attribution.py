@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.config.progress import may_stop
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import numbers_of
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
@@ -237,6 +238,7 @@ def without_each(
     variants = _variants(model, inputs, stay, last)
     for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
         while batch := list(islice(alike, AT_ONCE)):
+            may_stop()
             places, changed = zip(*batch, strict=True)
             columns = zip(*changed, strict=True)
             yield list(places), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)

@@ -199,6 +199,12 @@ def under(path: str) -> str:
 # --- layer by layer ---
 
 
+def has_layers(model: nn.Module) -> bool:
+    """Return whether the layers of a model are known here; those of a user's own language model are not."""
+    encoder = getattr(model, "encoder", None)
+    return not isinstance(encoder, Encoder) or bool(encoder.layer_outputs())
+
+
 def layers_of(seen: Seen, encoder: Encoder, where: str) -> list[tuple[str, Tensor]]:
     """The vectors that go into the first layer of an encoder and come out of each; before the last norm, if any."""
     out = []

@@ -32,6 +32,7 @@ from glassformer.models.modules import (
     TextPredictor,
     TokenModel,
 )
+from glassformer.models.own import OwnLanguageModel
 from glassformer.rendering.panels import Brick, Diagram
 
 MOST_CELLS = 64
@@ -82,6 +83,7 @@ def _any_model(model: nn.Module, plan: Plan) -> None:
 
 ANSWERS: dict[type[nn.Module], str] = {
     LanguageModel: "the next token after each",
+    OwnLanguageModel: "the next token after each",
     MaskedLanguageModel: "the token at each place",
     Seq2Seq: "the next token of the target",
 }
@@ -98,11 +100,19 @@ def _(model: TokenModel, plan: Plan, path: str) -> None:
 
 
 @describe.register
+def describe_own_language_model(model: OwnLanguageModel, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe_children(model.encoder.own, plan, "encoder.own")
+
+
+@describe.register
 def _(model: Seq2Seq, plan: Plan, path: str) -> None:
     plan.start_lane("source", "source tokens", SOURCE, lane="encoder")
     describe(model.embed_source, plan, "embed_source")
     describe(model.encoder, plan, "encoder")
     memory = plan.last
+    layers = [part.brick for part in plan.parts.values() if part.brick.group]
+    by_layer = {brick.group: brick.name for brick in layers} if model.encoder.output_parts > 1 else {}
     if isinstance(model.decoder, RecurrentDecoder):
         _bridge(model.decoder, plan)
     plan.start_lane("target", "target tokens so far", TEXT, lane="decoder")
@@ -110,7 +120,8 @@ def _(model: Seq2Seq, plan: Plan, path: str) -> None:
     describe(model.decoder, plan, "decoder")
     for name, part in plan.parts.items():
         if getattr(part.module, "is_cross_attention", False):
-            plan.arrow(memory, name, "memory")
+            layer = f"encoder.{name.removeprefix('decoder.').removesuffix('.cross_attention')}"
+            plan.arrow(by_layer.get(layer, memory), name, "memory")
     scores(model.head, plan, "head", "V")
 
 

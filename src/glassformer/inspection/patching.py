@@ -14,10 +14,11 @@ from torch.nn import functional as F
 from glassformer.bricks.pooling import FUNCTIONS
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
-from glassformer.inspection.capture import INPUT, capture, numbers_of
+from glassformer.inspection.capture import INPUT, capture, has_layers, numbers_of
 from glassformer.inspection.change import replace
 from glassformer.inspection.intervene import intervene
 from glassformer.models.modules import LanguageModel, Predictor, TokenModel
@@ -38,6 +39,8 @@ class Patched(NamedTuple):
 
 def has_patches(loaded: Loaded) -> bool:
     """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
+    if not has_layers(loaded.model):
+        return False
     return isinstance(loaded.model, LanguageModel) or (
         isinstance(loaded.model, Predictor) and loaded.tokenizer is not None and classes_of(loaded) is not None
     )
@@ -132,6 +135,7 @@ def _patched(
     """For each row the log-probabilities of the answers, if these tokens have those states."""
     found = []
     for some in torch.split(chosen, max(1, TOKENS_AT_ONCE // chosen.shape[1])):
+        may_stop()
         rows = [one if one is None else one.expand(len(some), *one.shape[1:]) for one in inputs]
         with intervene(loaded, {name: replace(other, positions=some) for name, other in states.items()}):
             found.append(chances_of(loaded, rows))

@@ -9,11 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.progress import may_stop
 from glassformer.decoding.beam import Hypothesis, beam_continuation, beam_search
 from glassformer.decoding.options import Sampling, Search
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution, keep_top_k, keep_top_p, temper
-from glassformer.decoding.translate import longest_translation
+from glassformer.decoding.translate import longest_translation, marks_of, translate
 from glassformer.families.base import Loaded
 from glassformer.families.generate import within_context
 from glassformer.families.translation import source_ids
@@ -187,6 +188,7 @@ class _Recorder:
         """The node in each place."""
 
     def __call__(self, living: Tensor, chances: Tensor, totals: Tensor, index: Tensor) -> None:
+        may_stop()
         vocab, beam = chances.shape[-1], totals.shape[-1]
         joint, logs = (living[0].unsqueeze(-1) + chances[0]).flatten(), chances[0].flatten()
         taken = {
@@ -281,15 +283,16 @@ def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], mos
 def sampling_tree(
     loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12, say: Say = silent
 ) -> DecodingTree:
-    """So many texts as `generate` samples them by the seeds 0, 1 …, and at each of their steps the likeliest others."""
-    model, ends, never = loaded.model, set(loaded.output_tokenizer.roles.ends), _never(loaded)
-    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
-    batch = RunningBatch(model, samples, len(prompt) + most, never=never)
-    batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
-    written: list[list[int]] = [[] for _ in range(samples)]
-    while step := batch.step():
-        for seed, one in step.items():
-            written[seed].append(one.token)
+    """Return texts as `generate` or `translate` samples them by the seeds 0, 1 …, and the likeliest alternatives at
+    each step. `tokens`: maximum length for a language model.
+    """
+    never = _never(loaded)
+    if isinstance(loaded.model, Seq2Seq):
+        ends = {loaded.output_tokenizer.end}
+        written = [_sampled_translation(loaded, text, how, seed) for seed in range(samples)]
+    else:
+        ends = set(loaded.output_tokenizer.roles.ends)
+        written = _sampled_continuations(loaded, text, how, samples, tokens, say)
     tree, places = DecodingTree(), dict[tuple[int, ...], int]()
     for seed, ids in enumerate(written):
         scores = scores_along(loaded, text, ids[:-1])
@@ -310,6 +313,30 @@ def sampling_tree(
             ended = ids[-1] in ends
             tree.finished.append((at, Hypothesis(ids[:-1] if ended else ids, tree.nodes[at].total, ended)))
     return tree
+
+
+def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> list[int]:
+    """Return the ids that `translate` samples by a seed, END included."""
+    context, tokenizer = loaded.config.model.context, loaded.output_tokenizer
+    source, search = source_ids(loaded.tokenizer, text, context)[0], Search(1, sampling=how, seed=seed)
+    ((sampled,),) = translate(loaded.model, [source], search, context=context, **marks_of(tokenizer, loaded.model))
+    return [*sampled.ids, *([tokenizer.end] if sampled.ended else [])]
+
+
+def _sampled_continuations(
+    loaded: Any, text: str, how: Sampling, samples: int, tokens: int, say: Say
+) -> list[list[int]]:
+    """Return the ids that `generate` samples by the seeds 0, 1 …, the token that ends a text included."""
+    model, ends = loaded.model, set(loaded.output_tokenizer.roles.ends)
+    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
+    batch = RunningBatch(model, samples, len(prompt) + most, never=_never(loaded))
+    batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
+    written: list[list[int]] = [[] for _ in range(samples)]
+    while step := batch.step():
+        may_stop()
+        for seed, one in step.items():
+            written[seed].append(one.token)
+    return written
 
 
 # --- words ---

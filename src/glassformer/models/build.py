@@ -12,12 +12,12 @@ from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import ACTIVATION_MODULES, Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import SettingError
-from glassformer.config.sections import ModelSettings
+from glassformer.config.sections import LAYERWISE, ModelSettings
 from glassformer.encoders.base import Encoder, init_map
 from glassformer.encoders.convolutional import IdentityEncoder
 from glassformer.encoders.registry import BUILDERS, Place, build_encoder
@@ -65,7 +65,7 @@ def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) ->
         transform = None
         if settings.head_transform:
             width = parts["encoder"].width
-            norm = make_norm(settings.norm, width, bias=settings.bias, eps=settings.norm_eps)
+            norm = make_norm(settings.norm, width, bias=bool(settings.bias), eps=settings.norm_eps)
             transform = Transform(width=width, activation=settings.activation, norm=norm)
         model = MaskedLanguageModel(transform=transform, **parts)
         _initialise_tokens(model, settings)
@@ -119,12 +119,14 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
         embed_target = embed_tokens(writing, target_vocab)
         if settings.shared and isinstance(embed_source, WordVectors) and isinstance(embed_target, WordVectors):
             embed_source.table = embed_target.table
-        encoder = build_encoder(settings, Place(input_width=embed_source.width, causal=False))
+        layerwise = settings.attention == LAYERWISE
+        encoder = build_encoder(settings, Place(input_width=embed_source.width, causal=False, layerwise=layerwise))
         place = Place(
             input_width=embed_target.width,
             causal=True,
             memory_width=encoder.width,
             memory_pool=encoder.summary_pool,
+            layerwise=layerwise,
         )
         decoder = build_encoder(writing, place)
         model = Seq2Seq(
@@ -192,7 +194,7 @@ def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
 def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     if settings.words and shape.space is None:
         raise SettingError("model.words counts words in a text of characters, and its tokenizer knows no space")
-    linear = settings.head_layers == 0
+    linear, biased = settings.head_layers == 0, settings.head_bias is not False
     first = outputs if linear else settings.head_hidden
     bag = BagOfWords(
         vocab=shape.vocab,
@@ -204,17 +206,20 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
         space=shape.space,
         word_dropout=settings.word_dropout,
     )
-    head: nn.Module = Bias(outputs)
+    head: nn.Module = Bias(first) if biased else nn.Identity()
     if not linear:
         rest = MultilayerPerceptron(
             width=first,
             out=outputs,
             layers=settings.head_layers - 1,
             hidden=settings.head_hidden,
+            activation=settings.head_activation,
+            bias=biased,
             dropout=settings.dropout,
         )
         initialise_head(rest)
-        head = nn.Sequential(Bias(first), nn.ReLU(), nn.Dropout(settings.dropout), rest)
+        activation = ACTIVATION_MODULES[settings.head_activation]()
+        head = nn.Sequential(head, activation, nn.Dropout(settings.dropout), rest)
     initialise_bag(bag, linear=linear)
     return BagPredictor(bag=bag, head=head)
 

@@ -55,6 +55,31 @@ def serial_steps(settings: ModelSettings, tokens: int) -> int:
     return settings.layers + (tokens - 1 if settings.encoder in RECURRENT else 0)
 
 
+def serial_additions(settings: ModelSettings, tokens: int) -> int:
+    """Return how many vector additions wait for one another when every sum over tokens is a tree: ⌈log₂ n⌉ of n inputs.
+
+    Attention sums T values in each layer, a convolution k inputs, a window w. Each recurrent step sums two vectors, of
+    the input and of the state, and must wait for the step before it.
+    """
+    if settings.encoder in RECURRENT:
+        return serial_steps(settings, tokens)
+    if settings.encoder == "window":
+        return tree_depth(min(settings.window, tokens))
+    return settings.layers * tree_depth(min(settings.kernel, tokens) if settings.encoder == "cnn" else tokens)
+
+
+def tree_depth(inputs: int) -> int:
+    """Return the depth of a tree that sums n inputs in pairs, ⌈log₂ n⌉."""
+    return (inputs - 1).bit_length()
+
+
+def serial_order(settings: ModelSettings) -> str:
+    """Return how the serial steps grow with the length of the text, the steps of a sum apart."""
+    if settings.encoder in RECURRENT:
+        return "O(T)"
+    return "O(1) + O(log T) to sum" if settings.encoder == "transformer" else "O(1)"
+
+
 def path_length(settings: ModelSettings, tokens: int) -> int | None:
     """The fewest steps from the first token to the last output, in time or up a layer: what a gradient has to survive.
 

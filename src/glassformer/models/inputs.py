@@ -217,7 +217,7 @@ def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
                 kernel=settings.kernel,
                 stride=settings.stride,
                 padding=settings.padding,
-                bias=settings.bias,
+                bias=bool(settings.bias),
             )
         except ValueError as error:
             raise SettingError(f"convolutions: {error}; more model.padding, or fewer model.layers?") from None

@@ -19,7 +19,7 @@ def lower_precision(model: nn.Module, precision: str) -> str:
             weight.data = weight.data.to(torch.bfloat16) if weight.is_floating_point() else weight.data
         for part in model.modules():
             if isinstance(part, nn.RNNBase):
-                part.flatten_parameters()  # cuDNN wants them side by side in memory
+                part.to(torch.bfloat16)  # its unsaved zeros too, and all of it contiguous in memory, as cuDNN requires
         return "weights and products in bf16"
     total, count = parameter_count(model), to_int8(model)
     if not count:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from glassformer.config.defaults import cpu_defaults
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import (
     GlassformerError,
@@ -21,16 +22,25 @@ from glassformer.config.errors import (
 )
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
-from glassformer.config.resolve import Config, renamed_lines
+from glassformer.config.resolve import Config, flatten, renamed_lines
+from glassformer.config.setting import value_text
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import build_model, learn_from_data, prepare, say_size, try_out
-from glassformer.families.card import run_card
+from glassformer.families.card import forgetting_line, run_card
 from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.families.resume import resumed_config, same_settings, snapshot_to_resume
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
 from glassformer.models.deferred_init import DeferredInit
+from glassformer.pipeline.continuing import (
+    OldText,
+    continued_run,
+    start_loss,
+    warn_of_misfit,
+    with_chosen_rate,
+    with_loss_after,
+)
 from glassformer.pipeline.loggers import Loggers, asked_loggers
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.request import Trained, TrainRequest
@@ -50,6 +60,7 @@ from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
+from glassformer.training.threads import default_tuner
 
 
 class Training:
@@ -77,6 +88,8 @@ class Training:
         """Where it resumes: no setting has changed."""
         self.finetuned_from: dict[str, Any] | None = None
         """What the card says of the run whose weights were taken."""
+        self.old_text: OldText | None = None
+        """Validation text of the run that this one continues."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
         """What these are of, where they are of a sample."""
@@ -143,6 +156,11 @@ class Training:
             raise SettingError("a model of one's own is given from Python: gf.train(…, model=…)")
         self.device = choose_device(self.config.training.device, self.processes.local_rank)
         check_device(self.config.training, self.processes, self.device)
+        if self.device.type == "cpu" and not self.resumes:
+            chosen = cpu_defaults(self.config.get("task"), {**file, **flags})
+            used = [f"--{key} {value_text(value)}" for key, value in chosen.items() if self.config.get(key) == value]
+            if used:
+                self.say(f"defaults on a CPU: {' '.join(used)}")
 
     def _take(self, path: Path) -> None:
         """The run's folder for this training alone, locked by the first of its processes. Another one at work there, or
@@ -231,6 +249,30 @@ class Training:
                 self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
         freeze(self.model, self.config.training.last_blocks, self.new_parts)
         say_size(self.model, self.say)
+        if (continued := continued_run(self.config, self.finetuned_from)) is not None:
+            self._compare_texts(continued)
+
+    def _compare_texts(self, continued: Run) -> None:
+        """Evaluate a model that continues its own task on the new text and on the old validation text.
+
+        A resumed run keeps its learning rate, and the loss before its first update.
+        """
+        if self.sharded:
+            self.say("the loss on the new and the old text is not compared before training with FSDP")
+            return
+        self.model.to(self.device)
+        loss = None if self.resumes else start_loss(self.model, self.prepared)
+        if loss is not None:
+            loss = self.processes.from_first(loss)  # all processes must choose the same rate
+            if flatten(self.request.all_settings()).get("training.lr") is None:
+                self.config = with_chosen_rate(self.config, self.prepared, continued.path.name, loss, self.say)
+            warn_of_misfit(self.prepared, continued.path.name, loss, self.say)
+        source = self.finetuned_from or {}
+        if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
+            return
+        self.old_text = OldText.of(continued, self.prepared, self.config, self.say)
+        if self.old_text is not None and self.snapshot is None:
+            self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
     # --- fit ---
 
@@ -261,6 +303,7 @@ class Training:
             clock=self.request.clock,
             budget=self._budget(),
             first=self.first,
+            tuner=default_tuner(),
         )
         self.first = None
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
@@ -320,6 +363,12 @@ class Training:
 
     # --- report ---
 
+    def _threads(self) -> dict[str, str]:
+        """The number of threads, and since which update it was used if it changed."""
+        progress = self.trainer.progress
+        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
+        return {"threads": str(progress.threads), **since}
+
     def report(self) -> Trained:
         """The best weights judged, and what a person finds in the folder."""
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
@@ -334,12 +383,16 @@ class Training:
                 **self.run.card()["environment"],
                 "device": str(self.device),
                 "matrix products": self.trainer.precision.name,
-                "threads": str(self.trainer.progress.threads),
+                **self._threads(),
                 "processes": str(self.processes.world),
             },
             "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},
             **{name: evaluation.metrics for name, evaluation in self.evaluations.items()},
         }
+        if self.old_text is not None and self.finetuned_from is not None and not interrupted:
+            source = with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
+            self.say(str(forgetting_line(source)))
+            changes["from"] = source
         card = {**self.run.card(), **changes}
         if self.processes.first:
             if not interrupted:

@@ -47,13 +47,19 @@ COMPILED = (
 )
 
 
+def about_plan(planned: PlannedTraining) -> str:
+    """Return the name of the data, with the task."""
+    config = planned.config
+    where = config.data.path or config.data.source_file
+    return f"{short_name(where) if where else 'tokens on paper'} ({config.task})"
+
+
 def _plan(planned: PlannedTraining, model: nn.Module, **more: Any) -> Plan:
     """`model`: what is planned, of tensors that need no numbers."""
     config = planned.config
-    where = config.data.path or config.data.source_file
     return Plan(
         config=config,
-        about=f"{config.model.encoder} on {short_name(where) if where else 'tokens on paper'} ({config.task})",
+        about=f"{config.model.encoder} on {about_plan(planned)}",
         parameters=parameter_count(model),
         learned=learned_count(model),
         parts=parameters_by_part(model),

@@ -196,7 +196,8 @@ def _work_words(plan: Plan) -> str:
     if work.updates is None or work.epochs is None or work.seen is None:
         return f"How many updates {plan.config.training.minutes:g} minutes are, only trying them out can say."
     each = work.seen / max(1, plan.parameters)
-    times = f"{work.epochs:.3g} times" if abs(work.epochs - 1) > 0.005 else "once"
+    passes = f"{work.epochs:.3g}" if work.epochs < 100 else f"{work.epochs:,.0f}"
+    times = f"{passes} times" if abs(work.epochs - 1) > 0.005 else "once"
     rule = (
         f": {each:.3g} for each parameter (about {ENOUGH_TOKENS}, all of them new, make most of what is computed: "
         "Hoffmann et al. 2022)"

@@ -99,8 +99,10 @@ def flags_of(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, 
 
 
 def from_data(flags: dict[str, Any], config: str | Path | None, say: Say, *, gpus: int | None) -> PlannedTraining:
-    """A training on data, as it would be read."""
+    """Return the plan of a training run on data. With `gpus`, defaults are those of a GPU."""
     clock, file = Stopwatch(), file_settings(config)
+    if gpus is not None:
+        flags = {**flags, "training.device": "cuda"}
     resolved, table = infer_config(file, with_vectors({**file, **flags}, flags), say)
     if resolved.model.encoder == OWN:
         raise SettingError(ONLY_BY_NAME)

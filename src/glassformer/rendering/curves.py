@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.config.units import METRIC_NAMES, metric_name
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel
 from glassformer.rendering.takeaways import course, three
@@ -21,19 +22,6 @@ WARMED_UP = "The cosine counts from the first update on: where the warm-up ends,
 LOGARITHMIC = 10
 """From a fall by this factor on, the loss has a logarithmic axis."""
 
-METRICS = {
-    "bits_per_byte": "bits per byte",
-    "macro_f1": "macro F1",
-    "majority": "always the largest class",
-    "exact_match": "exact match",
-    "target_tokens": "target tokens",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R²",
-}
-"""Names as they are written, where they are not just words."""
 JUDGED = ("accuracy", "chrf", "rmse")
 """What is drawn beside the loss, where it is there."""
 LOWER = ("rmse",)
@@ -69,10 +57,10 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     near = [(name, height) for name, height in levels if height <= NEAR * max(known, default=0.0)]
     judged = [
         Lines(
-            title=METRICS.get(name, name.capitalize()),
+            title=METRIC_NAMES.get(name, name.capitalize()),
             takeaway=_extreme(name, validations),
             series=[_validations(name, "validation", validations)],
-            y_name=named(name),
+            y_name=metric_name(name),
             x_name="updates",
         )
         for name in JUDGED
@@ -156,7 +144,7 @@ def _best(validations: Records) -> str:
     if best is None:
         return "" if validations else "There was no validation yet."
     judged = next((name for name in JUDGED if name in best), None)
-    also = f", {named(judged)} {best[judged]:.3g}" if judged else ""
+    also = f", {metric_name(judged)} {best[judged]:.3g}" if judged else ""
     return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.3g}{also} in validation."
 
 
@@ -168,7 +156,3 @@ def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:
         weight = keep * weight + (1 - keep)
         out.append(total / weight)
     return out
-
-
-def named(metric: str) -> str:
-    return METRICS.get(metric, metric)

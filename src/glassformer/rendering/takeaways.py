@@ -12,6 +12,9 @@ ROUNDING = 1e-6
 LITTLE = 0.01
 """A line that changes by less than this share of its largest number stays where it is."""
 
+FAR_BEYOND = 0.2
+"""A peak or a low is named if it exceeds both ends of a line by more than this share of the line's range."""
+
 
 def three(value: float) -> str:
     """A number in three digits, without an exponent where it is large."""
@@ -20,15 +23,16 @@ def three(value: float) -> str:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """a, b and c; of many the first and how many more."""
+    """a, b and c; of many the first and how many more; of none an empty text."""
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1:,} more"]
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def leaders(values: ArrayLike) -> list[int]:
-    """The places of the largest: of several that are equal but for rounding, all. Numbers that are not there never
-    lead.
+    """Return the places of the largest values: all of them where several are equal but for rounding.
+
+    NaN never leads: where nothing else is there, as in a model that diverged, the list is empty.
     """
     flat = np.asarray(values, np.float64).ravel()
     known = np.where(np.isnan(flat), -np.inf, flat)
@@ -58,13 +62,19 @@ def leading(
 
 
 def course(y: Sequence[float], unit: str = "") -> str:
-    """How a line goes from its start to its end: `rises from 0.03 to 0.45`."""
+    """How a line goes from its start to its end: `rises from 0.03 to 0.45`; with a peak or low that is clearly beyond
+    both ends: `rises from 4.63 to 5.71 nats, with a peak of 7.2`.
+    """
     known = [value for value in y if math.isfinite(value)]
     if not known:
         return "is unknown"
     first, last, after = known[0], known[-1], f" {unit}" if unit else ""
     if len(known) == 1:
         return f"is {three(first)}{after}"
+    high, low = max(known), min(known)
+    beyond = FAR_BEYOND * (high - low) if high - low > LITTLE * max(map(abs, known)) else math.inf
+    peak = f", with a peak of {three(high)}" if high - max(first, last) > beyond else ""
+    dip = f", with a low of {three(low)}" if min(first, last) - low > beyond else ""
     if abs(last - first) <= LITTLE * max(map(abs, known)) or three(first) == three(last):
-        return f"ends where it began, at {three(last)}{after}"
-    return f"{'rises' if last > first else 'falls'} from {three(first)} to {three(last)}{after}"
+        return f"ends where it began, at {three(last)}{after}{peak}{dip}"
+    return f"{'rises' if last > first else 'falls'} from {three(first)} to {three(last)}{after}{peak}{dip}"

@@ -17,7 +17,7 @@ from glassformer.config.errors import Say, error_line, is_strict
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Prepared
-from glassformer.families.card import BEFORE, label_names, nothing_held_out, size_in_words
+from glassformer.families.card import BEFORE, forgetting_line, label_names, nothing_held_out, size_in_words
 from glassformer.rendering.confusion import draw_confusion
 from glassformer.rendering.curves import draw_curves
 from glassformer.reporting.reference_losses import reference_losses
@@ -122,6 +122,7 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
         before=BEFORE,
         token_kinds=TOKEN_KINDS,
         nothing_held_out=nothing_held_out(card),
+        forgetting_line=forgetting_line,
         has_weights=Run(run).weights_path.is_file(),
         weight_files=Markup(WHOLE if Run(run).weights_path.name == WHOLE else SHARDS),
     )

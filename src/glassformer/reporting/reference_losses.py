@@ -25,11 +25,24 @@ def reference_losses(prepared: Prepared) -> list[tuple[str, float]]:
     counts, what = answer_counts(prepared.task, prepared)
     if counts is None or len(counts) < 2:
         return []
-    uniform = math.log(len(counts))
+    uniform, entropy = math.log(len(counts)), _entropy(counts)
     levels = [(f"guessing uniformly: ln {len(counts):,} = {uniform:.3g}", uniform)]
-    shares = counts[counts > 0] / max(1, counts.sum())
-    entropy = float(-(shares * np.log(shares)).sum())
     return levels + ([(f"{what} {entropy:.3g}", entropy)] if 0 < entropy < ALIKE * uniform else [])
+
+
+def unigram_entropy(prepared: Prepared) -> float | None:
+    """Return the loss of a model that knows only how often each answer is asked for in training.
+
+    Return None if the task has no answers that can be counted.
+    """
+    counts, _ = answer_counts(prepared.task, prepared)
+    return None if counts is None else _entropy(counts)
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    """Return the entropy of the answers in nats."""
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log(shares)).sum())
 
 
 Counts = tuple[NDArray[np.int64] | None, str]

@@ -14,17 +14,18 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import RunError, Say, silent
+from glassformer.config.errors import Say, silent
 from glassformer.config.plugins import parts_of
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
+from glassformer.config.units import metric_name
 from glassformer.data.wording import counted
 from glassformer.diagnosis.findings import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.build import prepare_again
-from glassformer.families.card import BEFORE, label_names, learned_of, nothing_held_out, size_in_words
+from glassformer.families.card import BEFORE, forgetting_line, label_names, learned_of, nothing_held_out, size_in_words
 from glassformer.families.evaluate import held_out_examples
 from glassformer.families.language import StreamFamily
 from glassformer.families.load import load, opened_run
@@ -32,12 +33,12 @@ from glassformer.inspection.attention import sizes_of
 from glassformer.inspection.views.attention import attention_panels
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.confusion import confusion
-from glassformer.rendering.curves import Records, curves, named
+from glassformer.rendering.curves import Records, curves
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.reporting.reference_losses import reference_losses
-from glassformer.runs.run import CARD, REPORT_FIELDS, Run
+from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -69,8 +70,6 @@ def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     """The report of a run, made anew from its data; `model`: a person's own, which a run does not hold."""
     folder = opened_run(run)
     card, config, prepared = folder.card(), folder.config(), prepare_again(folder)
-    if lacking := [part for part in REPORT_FIELDS if card.get(part) is None]:
-        raise RunError(f"{folder.path / CARD} is damaged: it lacks {lacking[0]}")
     parts: list[str] = [name for name in ("validation", "test") if name in card]
     if not parts:
         return report_of(folder, config, prepared, None, {}, say=say)
@@ -141,6 +140,7 @@ def _trained(card: Mapping[str, Any], config: Config) -> Table:
         ["learned", f"{learned:,} of these" if learned < card["parameters"] else None],
         [labels, cut(", ".join(names)) if names else None],
         ["began from", f"{Path(source['run']).name} ({source['task']})" if source else None],
+        ["old text", forgetting_line(source) if source else None],
         ["tokens", f"{tokens['kind']}, vocabulary of {tokens['vocab_size']:,}" if tokens else None],
         *settings,
         ["updates", f"{card.get('steps', 0):,}"],
@@ -224,7 +224,7 @@ def scores(parts: Mapping[str, Mapping[str, float]], note: str = "", primary: st
         title="How good it is",
         takeaway=_judged(part, metrics, primary) if primary in metrics else "",
         columns=["metric", *parts],
-        rows=[[named(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
+        rows=[[metric_name(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
         note=note,
     )
 
@@ -233,7 +233,7 @@ def _judged(part: str, metrics: Mapping[str, float], primary: str) -> str:
     """The metric that decides, beside what always the largest class would have."""
     floor = metrics.get("majority") if primary == "accuracy" else None
     beside = "" if floor is None else f"; always the largest class has {three(floor)}"
-    name = named(primary)
+    name = metric_name(primary)
     return f"{name[:1].upper()}{name[1:]} {three(metrics[primary])} on the {part} part{beside}"
 
 

@@ -1,7 +1,6 @@
 """Checkpoints: written aside, flushed, digested, renamed. A torn one is never mistaken for a whole one."""
 
 import contextlib
-import hashlib
 import json
 import re
 import shutil
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.config.parts import part_name, part_of
-from glassformer.runs.files import digest, read_json, save_tensors, write_text
+from glassformer.runs.files import digest, json_digest, read_json, save_tensors, write_text
 from glassformer.runs.folders import flush, writing
 from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 
@@ -75,7 +74,7 @@ def save_checkpoint(
 
 def _commit(temporary: Path, target: Path, state: dict[str, Any], digests: dict[str, str]) -> None:
     """What was written aside becomes a checkpoint."""
-    text = json.dumps({**state, "digests": {**digests, STATE: _digest_of(state)}}, indent=2)
+    text = json.dumps({**state, "digests": {**digests, STATE: json_digest(state)}}, indent=2)
     (temporary / STATE).write_text(text, encoding="utf-8")
     flush(temporary / STATE)
     flush(temporary)
@@ -148,7 +147,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except RunError:
         state = {}
     digests = state.pop("digests", None)
-    if not isinstance(digests, dict) or digests.get(STATE) != _digest_of(state):
+    if not isinstance(digests, dict) or digests.get(STATE) != json_digest(state):
         raise RunError(f"{path / STATE} is not as it was written")
     shards = [name for name in digests if SHARD.fullmatch(name)]
     averaged = AVERAGE in digests or (path / AVERAGE).exists()
@@ -165,7 +164,3 @@ def load_checkpoint(path: Path) -> Checkpoint:
         weights, optimiser = (StoredTensors.of_files([path / name]) for name in FILES)
         average = StoredTensors.of_files([path / AVERAGE] if averaged else [])
     return Checkpoint(weights, optimiser, state, average)
-
-
-def _digest_of(state: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()

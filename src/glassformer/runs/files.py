@@ -19,6 +19,8 @@ from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
 from glassformer.runs.folders import flush, writing
 
+MAX_DIGITS = 20
+"""Of a whole number in a file of ours: 64 bits, and a sign."""
 REMEDY = "restore it from a copy, or begin anew"
 
 
@@ -53,9 +55,17 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def _whole_number(digits: str) -> int:
+    """Refuse a number that no file of ours holds, and that no float does."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return int(digits)
+
+
 def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object that was written here; `runs.json_shape` checks what is in it."""
     try:
-        value = parse_json(limited_text(path), str(path))
+        value = parse_json(limited_text(path), str(path), parse_int=_whole_number)
     except LimitExceeded as error:
         raise RunError(str(error)) from None
     except (OSError, ValueError) as error:
@@ -117,6 +127,11 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)};".encode())
         found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
+
+
+def json_digest(value: Any) -> str:
+    """Return a digest of a value as JSON, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def digest(*paths: Path) -> str:

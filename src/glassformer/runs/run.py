@@ -1,15 +1,15 @@
 """A run folder: everything a trained model needs, and the story of how it came about."""
 
 import contextlib
-import hashlib
 import json
 import math
 import os
 import platform
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +18,16 @@ from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, wi
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import Config, resolve, with_former_rules
+from glassformer.config.resolve import FIELDS, Config, bound_settings, resolve, with_former_rules
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs import weight_files
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
-from glassformer.runs.files import read_json, tensors_digest, write_json, write_text
+from glassformer.runs.files import REMEDY, json_digest, read_json, tensors_digest, write_json, write_text
 from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
 from glassformer.runs.folders import complete, contents, find_run, last_run, writing
+from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.runs.lock import locked
 from glassformer.runs.log import read_log
 from glassformer.text.roles import Roles
@@ -37,30 +38,96 @@ FORMAT = 2
 CHAT_TEMPLATE = "chat_template.jinja"
 ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
-NEEDED: dict[str, dict[str, type]] = {
-    "config": {},
-    "tokenizer": {"hash": str, "kind": str, "vocab_size": int},
-    "data": {"name": str, "fingerprint": str, "report": str},
-}
-"""What every card has: its parts, and the keys in them with their types."""
-OPTIONAL: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("status", "task", "glassformer", "command"), str),
-    **dict.fromkeys(("parameters", "learned", "steps", "total_steps"), int),
-    **dict.fromkeys(("environment", "words", "best", "from", "validation", "test", "before_refit", "imported"), dict),
-    **dict.fromkeys(("seconds", "steps_per_epoch"), (int, float)),
-    "bricks": list,
-}
-"""What a card may have, or have empty, with its types."""
-REPORT_FIELDS = ("parameters", "status", "glassformer", "environment")
-"""Fields that a report tells of every run."""
+
+
+class DataCard(TypedDict):
+    """What a card says of the data."""
+
+    name: str
+    fingerprint: str
+    report: str
+    tokens: NotRequired[dict[str, int]]
+
+
+class TokenizerCard(TypedDict):
+    hash: str
+    kind: str
+    vocab_size: int
+    roles: NotRequired[dict[str, Any] | None]
+
+
+class ForgettingCard(TypedDict):
+    """Loss on a sample of the old run's validation text."""
+
+    before: float
+    after: NotRequired[float]
+    unit: str
+    windows: int
+
+
+class SourceCard(TypedDict):
+    """The run that a training began from."""
+
+    run: str
+    task: str
+    new: NotRequired[list[str]]
+    forgetting: NotRequired[ForgettingCard]
+
+
+class RefitCard(TypedDict):
+    """The runs before a refit, and their scores."""
+
+    runs: list[str]
+    steps: int
+    words: str
+
+
+Metrics = dict[str, float | None]
+Card = TypedDict(  # `from` cannot be the name of an attribute
+    "Card",
+    {
+        "format": int,
+        "glassformer": str,
+        "status": str,
+        "task": str,
+        "labels": NotRequired[Any],  # each family reads its own
+        "features": NotRequired[Any],
+        "parameters": int,
+        "learned": NotRequired[int],
+        "steps_per_epoch": NotRequired[float | None],
+        "from": NotRequired[SourceCard],
+        "data": DataCard,
+        "tokenizer": TokenizerCard | None,
+        "target_tokenizer": NotRequired[TokenizerCard | None],
+        "command": NotRequired[str | None],
+        "environment": dict[str, str],
+        "bricks": NotRequired[list[Any]],
+        "config": dict[str, Any],
+        "steps": NotRequired[int],
+        "total_steps": NotRequired[int | None],
+        "seconds": NotRequired[float],
+        "words": NotRequired[dict[str, str]],
+        "best": NotRequired[Metrics],
+        "validation": NotRequired[Metrics],
+        "test": NotRequired[Metrics],
+        "before_refit": NotRequired[RefitCard],
+        "imported": NotRequired[dict[str, Any]],
+        "weights": NotRequired[str | None],
+    },
+)
+"""The structure of `glassformer.json`."""
 ENDED_FIELDS = ("task", "parameters", "steps", "seconds", "words", "best")
 """Fields that the card of a run that has ended has beside its scores; one that lacks any is written again."""
 DONE = ("finished", "stopped early")
 """What the card says of a training that has ended."""
 SETTLED = (*DONE, "imported")
 """The states in which a run's card names the weights that are there."""
-WEIGHTS, MEANING = "weights", "meaning"
-"""The digests beside the weights: of them, and of what they compute. A card that is settled names the first too."""
+WEIGHTS, MEANING, SETTINGS = "weights", "meaning", "settings"
+"""Notes in the file of weights: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
+the weights depend on. The card of a finished run holds the first as well.
+"""
+BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
+"""Fields of a card, beside its settings, without which the weights compute something else."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
 """Set, weights are taken as they are: what `--no-verify` does, for the processes of a verb as well."""
 
@@ -119,15 +186,12 @@ class Run:
         version = card.get("format")
         if type(version) is not int or not 1 <= version <= FORMAT:
             raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads formats 1 to {FORMAT}")
-        for part, keys in NEEDED.items():
-            entry = card.get(part)
-            if part == "tokenizer" and entry is None and isinstance(card.get("features"), dict):  # no words are read
-                continue
-            if not isinstance(entry, dict) or (lacking := [key for key in keys if key not in entry]):
-                what = f"lacks {part}.{lacking[0]}" if isinstance(entry, dict) else f"has no {part}"
-                raise RunError(f"{path / CARD} is damaged: it {what}")
-            _check_types(path, entry, keys, f"{part}.")
-        _check_types(path, {key: value for key, value in card.items() if value is not None}, OPTIONAL)
+        try:
+            check_shape(card, Card)
+        except WrongShape as error:
+            raise RunError(f"{path / CARD} is damaged: {REMEDY} ({error})") from None
+        if card["tokenizer"] is None and not isinstance(card.get("features"), dict):  # it has to read something
+            raise RunError(f"{path / CARD} is damaged: {REMEDY} (it has no tokenizer)")
         return run
 
     @staticmethod
@@ -186,9 +250,13 @@ class Run:
                 "(--brick mine.py, or gf.register_family)"
             )
         try:
-            return resolve(with_former_rules(settings), {}, strict=False)
+            config = resolve(with_former_rules(settings), {}, strict=False)
         except Misuse as error:
             raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
+        if config.task != card.get("task", config.task):
+            difference = f"its task is {card['task']}, but its config has task {config.task}"
+            raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({difference})")
+        return config
 
     def changed_parts(self) -> Iterator[str]:
         """A line, once, for each file of a person's own that is not what it was when this run was trained."""
@@ -236,13 +304,12 @@ class Run:
         return tokenizer
 
     def write_weights(self, weights: dict[str, Tensor], card: dict[str, Any] | None = None) -> str:
-        """Keep the weights, with digests of them and of what a card (default: the run's) says that they compute; gives
-        the first.
-        """
+        """Write the weights, with notes on them and on a card (default: the run's own); return the weights' digest."""
         digest = tensors_digest(weights)
         if card is None:
             card = self.card() if (self.path / CARD).is_file() else {}
-        weight_files.write(self.path, weights, {WEIGHTS: digest, MEANING: _meaning(card)})
+        settings = bound_settings(card.get("config", {}))
+        weight_files.write(self.path, weights, {WEIGHTS: digest, MEANING: _meaning(card), SETTINGS: settings})
         return digest
 
     def weights_digest(self) -> str | None:
@@ -266,8 +333,9 @@ class Run:
             )
 
     def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
-        """The weights, if they and what they compute are as they were written."""
+        """Return the weights; raise `RunError` if they or the card have changed since they were written."""
         self._refuse_missing()
+        self.verify_card(verify=verify)
         card, (weights, notes) = self.card(), weight_files.read(self.path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
@@ -281,15 +349,38 @@ class Run:
             say(f"{path} was written without a digest, by an older version: damage to it cannot be told")
         elif tensors_digest(weights) != written:
             raise RunError(f"{file} is damaged: its weights are not those that were trained (--no-verify takes them)")
-        if notes.get(MEANING, meaning := _meaning(card)) != meaning:
-            raise RunError(
-                f"{self.path / CARD} was changed: its labels, features or tokenizer are not those that the "
-                "weights were trained with (--no-verify takes them)"
-            )
         for name, weight in weights.items():
             if weight.numel() and not all(math.isfinite(end) for end in weight.aminmax()):
                 raise RunError(f"{file} is damaged: {name} holds values that are no numbers (--no-verify takes them)")
         return weights
+
+    def verify_card(self, *, verify: bool = True) -> None:
+        """Raise `RunError` if the card's settings, labels, features or tokenizers are not those of training."""
+        self._refuse_missing()
+        if not verify or os.environ.get(NO_VERIFY):
+            return
+        card, notes = self.card(), weight_files.read_notes(self.path)
+        changes = list(self._changes(card, notes))
+        if self.card() != card:  # a training run has just written another
+            self.verify_card()
+        elif changes:
+            more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
+            raise RunError(
+                f"{self.path / CARD} was changed after training: {changes[0]}{more}; restore it from a backup, or pass "
+                "--no-verify to ignore the change"
+            )
+
+    def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
+        """Yield each difference between a card and the notes on the weights, as a clause."""
+        if isinstance(trained := notes.get(SETTINGS), dict) and trained:
+            config = self.config()
+            now = {"task": config.task, **{key: config.get(key) for key in FIELDS}}
+            for key, value in trained.items():
+                if now.get(key) != value:
+                    name, here = (key if key in now else reprlib.repr(key)), reprlib.repr(now.get(key))
+                    yield f"{name} is {here}, but the weights were trained with {reprlib.repr(value)}"
+        if notes.get(MEANING, meaning := _meaning(card)) != meaning:
+            yield "its labels, features or tokenizer differ from those of training"
 
     def load_weights(self, model: nn.Module, *, verify: bool = True, say: Say = silent) -> None:
         put_weights(model, self.read_weights(verify=verify, say=say), str(self.weights_path))
@@ -319,19 +410,9 @@ class Run:
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _check_types(
-    path: Path, values: Mapping[str, Any], kinds: Mapping[str, type | tuple[type, ...]], part: str = ""
-) -> None:
-    """Refuse a card in which something stands that nobody can have written there."""
-    for key, kind in kinds.items():
-        if key in values and not isinstance(values[key], kind):
-            raise RunError(f"{path / CARD} is damaged: its {part}{key} is {with_article(values[key])}")
-
-
 def _meaning(card: Mapping[str, Any]) -> str:
-    """A digest of what a card says that numbers in and out of a model stand for."""
-    told = {part: card.get(part) for part in ("labels", "features", "tokenizer", "target_tokenizer")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return a digest of the fields of a card that say what numbers in and out of a model stand for."""
+    return json_digest({name: card.get(name) for name in BOUND_FIELDS})
 
 
 def tokenizer_card(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -47,7 +47,7 @@ Value = TypeVar("Value")
 # --- writing ---
 
 
-def write(folder: Path, weights: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
+def write(folder: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """The weights of a folder, with notes on them. Killed at any moment, those of before are there, or these."""
     with writing(folder / WHOLE):
         complete(folder)
@@ -120,7 +120,7 @@ def files_of(folder: Path) -> list[Path]:
     return [main, *shards]
 
 
-def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights, and the notes on them."""
     return _of_one_save(folder, lambda: (_collect(folder, read_tensors), read_notes(folder)))
 
@@ -158,8 +158,8 @@ def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     return _collect(folder, tensor_shapes)
 
 
-def read_notes(folder: Path) -> dict[str, str]:
-    """What was written down of the weights."""
+def read_notes(folder: Path) -> dict[str, Any]:
+    """Return the notes on the weights."""
     path = main_file(folder)
     metadata = read_metadata(path) if path.name == WHOLE else _read_index(folder).get("metadata")
     try:
@@ -167,6 +167,15 @@ def read_notes(folder: Path) -> dict[str, str]:
     except (TypeError, ValueError) as error:
         raise RunError(read_failure(path, error, remedy=REMEDY)) from None
     return notes if isinstance(notes, dict) else {}
+
+
+def has_notes(folder: Path) -> bool:
+    """Return whether the notes on the weights can be read; they cannot if the file is torn."""
+    try:
+        read_notes(folder)
+    except RunError:
+        return False
+    return True
 
 
 def weight_map(index: Mapping[str, Any]) -> dict[str, str]:

@@ -1,0 +1,9 @@
+"""Runs over HTTP. Importing this package without its extra raises `MissingPackage`."""
+
+from importlib.util import find_spec
+
+from glassformer.config.errors import MissingPackage
+
+for package in ("fastapi", "uvicorn"):
+    if find_spec(package) is None:
+        raise MissingPackage.needed("serve", package, "serve")

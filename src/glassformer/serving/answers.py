@@ -10,14 +10,17 @@ from typing import TypeVar
 from starlette.requests import Request as HttpRequest
 
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
+from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.serving.guard import ClientGone, Refused
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.runs import ServedRuns, UnknownRun
-from glassformer.serving.worker import Busy, Stopping, Worker
+from glassformer.serving.worker import TURN, Busy, Stopping, Worker, Yielded
 from glassformer.text.tokenizer import Tokenizer
 
 Answer = TypeVar("Answer")
+CHECK_SECONDS = 0.1
+"""How often work on one run that waits for another run looks whether it is to end."""
 LOG = logging.getLogger("uvicorn.error")
 
 
@@ -43,37 +46,46 @@ class Server:
         except (Busy, Stopping) as error:
             raise refusal(error) from None
 
-    async def call(self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer]) -> Answer:
-        """What work on a run gives; it ends where the client goes away before it began."""
-        future = await self.use(self.name(model), lambda worker: worker.call(work))
+    async def call(
+        self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer], *, yields: bool = False
+    ) -> Answer:
+        """Return the result of work on a run. The work ends when the client goes away or the time is over.
+
+        `yields`: it may take long, and ends also where others wait for the model (`Worker.call`).
+        """
+        name = self.name(model)
+        future = await self.use(name, lambda worker: worker.call(work, yields=yields))
         try:
             return await self.answered(http, asyncio.wrap_future(future))
         except (Refused, ClientGone):
             raise
         except Exception as error:
-            raise refusal(error) from error
+            failed = isinstance(error, GlassformerError) and not isinstance(error, Misuse)
+            raise refusal((self.runs.deleted(name) if failed else None) or error) from error
 
     async def call_both(
         self, http: HttpRequest, model: str | None, other: str, work: Callable[[Loaded, Loaded], Answer]
     ) -> Answer:
-        """Work on two runs, each of which does nothing else meanwhile."""
+        """Return the result of long work on two runs, each of which does nothing else meanwhile."""
         names = self.name(model), self.name(other)
         if names[0] == names[1]:
-            return await self.call(http, names[0], lambda loaded: work(loaded, loaded))
+            return await self.call(http, names[0], lambda loaded: work(loaded, loaded), yields=True)
         inner, outer = sorted(names)  # always in one order: two that wait for each other would wait for ever
 
         def both(held: Loaded) -> Answer:
             def with_inner(mine: Loaded) -> Answer:
                 return work(held, mine) if names[0] == outer else work(mine, held)
 
-            future = self.runs.use(inner, lambda worker: worker.call(with_inner))
+            future = self.runs.use(inner, lambda worker: worker.call(with_inner, yields=True))
             try:
-                return future.result(self.timeout)
+                while not wait([future], CHECK_SECONDS).done:
+                    may_stop()
+                return future.result()
             finally:
                 if not future.cancel():  # it has begun: what it holds is lent until it is over
                     wait([future])
 
-        return await self.call(http, outer, both)
+        return await self.call(http, outer, both, yields=True)
 
     async def answered(self, http: HttpRequest, answer: Awaitable[Answer]) -> Answer:
         """An answer, unless it takes too long, or the client goes away first."""
@@ -110,6 +122,9 @@ def refusal(error: Exception, param: str | None = None) -> Refused:
         return Refused(404, str(error), "model_not_found", param=param)
     if isinstance(error, Busy):
         return Refused(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
+    if isinstance(error, Yielded):
+        message = f"this view was ended after {TURN:g} s: other requests wait for the model; try again later"
+        return Refused(503, message, "yielded", "server_error")
     if isinstance(error, Stopping):
         return Refused(503, "the server is being stopped", "stopping", "server_error")
     if isinstance(error, Misuse):

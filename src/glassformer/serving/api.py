@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from glassformer.config.errors import Misuse, refuse_unknown
 from glassformer.config.views import OPTIONS
+from glassformer.data.datasets.embedded import LINKED_DATASETS
 from glassformer.data.features.build import MixedFeatures
+from glassformer.decoding.options import SEARCH_OPTIONS
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.memory import reader_of
@@ -25,6 +27,7 @@ from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server
 from glassformer.serving.guard import Refused
+from glassformer.serving.json_answers import FiniteRoute
 from glassformer.serving.schema import (
     LARGEST_IMAGE,
     LONGEST,
@@ -57,7 +60,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "the body is too large",
         429: "too much waits already; Retry-After says when to come back",
         500: "the model failed",
-        503: "being stopped, or no memory",
+        503: "being stopped, no memory, or a view that ended because other requests waited",
         504: "no answer in time",
     }.items()
 }
@@ -65,7 +68,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def routes(server: Server) -> APIRouter:
     """All of them."""
-    router = APIRouter(responses=ERRORS)
+    router = APIRouter(responses=ERRORS, route_class=FiniteRoute)
 
     # --- OpenAI's shape ---
 
@@ -80,7 +83,7 @@ def routes(server: Server) -> APIRouter:
         return await write(server, http, Chat(body))
 
     @router.post("/v1/embeddings", tags=["OpenAI's shape"])
-    async def embeddings(http: Request, body: EmbeddingsBody) -> Response:
+    async def embeddings(http: Request, body: EmbeddingsBody) -> dict[str, Any]:
         """Texts as vectors."""
 
         def work(loaded: Loaded) -> tuple[list[Any], int]:
@@ -101,24 +104,25 @@ def routes(server: Server) -> APIRouter:
             for index, vector in enumerate(vectors)
         ]
         usage = {"prompt_tokens": count, "total_tokens": count}
-        return JSONResponse({"object": "list", "data": data, "model": server.name(body.model), "usage": usage})
+        return {"object": "list", "data": data, "model": server.name(body.model), "usage": usage}
 
     def model_entry(name: str) -> dict[str, Any]:
-        run = server.runs.runs[name]
-        created = int(run.weights_path.stat().st_mtime)
         return {
             "id": name,
             "object": "model",
-            "created": created,
+            "created": server.runs.created[name],
             "owned_by": "glassformer",
-            "task": run.card()["task"],
+            "task": server.runs.cards[name]["task"],
             "loaded": name in server.runs.loaded,
         }
 
     @router.get("/v1/models", tags=["OpenAI's shape"])
     def models() -> dict[str, Any]:
         """The runs that are served."""
-        return {"object": "list", "data": [model_entry(name) for name in server.runs.runs]}
+        return {
+            "object": "list",
+            "data": [model_entry(name) for name in server.runs.runs if server.runs.can_answer(name)],
+        }
 
     @router.get("/v1/models/{model}", tags=["OpenAI's shape"])
     def one_model(model: str) -> dict[str, Any]:
@@ -166,8 +170,8 @@ def routes(server: Server) -> APIRouter:
             remarks: list[str] = []
             if not hasattr(loaded, "translate"):
                 raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it translates nothing")
-            searching = {"beam": body.beam, "nbest": body.nbest, "length_penalty": body.length_penalty}
-            found = loaded.translate(body.texts, say=remarks.append, **searching)
+            search = {name: getattr(body, name) for name in SEARCH_OPTIONS}
+            found = loaded.translate(body.texts, say=remarks.append, **search)
             answers = [one.to_dict() for one in found]
             if body.alignment:
                 for answer in answers:
@@ -193,7 +197,7 @@ def routes(server: Server) -> APIRouter:
     async def look_inside(http: Request, body: LookBody) -> dict[str, Any]:
         """Any view of `glassformer look` as panels; options are those of its flags, by Python's names."""
         options = dict(body.options)
-        if options.get("links") not in (None, "pronouns"):
+        if options.get("links") not in (None, *LINKED_DATASETS):
             raise Refused(400, "links are read from a file, which a request cannot name", param="options")
         check_options(options, OPTIONS)
         other, versus = options.pop("second_run", None), options.pop("versus", None)
@@ -211,7 +215,7 @@ def routes(server: Server) -> APIRouter:
             return {**panels, "about": view.about, "remarks": remarks}
 
         if other is None:
-            return await server.call(http, body.run, work)
+            return await server.call(http, body.run, work, yields=True)
         return await server.call_both(http, body.run, str(other), work)
 
     @router.get("/api/run", tags=["more of a run"])
@@ -222,7 +226,7 @@ def routes(server: Server) -> APIRouter:
         lines = folder.read_metrics()
         kept = lines[:: -(-len(lines) // MOST_LINES) or 1]
         views = await server.call(http, name, views_of)
-        return {"run": name, "card": folder.card(), "metrics": kept, "views": views}
+        return {"run": name, "card": server.runs.cards[name], "metrics": kept, "views": views}
 
     return router
 

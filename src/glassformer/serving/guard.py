@@ -8,16 +8,15 @@ import time
 from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.serving.json_answers import FiniteJSONResponse
 from glassformer.serving.metrics import Metrics
+from glassformer.text.escaping import on_one_line
 
 BIGGEST_BODY = 16 * 2**20
 BODY_SECONDS = 30.0
 """Within which a body has to come."""
-SEND_SECONDS = 60.0
-"""Within which a piece of an answer has to be taken."""
 
 OPEN = ("/health", "/", "/docs", "/page/")
 """What needs no key: whether the server lives, and pages, which hold nothing of a run."""
@@ -47,6 +46,7 @@ class Refused(HTTPException):
         param: str | None = None,
     ) -> None:
         headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "5"}}
+        message = on_one_line(message)  # it may quote a text of the request
         super().__init__(
             status, message, headers.get(status, {"connection": "close"} if status in (408, 413) else None)
         )
@@ -93,17 +93,14 @@ class Guard:
                     *message.get("headers", []),
                     *((name.encode(), value.encode()) for name, value in HEADERS.items()),
                 ]
-            try:
-                await asyncio.wait_for(send(message), SEND_SECONDS)
-            except TimeoutError:
-                raise ClientGone from None
+            await send(message)
 
         try:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             self._check(scope, headers)
             await self._app(scope, _bounded(receive, headers), sent)
         except Refused as refusal:
-            await JSONResponse(refusal.body, refusal.status_code, refusal.headers)(scope, receive, sent)
+            await FiniteJSONResponse(refusal.body, refusal.status_code, refusal.headers)(scope, receive, sent)
         except ClientGone:
             status = 499
         finally:

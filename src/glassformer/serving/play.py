@@ -9,7 +9,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse
 from torch import nn
 
 from glassformer.bricks.attention import attend_written_out, attention_scores, attention_weights
@@ -23,10 +22,11 @@ from glassformer.decoding.sampling import distribution, keep_top_k, keep_top_p
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.memory import reader_of
-from glassformer.families.predict import table_in
 from glassformer.families.requests import Example, ModelInput
+from glassformer.families.schema import table_in
 from glassformer.inspection.attention import SELF_ATTENTION, changeable, sizes_of, stacks_of
 from glassformer.inspection.attribution import gradient_times_input, leave_one_out
+from glassformer.inspection.capture import has_layers
 from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
 from glassformer.inspection.intervene import intervene
@@ -43,6 +43,7 @@ from glassformer.rendering.view import View
 from glassformer.runs import history
 from glassformer.serving.answers import Server, check_ids
 from glassformer.serving.api import ERRORS, check_options, uploads
+from glassformer.serving.json_answers import FiniteRoute
 from glassformer.serving.predictions import summarise_prediction, token_row
 from glassformer.serving.presets import presets_of
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
@@ -66,7 +67,8 @@ CODE: Mapping[str, Sequence[Any]] = {
 
 
 def play_routes(server: Server) -> APIRouter:
-    router, moments = APIRouter(responses=ERRORS, tags=["the playground"]), Moments()
+    router = APIRouter(responses=ERRORS, tags=["the playground"], route_class=FiniteRoute)
+    moments = Moments()
 
     @router.get("/api/play")
     async def about(http: Request, run: str | None = None) -> dict[str, Any]:
@@ -75,10 +77,10 @@ def play_routes(server: Server) -> APIRouter:
         return {"run": name, "runs": list(server.runs.runs), **await server.call(http, name, facts_of)}
 
     @router.post("/api/play")
-    async def play(http: Request, body: PlayBody) -> JSONResponse:
+    async def play(http: Request, body: PlayBody) -> dict[str, Any]:
         """One example as its tokens, what the model says of it, and any of its views; all from one job."""
-        return JSONResponse(
-            await server.call(http, body.run, lambda loaded: played(moments.at(loaded, body.update), body))
+        return await server.call(
+            http, body.run, lambda loaded: played(moments.at(loaded, body.update), body), yields=True
         )
 
     @router.post("/api/play/grow")
@@ -120,10 +122,10 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
         how, changed = sampling_of(body), bool(body.patch or any(one.scale != 1 for one in body.changes))
         before = None
         if changed:
-            plain = encode_example(loaded, given[0])
+            plain = encode_example(loaded, given[0], beam=body.beam)
             before = summarise_prediction(loaded.family, loaded, given[0], plain, how, [])
         with interventions(loaded, body, given):
-            example = encode_example(loaded, given[0], say=remarks.append)
+            example = encode_example(loaded, given[0], beam=body.beam, say=remarks.append)
             now = summarise_prediction(loaded.family, loaded, given[0], example, how, _ids(before))
             seen = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
         if before is not None:  # the same tokens on both sides
@@ -151,6 +153,8 @@ def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: Mo
         options = {**{key: value for key, value in sampled.items() if key in kind.options}, **options}
     if example.output and "translation" in kind.options:  # found once
         options = {"translation": example.output, **options}
+    elif loaded.family.has_decoder and "beam" in kind.options:
+        options = {"beam": body.beam, **options}
     texts = [] if kind.texts == "none" else [given]
     try:
         view = look(loaded, *texts, view=name, **options)
@@ -227,7 +231,7 @@ def _patched(loaded: Loaded, body: SampledBody, given: Sequence[Any]) -> dict[st
 
 def patches(loaded: Loaded) -> bool:
     """Whether a state can be put in from another text."""
-    return isinstance(loaded.model, TokenModel) or has_patches(loaded)
+    return (isinstance(loaded.model, TokenModel) and has_layers(loaded.model)) or has_patches(loaded)
 
 
 class Moments:

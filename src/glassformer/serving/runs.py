@@ -45,6 +45,11 @@ class ServedRuns:
             if name in self.runs and self.runs[name].path.resolve() != run.path.resolve():
                 raise Misuse(f"two runs are called {name}, {self.runs[name].path} and {run.path}: rename one of them")
             self.runs[name] = run
+        for run in self.runs.values():
+            run.verify_card()
+        self.cards = {name: run.card() for name, run in self.runs.items()}
+        self.created = {name: int(run.weights_path.stat().st_mtime) for name, run in self.runs.items()}
+        """The time of each run's weights. This and the card are read once: a run may be deleted while it is served."""
         self._workers: dict[str, Worker] = {}
         """The most recently used last."""
         for name, run in self.runs.items():
@@ -59,18 +64,31 @@ class ServedRuns:
         writes what its rows remember.
         """
         run, worker = self.runs[name], self._workers.get(name)
-        weights = 4 * run.card()["parameters"] * (2 if history.steps_of(run) else 1)
+        weights = 4 * self.cards[name]["parameters"] * (2 if history.steps_of(run) else 1)
         return int(weights * OVERHEAD) + (0 if worker is None else worker.cache_bytes)
 
     def find(self, name: str | None) -> str:
-        """The name of a run that is served; of one alone, it need not be said."""
+        """Return the name of a run that is served; if only one is served, None means that one."""
         if name is None and len(self.runs) == 1:
-            return next(iter(self.runs))
+            name = next(iter(self.runs))
         if name is None:
             raise UnknownRun(f"say which run (`model` under /v1, `run` under /api): one of {', '.join(self.runs)}")
         if name not in self.runs:
             raise UnknownRun(f"there is no model '{name[:80]}' here; there is {', '.join(self.runs)}")
+        if not self.can_answer(name) and (error := self.deleted(name)):
+            raise error
         return name
+
+    def can_answer(self, name: str) -> bool:
+        """Return whether a run is in memory, or its folder is still there."""
+        worker = self._workers.get(name)
+        return (worker is not None and not worker.failed) or self.deleted(name) is None
+
+    def deleted(self, name: str) -> UnknownRun | None:
+        """Return the error of a run whose folder is no longer there, else None."""
+        if self.runs[name].weights_path.exists():
+            return None
+        return UnknownRun(f"the folder of {name} was moved or deleted while it was served")
 
     def use(self, name: str, use: Callable[[Worker], Used]) -> Used:
         """What comes of asking a run's worker, which may still be loading it. May wait a while for room; whoever is

@@ -176,9 +176,13 @@ class TranslateBody(RunBody):
     """POST /api/translate"""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
-    beam: Whole = Field(5, ge=1, le=64)
+    beam: Whole | None = Field(None, ge=1, le=64, description="width of the beam search (5)")
     nbest: Whole = Field(1, ge=1, le=64)
     length_penalty: float = Field(1.0, ge=0, le=10)
+    temperature: float | None = Field(None, ge=0, le=100, description="sample instead of searching")
+    top_k: Whole | None = Field(None, ge=1, le=1_000_000)
+    top_p: float | None = Field(None, gt=0, le=1)
+    seed: Whole | None = Field(None, ge=0, le=2**62)
     alignment: bool = Field(False, description="also which source tokens each written token looked at")
 
 
@@ -227,6 +231,7 @@ class SampledBody(RunBody):
     temperature: float = Field(1.0, ge=0, le=100)
     top_k: Whole | None = Field(None, ge=1, le=1_000_000)
     top_p: float | None = Field(None, gt=0, le=1)
+    beam: Whole = Field(5, ge=1, le=64, description="width of a translator's beam search")
     changes: list[HeadChange] = Field([], max_length=MOST_CHANGES)
     patch: Patch | None = None
     other: Given | None = Field(None, description="where a patch comes from")

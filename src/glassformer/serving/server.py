@@ -20,7 +20,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from glassformer.config.arguments import check_arguments
@@ -30,7 +30,9 @@ from glassformer.rendering.view import viewer_module, viewer_style
 from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
+from glassformer.serving.connections import BACKLOG, LOG, Connection, RepeatFilter, accept_batch, log_loop_error
 from glassformer.serving.guard import ClientGone, Guard, Refused, is_loopback
+from glassformer.serving.json_answers import FiniteJSONResponse
 from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 
@@ -41,6 +43,8 @@ TIMEOUT = 600.0
 GRACE = 10.0
 """Seconds in which answers may come to their end when the server is stopped."""
 SMALLEST_KEY = 8
+TICKS_PER_REPORT = 600
+"""Ticks of uvicorn, each 0.1 s, between two reports of repeated log messages."""
 KINDS = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 VIEWER = {"viewer.js": viewer_module, "viewer.css": viewer_style}
@@ -59,6 +63,8 @@ class Serving:
             access_log=False,
             server_header=False,
             timeout_keep_alive=30,
+            http=Connection,
+            backlog=accept_batch(),
             h11_max_incomplete_event_size=64 * 1024,
             timeout_graceful_shutdown=5,
             ws="none",
@@ -112,10 +118,33 @@ class Serving:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's, which leaves signals to whoever started it."""
+    """A uvicorn server that installs no signal handlers and logs a repeated failure once per minute."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._repeats = RepeatFilter(LOG)
 
     def capture_signals(self) -> Any:
         return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # uvicorn has one number for this and for the size of asyncio's batches
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(log_loop_error)
+        LOG.addFilter(self._repeats)
+        try:
+            await super().serve(sockets)
+        finally:
+            LOG.removeFilter(self._repeats)
+            self._repeats.report()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS_PER_REPORT == TICKS_PER_REPORT - 1:
+            self._repeats.report()
+        return await super().on_tick(counter)
 
     @property
     def answering(self) -> bool:
@@ -286,7 +315,7 @@ async def _on_error(http: Request, error: Exception) -> Response:
         answer.headers = error.headers
     else:
         answer = refusal(error)
-    return JSONResponse(answer.body, answer.status_code, answer.headers)
+    return FiniteJSONResponse(answer.body, answer.status_code, answer.headers)
 
 
 def _invalid(error: RequestValidationError) -> Refused:

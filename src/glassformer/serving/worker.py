@@ -2,7 +2,9 @@
 between two steps, so that nothing ever shares a pass with it.
 """
 
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -12,12 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from glassformer.config.progress import interruptible
 from glassformer.decoding.running import RunningBatch, Written
 from glassformer.encoders.base import State
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft
 from glassformer.models.build import parameter_count
 from glassformer.models.modules import LanguageModel, device_of
+from glassformer.training.threads import default_tuner
 
 ROWS = 16
 """Texts that are written at once, at most. Always so many rows are computed: what stands beside one changes nothing of
@@ -28,6 +32,8 @@ SMALL = 4_000_000
 """Parameters up to which a CPU computes with one thread: the work of a step is too little to share, and who reads the
 answer needs a core too."""
 THREADS = torch.get_num_threads()
+TURN = 5.0
+"""Seconds that a view may take while texts, predictions or embeddings of others wait for the same model."""
 UNBOUNDED = 4096
 """Tokens that a prompt may have where the model has no limit of its own."""
 
@@ -38,6 +44,31 @@ class Busy(Exception):
 
 class Stopping(Exception):
     """The server is being stopped."""
+
+
+class Yielded(Exception):
+    """Work that was ended because other requests wait for the model."""
+
+
+class _Ended(BaseException):
+    """Raised inside work that is to end; not an `Exception`, so that no view takes it for an error of its own."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+
+
+class Job(Future[Any]):
+    """Work on a model. `cancel` ends it also where it has begun: between two batches."""
+
+    def __init__(self, work: Callable[[Loaded], Any], *, yields: bool) -> None:
+        """`yields`: it may take long, and ends after a while where texts and other short work wait."""
+        super().__init__()
+        self.work, self.yields = work, yields
+        self.abandoned = False
+
+    def cancel(self) -> bool:
+        self.abandoned = True
+        return super().cancel()
 
 
 @dataclass(frozen=True)
@@ -65,12 +96,6 @@ class Ticket:
     """Set from anywhere: nobody waits for it any more."""
 
 
-@dataclass(eq=False)
-class _Job:
-    work: Callable[[Loaded], Any]
-    done: "Future[Any]"
-
-
 class Worker:
     """One loaded run. All of its work is done in one thread, in the order in which it came."""
 
@@ -78,7 +103,7 @@ class Worker:
         """`load` is called in the worker's own thread. `waiting`: requests that may wait, texts and jobs each."""
         self._load, self._most = load, waiting
         self._tickets: deque[Ticket] = deque()
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._writing: dict[int, Ticket] = {}
         self._change = threading.Condition()
         self._over = False
@@ -99,14 +124,17 @@ class Worker:
             self._tickets.extend(tickets)
             self._change.notify()
 
-    def call(self, work: Callable[[Loaded], Any]) -> "Future[Any]":
-        """Work on the model, between two steps of the texts that are being written."""
-        job = _Job(work, Future())
+    def call(self, work: Callable[[Loaded], Any], *, yields: bool = False) -> Job:
+        """Do work on the model, between two steps of the texts that are being written.
+
+        `yields`: the work may take long. It ends with `Yielded` if other requests have to wait for more than `TURN`.
+        """
+        job = Job(work, yields=yields)
         with self._change:
             self._admit(self._jobs, 1)
             self._jobs.append(job)
             self._change.notify()
-        return job.done
+        return job
 
     def _admit(self, line: deque[Any], count: int) -> None:
         if self._over:
@@ -142,7 +170,7 @@ class Worker:
     def _run(self) -> None:
         try:
             self.loaded = self._load()
-            _set_threads(1 if parameter_count(self.loaded.model) <= SMALL else THREADS)
+            _set_threads(_threads_for(self.loaded.model))
         except Exception as error:
             self._fail_all(error)
             return
@@ -170,13 +198,31 @@ class Worker:
     def _do_job(self) -> None:
         with self._change:
             job = self._jobs.popleft() if self._jobs else None
-        if job is None or not job.done.set_running_or_notify_cancel():
+        if job is None or not job.set_running_or_notify_cancel():
             return
         assert self.loaded is not None
+        began = time.monotonic()
+
+        def check() -> None:
+            if self._over:
+                raise _Ended(Stopping())
+            if job.abandoned:
+                raise _Ended(TimeoutError())
+            if job.yields and time.monotonic() - began > TURN and self._others_wait():
+                raise _Ended(Yielded())
+
         try:
-            job.done.set_result(job.work(self.loaded))
+            with interruptible(check):
+                job.set_result(job.work(self.loaded))
+        except _Ended as ended:
+            job.set_exception(ended.reason)
         except BaseException as error:
-            job.done.set_exception(error)
+            job.set_exception(error)
+
+    def _others_wait(self) -> bool:
+        """Whether texts, or short work, wait for the job that is being done."""
+        with self._change:
+            return bool(self._tickets or self._writing or any(not job.yields for job in self._jobs))
 
     def _admit_texts(self) -> None:
         """Texts take free rows. Each prompt is read in a pass of its own, so that none depends on another."""
@@ -245,8 +291,8 @@ class Worker:
         for ticket in tickets:
             ticket.deliver(Piece(finish="error", error=error))
         for job in jobs:
-            if job.done.set_running_or_notify_cancel():
-                job.done.set_exception(error)
+            if job.set_running_or_notify_cancel():
+                job.set_exception(error)
 
 
 def rows_of(model: LanguageModel, room: int) -> tuple[int, bool]:
@@ -255,7 +301,8 @@ def rows_of(model: LanguageModel, room: int) -> tuple[int, bool]:
     if not state.fix(room):
         return 1, False
     most = max(1, min(ROWS, CACHE // max(1, state_bytes(state))))
-    return next(rows for rows in range(most, 0, -1) if _rows_are_alike(model, rows)), True
+    alike = (rows for rows in range(most, 0, -1) if _rows_are_alike(model, rows))
+    return next(alike, 1), True  # NaN equals nothing: a model that diverged has no rows that are alike
 
 
 @torch.inference_mode()
@@ -285,6 +332,31 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from _tensors(list(value.values()))
     elif not isinstance(value, torch.nn.Module) and hasattr(value, "__dict__"):
         yield from _tensors(list(vars(value).values()))
+
+
+_TUNING = threading.Lock()
+"""Held while a model is measured, so that two models that load at once do not measure each other."""
+
+
+def _threads_for(model: torch.nn.Module) -> int:
+    """Return the number of threads that generates text fastest.
+
+    One for a small model; fewer than torch chose on a busy machine.
+    """
+    if parameter_count(model) <= SMALL:
+        return 1
+    tuner = default_tuner() if device_of(model).type == "cpu" else None
+    with _TUNING:
+        choice = None if tuner is None else tuner.choose(lambda: _multiply(model), lambda seconds: math.inf)
+    return THREADS if choice is None else choice.threads
+
+
+def _multiply(model: torch.nn.Module) -> None:
+    """Multiply each matrix of a model by one vector, which is most of the work of writing a token."""
+    with torch.inference_mode():
+        for weight in model.parameters():
+            if weight.ndim == 2:
+                weight @ weight.new_ones(weight.shape[1])
 
 
 def _set_threads(count: int) -> None:

@@ -1,7 +1,6 @@
 """Texts in OpenAI's shape: /v1/completions and /v1/chat/completions, whole or as a stream of events."""
 
 import asyncio
-import json
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from glassformer.config.errors import Misuse
 from glassformer.decoding.generate import text_logprobs
@@ -20,6 +19,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
 from glassformer.serving.answers import Server, check_ids, refusal
 from glassformer.serving.guard import Refused
+from glassformer.serving.json_answers import FiniteJSONResponse, encode
 from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
 from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
 from glassformer.text.stream import Stream
@@ -290,7 +290,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
     if body.stream:
         return StreamingResponse(job.events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
     try:
-        return JSONResponse(await server.answered(http, job.whole()))
+        return FiniteJSONResponse(await server.answered(http, job.whole()))
     finally:
         job.cancel()
 
@@ -372,4 +372,4 @@ class _Answer:
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return f"data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    return b"data: " + encode(data) + b"\n\n"

@@ -85,6 +85,7 @@ def difference(
     *,
     rows: int = 2,
     spread: SeedSpread | None = None,
+    limit: float = math.inf,
     level: float = 0.95,
 ) -> Difference:
     """The mean score of a less that of b on the same N examples, each trained S (R) times.
@@ -94,6 +95,9 @@ def difference(
     Where both are of more `rows` than these, interval and p allow for it (Tukey and Kramer): of so many rows alike, in
     95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller;
     of a larger one, what lies beyond it is known as well as the pair's own seeds tell.
+
+    `limit`: the largest possible difference of two scores, 1 for accuracies. The interval stays within it. Where every
+    example differs by the same, the interval allows for the share of other examples that this number can miss.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")
@@ -101,7 +105,7 @@ def difference(
     value, examples = weighted_mean(a.mean(0) - b.mean(0), weights)
     seeds = len(a) > 1 and len(b) > 1
     if math.isinf(examples):
-        return Difference(value, -math.inf, math.inf, 1.0, seeds)
+        return Difference(value, -limit, limit, 1.0, seeds)
     varying = [scores for scores in (a, b) if _varies(scores)]
     own = [part for scores in varying for part in _seed_parts(scores, weights)]
     all_rows = [] if spread is None else spread.parts(sum(1 / len(scores) for scores in varying))
@@ -111,12 +115,17 @@ def difference(
     least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
     if variance <= least**2:
         # Every example differs by the same: what remains to ask is how often all signs would agree.
-        p = rows * (rows - 1) / 2 * 2.0 ** (1 - count)
-        return Difference(value, value, value, 1.0 if abs(value) <= least else min(1.0, p), seeds)
+        pairs = rows * (rows - 1) / 2
+        p = 1.0 if abs(value) <= least else min(1.0, pairs * 2.0 ** (1 - count))
+        if math.isinf(limit):
+            return Difference(value, value, value, p, seeds)
+        missed = 1 - ((1 - level) / 2 / pairs) ** (1 / count)
+        low, high = ((1 - missed) * value - missed * limit, (1 - missed) * value + missed * limit)
+        return Difference(value, max(low, -limit), min(high, limit), p, seeds)
     df = _degrees([(examples, count - 1), *of_seeds])
     interval = around(value, variance, df, level, rows)
     p = range_t_tail(value / math.sqrt(variance), rows, df)
-    return Difference(value, interval.low, interval.high, p, seeds)
+    return Difference(value, max(interval.low, -limit), min(interval.high, limit), p, seeds)
 
 
 def _seed_parts(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:

@@ -1,8 +1,8 @@
 """What is said of a text: a class, several labels, or a number. From labels to what a model learns, and back."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,10 @@ class Classes:
     names: tuple[str, ...]
     loss: str
     """softmax or logistic."""
+    unknown: tuple[str, ...] = ()
+    """Labels of evaluated examples that are not among the classes; numbered after these."""
+    positive: str | None = None
+    """The class whose average precision is measured."""
 
     @staticmethod
     def of(names: Sequence[str], loss: str | None) -> "Classes":
@@ -37,9 +41,13 @@ class Classes:
     def outputs(self) -> int:
         return 1 if self.loss == "logistic" else len(self.names)
 
+    def with_unknown(self, labels: Iterable[str]) -> "Classes":
+        """Return these classes, and as `unknown` the labels that are not among them."""
+        return replace(self, unknown=tuple(sorted(set(labels).difference(self.names))))
+
     def learned(self, labels: Sequence[str]) -> NDArray[np.int64]:
         """The number of each label's class."""
-        numbers = {name: number for number, name in enumerate(self.names)}
+        numbers = {name: number for number, name in enumerate((*self.names, *self.unknown))}
         return np.array([numbers[label] for label in labels], dtype=np.int64)
 
     def words(self, learned: Tensor) -> list[str]:
@@ -61,6 +69,8 @@ class Labels:
     """Labels by name, of which any number may be true at once. A score for each."""
 
     names: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    """Labels of evaluated examples that have no score; numbered after those that have."""
 
     threshold = 0.5
     """A label is said if its probability is above."""
@@ -75,10 +85,14 @@ class Labels:
     def outputs(self) -> int:
         return len(self.names)
 
+    def with_unknown(self, labels: Iterable[str]) -> "Labels":
+        """Return these labels, and as `unknown` those of examples that are not among them."""
+        return replace(self, unknown=tuple(sorted(set().union(*map(set_of, labels)).difference(self.names))))
+
     def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
         """1 for each label of an example, 0 for the others."""
-        numbers = {name: number for number, name in enumerate(self.names)}
-        out = np.zeros((len(labels), len(self.names)), np.float32)
+        numbers = {name: number for number, name in enumerate((*self.names, *self.unknown))}
+        out = np.zeros((len(labels), len(numbers)), np.float32)
         for row, label in enumerate(labels):
             out[row, [numbers[name] for name in set_of(label)]] = 1
         return out
@@ -114,6 +128,10 @@ class Scale:
             raise SettingError(f"training.loss {loss} is for classes: --task classification, or squared")
         return Scale(float(numbers.mean()), float(numbers.std()) or 1.0, decimal)
 
+    def with_unknown(self, labels: Iterable[str]) -> "Scale":
+        """Return this scale: it has a place for every number."""
+        return self
+
     def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:
         return ((np.array([float(label) for label in labels]) - self.mean) / self.spread).astype(np.float32)
 
@@ -132,10 +150,10 @@ class Scale:
 Answers = Classes | Labels | Scale
 
 
-def read_answers(value: Any, loss: str | None, source: str) -> Answers:
-    """The answers that `to_json` wrote."""
+def read_answers(value: Any, loss: str | None, source: str, positive: str | None = None) -> Answers:
+    """The answers that `to_json` wrote. `positive`: the class whose average precision is measured."""
     if _are_names(value):
-        return Classes.of(value, loss)
+        return replace(Classes.of(value, loss), positive=positive if positive in value else None)
     if isinstance(value, dict) and _are_names(value.get("labels")):
         return Labels.of(value["labels"], loss)
     if isinstance(value, dict) and all(_is_number(value.get(key)) for key in ("mean", "spread")):

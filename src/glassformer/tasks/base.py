@@ -2,8 +2,9 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -92,6 +93,10 @@ class Evaluation:
         """The summary, by its old name."""
         return self.summary
 
+    def with_skipped(self, skipped: Mapping[str, Sequence[int]]) -> Self:
+        """Return the evaluation with the number of rows that could not be scored, by reason."""
+        return replace(self, details={**self.details, "skipped": {why: len(rows) for why, rows in skipped.items()}})
+
     def _repr_html_(self) -> str:
         """The metrics, and where there are classes or labels, the scores of each."""
         by_name: dict[str, dict[str, Any]] = self.details.get("per_class") or self.details.get("per_label") or {}
@@ -104,7 +109,7 @@ class Evaluation:
 class Task(ABC):
     """The only place that knows what a batch means."""
 
-    parts: Mapping[str, Any]
+    parts: Mapping[str, Any] = MappingProxyType({})
     """The parts of the data that it is on, by name."""
     steps_per_epoch: float
     steady: bool = True
@@ -121,6 +126,10 @@ class Task(ABC):
     """What an example counts as, where all count alike and are no words: an image's pixels, a row's columns."""
     share: float = 1.0
     """The part of what is held out that an evaluation judges."""
+    min_sample: int = 1
+    """Records without which the primary metric of a sample is mostly noise."""
+    noise: float = 0.0
+    """Standard error of the difference in the primary metric between two states of a model, on `min_sample` records."""
     shared_by: Among = ALONE
     """The processes that judge what is held out together."""
     on_features: bool = False

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import head_loss, head_losses
 from glassformer.config.errors import DataError
 from glassformer.config.progress import counted_batches
 from glassformer.data.packing.store import Ids, Tokens
@@ -22,6 +22,9 @@ from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
 from glassformer.text.tokenizer import Tokenizer
 
 TOKENS_AT_ONCE = 2**14
+LAST_TARGETS = 8
+"""Windows that overlap each other in an evaluation that predicts one token per window: a compromise between time and
+the number of predictions."""
 MOST_KEPT = 2**20
 """Tokens whose own losses an evaluation keeps; of more, those of windows at even distances."""
 
@@ -130,13 +133,8 @@ class WindowTask(Task):
         states = model.states(inputs, segments=segments)
         if places is not None:  # before the head: its scores are the largest tensor there is
             states = states[torch.arange(len(states), device=states.device).unsqueeze(1), places]
-        return vocabulary_loss(
-            model.ready(states).flatten(0, 1),
-            model.head.weight,
-            answers.flatten(),
-            bias=model.head.bias,
-            smoothing=self.smoothing,
-        )
+        features = model.ready(states).flatten(0, 1)
+        return head_loss(model.head, features, answers.flatten(), smoothing=self.smoothing)
 
 
 def windows_over(count: int, context: int, stride: int | None = None) -> list[Window]:
@@ -230,10 +228,30 @@ class LanguageModelling(WindowTask):
     """Next-token prediction on packed tokens."""
 
     def __init__(self, parts: dict[str, Tokens], *, last_only: bool = False, **windows: Any) -> None:
-        """`last_only`: what is learned of a window is what follows its last token. It is judged after every token, as
-        every language model is: the state there is the last one of what was read so far. `windows`: as of any task."""
+        """Prepare next-token prediction on the given parts.
+
+        `last_only`: learn and evaluate only the token after each window, since the states before the last one are
+        never trained. `windows`: arguments of `WindowTask`.
+        """
         super().__init__(parts, **windows)
         self.last_only = last_only
+
+    @property
+    def default_stride(self) -> int:
+        """Tokens between two windows of an evaluation."""
+        return max(1, self.context // LAST_TARGETS) if self.last_only else self.context
+
+    def record_count(self, part: str) -> int:
+        if not self.last_only:
+            return super().record_count(part)
+        return 1 + math.ceil(max(0, len(self.parts[part].ids) - 1 - self.context) / self.default_stride)
+
+    def token_share(self, part: str, most: int) -> float:
+        return super().token_share(part, self._covered_tokens(most))
+
+    def _covered_tokens(self, most: int) -> int:
+        """Return how many tokens of a part an evaluation covers when it reads at most `most` tokens."""
+        return max(1, most * self.default_stride // self.context)
 
     def batch(self, step: int) -> WindowBatch:
         return WindowBatch(torch.from_numpy(self.ids_of(step)), self.start, self.end, self.apart, self.last_only)
@@ -247,10 +265,11 @@ class LanguageModelling(WindowTask):
     def evaluate(
         self, model: nn.Module, part: str, *, most: int | None = None, stride: int | None = None
     ) -> Evaluation:
-        """A pass over windows of the context length, `stride` apart; each token is predicted once.
+        """Evaluate windows of the context length, `stride` tokens apart.
 
-        With a stride below the context, every token but those of the first window sees at least context − stride
-        tokens before it. The loss never holds label smoothing.
+        Each token is predicted once. With a stride below the context, every token outside the first window sees at
+        least context − stride tokens before it. With `last_only`, only the token after each window is predicted. The
+        loss never includes label smoothing.
         """
         assert isinstance(model, LanguageModel)
         return self.judge(part, *self._records(model, self.parts[part].ids, stride, most))
@@ -275,6 +294,8 @@ class LanguageModelling(WindowTask):
             f"loss {metrics['loss']:.4f} nats per token, perplexity {perplexity_text(metrics['perplexity'])}, "
             f"{metrics['bits_per_byte']:.4f} bits per byte"
         )
+        if self.last_only:
+            summary += ", predicting only the token after each window"
         if tokens.unknown:
             summary += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
         return Evaluation(
@@ -282,11 +303,16 @@ class LanguageModelling(WindowTask):
         )
 
     def windows(self, count: int, stride: int | None = None, most: int | None = None) -> list[Window]:
-        """The windows over so many tokens: their inputs, and the first whose answer counts."""
+        """Return the windows over `count` tokens: their inputs, and the first input whose successor is predicted.
+
+        `most`: maximum number of tokens to read.
+        """
         last = count - 1  # tokens with a successor
         if last < 1:
             raise DataError("a single token has no successor to predict")
-        return windows_over(last if most is None else min(last, most), self.context, stride)
+        covered = last if most is None else min(last, self._covered_tokens(most))
+        windows = windows_over(covered, self.context, self.default_stride if stride is None else stride)
+        return [window._replace(counted=window.end - 1) for window in windows] if self.last_only else windows
 
     def _records(
         self, model: LanguageModel, ids: Ids, stride: int | None, most: int | None
@@ -298,15 +324,14 @@ class LanguageModelling(WindowTask):
 
         def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
             batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
-            features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))
-            following = answers(batch, self.start)
-            losses = vocabulary_losses(
-                features.flatten(0, 1), model.head.weight, following.flatten(), bias=model.head.bias
-            )
+            first = min(counted - begin for begin, _, counted in rows)  # the head is skipped at the places before it
+            features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))[:, first:]
+            following = answers(batch, self.start)[:, first:]
+            losses = head_losses(model.head, features.flatten(0, 1), following.flatten())
             losses = losses.view_as(following).cpu().double()
             has_answer = (following != NOTHING).cpu()
             for row, (begin, end, counted) in enumerate(rows):
-                new = slice(counted - begin, None)
+                new = slice(counted - begin - first, None)
                 after = np.flatnonzero(has_answer[row, new].numpy())
                 columns: dict[str, NDArray[Any]] = {
                     "place": counted + 1 + after,

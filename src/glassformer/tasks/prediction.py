@@ -19,6 +19,8 @@ from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling, precision_recall_f1, ratios
 
+AVERAGE_PRECISION = "average_precision"
+
 # --- a class ---
 
 
@@ -37,9 +39,11 @@ class Classification(Labelling):
         seed: int = 0,
         smoothing: float = 0.0,
         class_weights: str | None = None,
+        choose_by: str = "accuracy",
     ) -> None:
         super().__init__(parts, answers, batch_size=batch_size, seed=seed)
         self.smoothing = smoothing
+        self.choose_by = choose_by
         self.weights = None
         if class_weights is not None:
             self.weights = torch.from_numpy(weights_of(class_weights, answers.names, parts["train"].answers))
@@ -55,19 +59,36 @@ class Classification(Labelling):
         return logistic_loss(scores[:, 0], answers * (1 - smoothing) + smoothing / 2)
 
     def judge(self, examples: Inputs, scores: Float[Tensor, "N outputs"]) -> Evaluation:
-        losses = self._plain(scores, torch.from_numpy(examples.answers), 0.0)
+        """Return the metrics, as scikit-learn computes them.
+
+        An unknown label is a wrong answer, and a class of its own with an F1 of 0. The loss is over the known labels.
+        """
         probabilities = self.answers.probabilities(scores).numpy()
         predicted = probabilities.argmax(1)
-        names = self.answers.names
-        confusion = confusion_matrix(examples.answers, predicted, len(names))
+        classes = len(self.answers.names)
+        unknown, places = np.unique(examples.answers[examples.answers >= classes], return_inverse=True)
+        names = (*self.answers.names, *(self.answers.unknown[number - classes] for number in unknown.tolist()))
+        known, answers = examples.answers < classes, examples.answers.copy()
+        answers[~known] = classes + places
+        known_losses = self._plain(scores[torch.from_numpy(known)], torch.from_numpy(answers[known]), 0.0)
+        left = iter(known_losses.tolist())
+        losses = [next(left) if is_known else None for is_known in known.tolist()]
+        confusion = confusion_matrix(answers, predicted, len(names))
         by_class = dict(zip(names, per_class(confusion, self.noun), strict=True))
         metrics = {
             "accuracy": float(np.trace(confusion) / confusion.sum()),
             "macro_f1": macro_f1(confusion),
-            "loss": float(losses.double().mean()),
-            "majority": float(confusion.sum(1).max() / confusion.sum()),
+            **({"loss": float(known_losses.double().mean())} if known.any() else {}),  # else it is not defined
+            "majority": float(confusion.sum(1)[:classes].max() / confusion.sum()),
             f"{self.noun}s": len(examples),
         }
+        undefined: dict[str, None] = {} if known.any() else {"loss": None}
+        if self.answers.positive is not None:
+            positive = self.answers.names.index(self.answers.positive)
+            if (answers == positive).any():
+                metrics[AVERAGE_PRECISION] = average_precision(answers == positive, probabilities[:, positive])
+            else:
+                undefined[AVERAGE_PRECISION] = None
         records = [
             {
                 self.noun: text,
@@ -78,23 +99,33 @@ class Classification(Labelling):
             }
             for text, answer, guess, probability, loss in zip(
                 examples.texts,
-                examples.answers.tolist(),
+                answers.tolist(),
                 predicted.tolist(),
                 probabilities.max(1).tolist(),
-                losses.tolist(),
+                losses,
                 strict=True,
             )
         ]
+        loss = f"{metrics['loss']:.4f}" if known.any() else "–"
+        over = "" if known.all() else f" (over {int(known.sum()):,} known labels)"
         summary = (
             f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
-            f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics['loss']:.4f}"
+            f"macro F1 {metrics['macro_f1']:.4f}, loss {loss}{over}"
         )
+        if AVERAGE_PRECISION in metrics:
+            summary += f", average precision of '{self.answers.positive}' {metrics[AVERAGE_PRECISION]:.4f}"
         return Evaluation(
             metrics,
-            "accuracy",
-            lower_is_better=False,
+            self.choose_by if self.choose_by in metrics else "accuracy",
+            lower_is_better=self.choose_by == "loss" and "loss" in metrics,
             summary=summary,
-            details={"per_class": by_class, "confusion": {"labels": list(names), "matrix": confusion.tolist()}},
+            details={
+                "per_class": by_class,
+                "confusion": {"labels": list(names), "matrix": confusion.tolist()},
+                **undefined,
+                "known_labels": int(known.sum()),
+                "unknown_labels": dict(zip(names[classes:], confusion.sum(1)[classes:].tolist(), strict=True)),
+            },
             records=records,
             arrays={"scores": scores.numpy()},
         )
@@ -114,6 +145,15 @@ def macro_f1(confusion: NDArray[np.int64]) -> float:
     """The mean of the classes' F1, over the classes that occur or were said to."""
     met = confusion.sum(0) + confusion.sum(1) > 0
     return float(np.mean([row["f1"] for row, there in zip(per_class(confusion), met, strict=True) if there]))
+
+
+def average_precision(true: Bool[Array, " N"], scores: Float[Array, " N"]) -> float:
+    """Return the mean of the precisions at every threshold, weighted by the recall gained there (as scikit-learn)."""
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # equal scores share one threshold
+    hits = np.cumsum(true[order])[last]
+    gains = np.diff(hits, prepend=0) / hits[-1]
+    return float((gains * hits / (last + 1)).sum())
 
 
 def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -158,11 +198,16 @@ class Multilabel(Labelling):
         return logistic_loss(scores, answers).mean(-1)
 
     def judge(self, examples: Inputs, scores: Float[Tensor, "N L"]) -> Evaluation:
-        true: NDArray[np.bool_] = examples.answers > 0.5
-        losses = self.losses(scores, torch.from_numpy(examples.answers)).double()
+        labels = len(self.answers.names)
+        counts = (examples.answers[:, labels:] > 0.5).sum(0)
+        unknown = np.flatnonzero(counts)
+        true: NDArray[np.bool_] = examples.answers[:, [*range(labels), *(labels + unknown)]] > 0.5
+        losses = self.losses(scores, torch.from_numpy(examples.answers[:, :labels])).double()
         probabilities = self.answers.probabilities(scores).numpy()
-        predicted = probabilities > self.answers.threshold
-        often = most_frequent_set(true)
+        predicted = np.zeros_like(true)  # an unknown label is never predicted
+        predicted[:, :labels] = probabilities > self.answers.threshold
+        often = most_frequent_set(true[:, :labels])
+        often = np.concatenate([often, np.zeros_like(true[:, labels:])], 1)
         metrics = {
             **set_metrics(true, predicted),
             "loss": float(losses.mean()),
@@ -170,7 +215,8 @@ class Multilabel(Labelling):
             "majority_micro_f1": set_metrics(true, often)["micro_f1"],
             f"{self.noun}s": len(examples),
         }
-        names = np.array(self.answers.names, dtype=object)
+        unknown_names = [self.answers.unknown[number] for number in unknown.tolist()]
+        names = np.array([*self.answers.names, *unknown_names], dtype=object)
         records = [
             {
                 self.noun: text,
@@ -186,13 +232,16 @@ class Multilabel(Labelling):
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
         )
-        by_label = dict(zip(self.answers.names, per_label(true, predicted, f"{self.noun}s"), strict=True))
+        by_label = dict(zip(names.tolist(), per_label(true, predicted, f"{self.noun}s"), strict=True))
         return Evaluation(
             metrics,
             "micro_f1",
             lower_is_better=False,
             summary=summary,
-            details={"per_label": by_label},
+            details={
+                "per_label": by_label,
+                "unknown_labels": dict(zip(unknown_names, counts[unknown].tolist(), strict=True)),
+            },
             records=records,
             arrays={"scores": scores.numpy()},
         )
@@ -260,4 +309,5 @@ class Regression(Labelling):
         ]
         explained = f"R² {metrics['r2']:.4f}" if "r2" in metrics else "R² –"
         summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, {explained}"
-        return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, records=records)
+        details = {} if "r2" in metrics else {"r2": None}
+        return Evaluation(metrics, "rmse", lower_is_better=True, summary=summary, details=details, records=records)

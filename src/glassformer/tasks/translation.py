@@ -1,7 +1,8 @@
 """Say in another language, or another way, what a text says."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, Misuse
+from glassformer.config.progress import may_stop
 from glassformer.data.features.texts import PairExamples, Sequences
 from glassformer.data.order import TokenOrder
 from glassformer.decoding.beam import Hypothesis
@@ -69,6 +71,8 @@ class Translating(Task):
 
     steady = False
     record = "pair"
+    min_sample = 64  # chrF of 16 pairs goes up and down by several points from one validation to the next
+    noise = 0.8  # measured between states of one model, some 30 updates apart
     parts: Mapping[str, PairExamples]
     _order: TokenOrder
 
@@ -117,10 +121,11 @@ class Translating(Task):
         most: int | None = None,
         how: Search = GREEDY,
         lowercase: bool = False,
+        bleu_tokenizer: str | None = None,
     ) -> Evaluation:
-        """Loss, and what the model's own translations are worth. `most`: of target tokens, of pairs spread evenly.
+        """Return the loss, and BLEU, chrF and exact matches of the model's own translations.
 
-        `lowercase`: BLEU of lower-cased texts too, as older tables have it.
+        `most`: target tokens to evaluate at most, of pairs spread evenly. `lowercase`: also BLEU of lower-cased texts.
         """
         assert isinstance(model, Seq2Seq)
         pairs = self.parts[part]
@@ -142,7 +147,8 @@ class Translating(Task):
             }
             for row, output, best, (loss, tokens) in zip(rows.tolist(), outputs, hypotheses, losses, strict=True)
         ]
-        return judge(records, "greedy" if how.beam == 1 else f"beam {how.beam}", lowercase=lowercase)
+        search = "greedy" if how.beam == 1 else f"beam {how.beam}"
+        return judge(records, search, lowercase=lowercase, bleu_tokenizer=bleu_tokenizer)
 
     def _target_tokens(self, part: str) -> NDArray[np.int64]:
         """How many are judged of each pair."""
@@ -166,6 +172,7 @@ class Translating(Task):
         """The summed loss of each pair without label smoothing, and over how many tokens."""
 
         def judge(some: NDArray[np.int64]) -> list[tuple[float, int]]:
+            may_stop()
             _, *tensors = pairs.side_by_side(some)
             source, source_mask, target, answers = self._side_by_side(*tensors).tensors(device_of(model))
             features = model.features(source, source_mask, target)
@@ -188,20 +195,37 @@ def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
 
 
 NO_BLEU = "no_bleu"
-"""Why BLEU, which is 0 here whatever the outputs are, says nothing."""
+"""Why BLEU was not computed: it would be 0 whatever the outputs are."""
+SPACELESS = re.compile(
+    "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]"
+)
+"""Letters of scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese."""
 
 
-def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False) -> Evaluation:
+def default_bleu_tokenizer(targets: Sequence[str]) -> str:
+    """Return `char` if most letters are of a script that puts no spaces between words, else sacreBLEU's `13a`."""
+    letters = sum(character.isalpha() for target in targets for character in target)
+    spaceless = sum(len(SPACELESS.findall(target)) for target in targets)
+    return "char" if 2 * spaceless > letters else "13a"
+
+
+def judge(
+    records: list[dict[str, Any]], search: str, *, lowercase: bool = False, bleu_tokenizer: str | None = None
+) -> Evaluation:
     """Metrics of translations, a record each; of the loss where the records have one. `search`: how they were found."""
     outputs, targets = ([record[key] for record in records] for key in ("output", "target"))
-    metrics, details = text_scores(outputs, targets, lowercase=lowercase)
+    metrics, details = text_scores(outputs, targets, lowercase=lowercase, bleu_tokenizer=bleu_tokenizer)
     metrics["exact_match"] = sum(record["exact"] for record in records) / len(records)
-    bleu, others = f"BLEU {metrics['bleu']:.2f}", f"chrF {metrics['chrf']:.2f}"
-    exact = f"exact match {metrics['exact_match']:.4f} ({search})"
+    exact, chrf = f"exact match {metrics['exact_match']:.4f} ({search})", f"chrF {metrics['chrf']:.2f}"
     if NO_BLEU in details:
-        summary = f"{exact}, {others}, no BLEU: {details[NO_BLEU]}"
+        summary = f"{exact}, {chrf}, no BLEU: {details[NO_BLEU]}"
     else:
-        summary = f"{bleu}, {others}, {exact}"
+        tokenizer = details["bleu_tokenizer"]
+        how = "" if tokenizer == "13a" else f" (tokenizer {tokenizer})"
+        if tokenizer == "char" and bleu_tokenizer is None:
+            how = " (tokenizer char: the script has no spaces)"
+        summary = f"BLEU {metrics['bleu']:.2f}{how}, {chrf}, {exact}"
     count = sum(record["tokens"] for record in records if "loss" in record)
     if count:
         metrics["loss"] = math.fsum(record["loss"] for record in records) / count
@@ -213,22 +237,34 @@ def judge(records: list[dict[str, Any]], search: str, *, lowercase: bool = False
 
 
 def text_scores(
-    outputs: list[str], targets: list[str], *, lowercase: bool = False
+    outputs: list[str], targets: list[str], *, lowercase: bool = False, bleu_tokenizer: str | None = None
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """sacreBLEU's BLEU and chrF, with the signatures that make them comparable."""
-    from sacrebleu.metrics.bleu import BLEU
+    """Return sacreBLEU's BLEU and chrF, and as details the signatures that make them comparable.
+
+    `bleu_tokenizer`: one of `BLEU_TOKENIZERS`; None: that of `default_bleu_tokenizer`. A BLEU that was not computed is
+    None among the details.
+    """
     from sacrebleu.metrics.chrf import CHRF
 
-    bleu, chrf = BLEU(), CHRF()
-    metrics = {
-        "bleu": bleu.corpus_score(outputs, [targets]).score,
-        "chrf": chrf.corpus_score(outputs, [targets]).score,
-    }
-    details: dict[str, Any] = {"signature": {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}}
-    if all(len(bleu.tokenizer(target).split()) < bleu.max_ngram_order for target in targets):
-        details[NO_BLEU] = f"no target has the {bleu.max_ngram_order} words in a row that it counts"
+    tokenizer = bleu_tokenizer or default_bleu_tokenizer(targets)
+    bleu = bleu_with(tokenizer)
+    found: dict[str, Any] = {"bleu": bleu, "chrf": CHRF()}
     if lowercase:
-        folded = BLEU(lowercase=True)
-        metrics["bleu_lowercase"] = folded.corpus_score(outputs, [targets]).score
-        details["signature"]["bleu_lowercase"] = str(folded.get_signature())
-    return metrics, details
+        found["bleu_lowercase"] = bleu_with(tokenizer, lowercase=True)
+    details: dict[str, Any] = {"bleu_tokenizer": tokenizer}
+    if all(len(bleu.tokenizer(target).split()) < bleu.max_ngram_order for target in targets):
+        details = {name: None for name in found if name != "chrf"}
+        details[NO_BLEU] = f"no target has {bleu.max_ngram_order} words in a row"
+    found = {name: metric for name, metric in found.items() if name not in details}
+    metrics = {name: metric.corpus_score(outputs, [targets]).score for name, metric in found.items()}
+    return metrics, {"signature": {name: str(metric.get_signature()) for name, metric in found.items()}, **details}
+
+
+def bleu_with(tokenizer: str, *, lowercase: bool = False) -> Any:
+    """Return sacreBLEU's BLEU with this tokenizer; raise `Misuse` if the tokenizer is not installed."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    try:
+        return BLEU(tokenize=tokenizer, lowercase=lowercase)
+    except (ImportError, RuntimeError):  # sacreBLEU raises RuntimeError for some of its extras
+        raise Misuse(f"--bleu-tokenizer {tokenizer} is not installed: pip install 'sacrebleu[ja]'") from None

@@ -179,7 +179,10 @@ class Tokenizer:
     def __call__(self, text: Texts) -> list[list[int]]: ...
 
     def __call__(self, text: str | Texts) -> list[int] | list[list[int]]:
-        """The ids of a text with START before it and END after it, where there are such; of several texts, of each."""
+        """Return the ids of a whole text: START before it and END after it, where there are such; of several, of each.
+
+        An exported language model's tokenizer adds no END: there a text is a prompt, which the model continues.
+        """
         before, after = self.roles.opening, self.roles.closing
         if isinstance(text, str):
             return [*before, *self.encode(text), *after]
@@ -257,11 +260,21 @@ class Tokenizer:
         return [Piece(id, self.token(id), start, end) for id, (start, end) in places]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; special tokens are left out."""
-        return str(self._rust.decode(list(ids)))
+        """Return the text of the ids, without special tokens."""
+        if not isinstance(ids, Iterable):
+            raise DataError(f"decode takes the ids of one text, not {with_article(ids)}: put a single id into a list")
+        listed: list[Any] = list(ids)
+        try:
+            return str(self._rust.decode(listed))
+        except (TypeError, OverflowError):
+            if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
+                raise DataError("decode takes the ids of one text; use decode_batch for several texts") from None
+            odd = next((one for one in listed if not isinstance(one, int) or not 0 <= one < self.vocab_size), listed)
+            raise DataError(f"decode takes token ids from 0 to {self.vocab_size - 1:,}, not {odd!r}") from None
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
-        return list(self._rust.decode_batch([list(ids) for ids in batch]))
+        """Return the texts of several lists of ids, without special tokens."""
+        return [self.decode(ids) for ids in batch]
 
     def token(self, id: int) -> str:
         r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`.

@@ -1,8 +1,8 @@
 """A budget of minutes: how the time of a whole command is shared among what a training does.
 
-Reading and building take what they take. Of what is left, validations on the way have a tenth, a hundredth each; the
-last evaluation has a fifth at most, and what follows it (the doctor, pictures, the report) some seconds; all else is
-for updates. Where a validation or the last evaluation would take longer, a sample is judged, drawn at random.
+Reading and building take as long as they need. Validations get a tenth of the remaining time, half a percent each.
+The last evaluation gets a fifth at most, and what follows it (the doctor, pictures, the report) some seconds. Updates
+get the rest. Where a validation or the last evaluation would take longer, it evaluates a random sample.
 """
 
 import math
@@ -14,23 +14,26 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:  # the command line starts a clock before torch is there
     from glassformer.training.checkpointer import Progress
 
-VALIDATIONS, EACH, LAST = 0.1, 0.01, 0.2
+VALIDATIONS, EACH, LAST = 0.1, 0.005, 0.2
 """Parts of the time after reading: for all validations on the way, for one of them, for the last evaluation."""
 PAPERS_SECONDS, PAPERS_SHARE = 5.0, 0.25
 """Seconds for what follows the last evaluation, and at most this part of the time after reading."""
 DOCTOR = 6
 """Updates that the doctor's look at a model takes as long as."""
 FEWEST = 16
-"""Examples, windows or pairs that are judged, however long they take."""
+"""Examples, windows or pairs that an evaluation has at least, however long they take."""
 GROWTH, TRIAL = 4, 2
 """By how much a sample grows while it is found out how much fits; and how much longer than may be a trial may take."""
 LEAST_GROWING = 0.05
 """What grows with a sample is no less of its time, whatever was measured."""
-FIRST, LONGEST, RARER = 0.01, 0.1, 0.25
-"""How much of a training lies between two validations: so much at least and at most, and this part of what is done."""
+FIRST, LONGEST, RARER = 0.01, 0.05, 0.1
+"""Part of a training run between two validations: minimum, maximum, and as a share of the part already done."""
 ENOUGH, NO_BETTER = 5, 0.2
 """A model has converged when so many validations, over this part of the time, brought neither a better score nor a
 smaller loss."""
+RISE, RISEN, RISING = 0.03, 3, 0.05
+"""A model overfits when score and validation loss were worse than their best by this share in so many validations in a
+row, and the last improvement was this part of the time ago."""
 
 Clock = Callable[[], float]
 """Seconds since a command began."""
@@ -98,8 +101,10 @@ class Budget:
         return (progress.elapsed - progress.preparing) / training if training > 0 else math.inf
 
     def validation_due(self, progress: "Progress", last: float, done: float, per_epoch: float) -> bool:
-        """Often at first, where fast models are soon at their best, then ever rarer, ten times a training at least; but
-        not more often than their share of the time allows. `last`: how much was done at the one before.
+        """Return whether to validate now: often at first, where fast models are soon at their best, then less often.
+
+        There are at least twenty validations in a training run, as far as their share of the time allows. `last`: the
+        part of the run that was done at the previous validation.
         """
         if progress.validating + progress.between > VALIDATIONS * (progress.elapsed - progress.preparing):
             return False
@@ -109,6 +114,15 @@ class Budget:
     def has_converged(self, progress: "Progress") -> bool:
         since = progress.elapsed - progress.improved
         return progress.stale >= ENOUGH and since >= NO_BETTER * self.left(progress)
+
+    def has_overfitted(self, progress: "Progress", per_epoch: float) -> bool:
+        """Return whether the validation loss has clearly turned.
+
+        Within the first epoch, a rising loss is not overfitting: a high learning rate may cause it, and its decay may
+        end it.
+        """
+        since = progress.elapsed - progress.improved
+        return progress.risen >= RISEN and since >= RISING * self.left(progress) and progress.best_step >= per_epoch
 
     def last_share(self, progress: "Progress", elapsed: float) -> float:
         """The part of what is held out that the last evaluation judges in what is left of the time."""
@@ -131,14 +145,14 @@ class Fit(NamedTuple):
     """The part of a validation's time that grows with how much is judged."""
 
 
-def fit_sample(measure: Callable[[float], float], count: int, most: float, seconds: float) -> Fit:
-    """How many of so many examples, up to the part `most`, each validation judges. `measure`: the seconds that judging
-    a part of them takes.
+def fit_sample(measure: Callable[[float], float], count: int, most: float, seconds: float, fewest: int = FEWEST) -> Fit:
+    """Find how many of `count` examples each validation evaluates: at least `fewest`, at most the part `most`.
 
-    A sample grows while the next would not take far too long. Some of the time is the same however many are judged
-    (translations are written token by token): what comes on top of that may take so many `seconds`.
+    `measure` returns the seconds that an evaluation of a part takes. A sample grows while the next one would not take
+    far too long. Some of the time is the same for every sample (translations are written token by token): what comes on
+    top of that may take `seconds`.
     """
-    least = FEWEST / count
+    least = fewest / count
     share = min(most, least)
     if share >= 1:
         return Fit(1.0, 1.0)

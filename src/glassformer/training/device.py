@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -16,6 +17,8 @@ from glassformer.config.errors import Say, SettingError, first_line
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Task
 
+MEASURED_SIZE, MEASURED_TIMES = 256, 3
+"""Rows of the square matrix that is multiplied with itself to compare precisions, and how often; the fastest counts."""
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 # torch says so once, on ARM, and takes a slower road; `Trainer` has said it in better words.
@@ -48,6 +51,11 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
     return device
 
 
+def is_cpu(name: str) -> bool:
+    """Return whether a value of `training.device` means the CPU. A GPU that is missing here is not an error."""
+    return name == "cpu" or (name == "auto" and choose_device(name).type == "cpu")
+
+
 @dataclass(frozen=True)
 class Precision:
     """The precision of the matrix products; weights, sums and the softmax stay in float32."""
@@ -69,6 +77,21 @@ class Precision:
 def cpu_has_bf16() -> bool:
     mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def bf16_slowdown() -> float:
+    """Return how many times longer a small matrix product takes in bf16 than in fp32 on this CPU, as measured now."""
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(MEASURED_SIZE, MEASURED_SIZE, dtype=dtype)
+        seconds[dtype] = min(_seconds_of_product(matrix) for _ in range(MEASURED_TIMES))
+    return seconds[torch.bfloat16] / seconds[torch.float32]
+
+
+def _seconds_of_product(matrix: Tensor) -> float:
+    began = time.perf_counter()
+    torch.mm(matrix, matrix)
+    return time.perf_counter() - began
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:

@@ -46,6 +46,8 @@ class Validated:
     step: int
     evaluation: Evaluation
     best: bool
+    seconds_after: float = 0.0
+    """Estimated seconds of the evaluation that follows the last step."""
 
 
 @dataclass(frozen=True)

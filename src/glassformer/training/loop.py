@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import RunError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
+from glassformer.config.units import two_digits
+from glassformer.data.wording import counted
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.deferred_init import DeferredInit
 from glassformer.models.weights import take_weights
@@ -24,7 +26,7 @@ from glassformer.tasks.base import Batch, Task
 from glassformer.training.average import Average
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
-from glassformer.training.device import StepLoss, choose_compile, choose_precision
+from glassformer.training.device import StepLoss, bf16_slowdown, choose_compile, choose_precision
 from glassformer.training.distributed.parallel import Replicated
 from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.distributed.shard_writer import ShardWriter
@@ -34,7 +36,13 @@ from glassformer.training.finite import first_not_finite, rows_not_finite
 from glassformer.training.optimiser import Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.step import NotFinite, TrainingStep
+from glassformer.training.threads import SpeedWatch, ThreadTuner
 from glassformer.training.validation import Validator
+
+SLOW_BF16 = (
+    "warning: this CPU has no bf16 of its own: a matrix product takes {times} times as long as in fp32, measured now; "
+    "train with --training.precision fp32"
+)
 
 
 class Trainer:
@@ -57,11 +65,12 @@ class Trainer:
         clock: Clock | None = None,
         budget: Budget | None = None,
         first: DeferredInit | None = None,
+        tuner: ThreadTuner | None = None,
     ) -> None:
         """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
         what a model that was trained before has beside what was taken; `clock`: seconds since the command began;
         `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `first`: the first weights
-        of a model that has no numbers yet.
+        of a model that has no numbers yet; `tuner`: chooses the number of CPU threads while the machine is busy.
         """
         self.sharded = settings.parallel == "fsdp"
         for part in model.modules():
@@ -130,6 +139,10 @@ class Trainer:
             clock=self.clock,
             budget=self.budget,
         )
+        alone = self.processes.world == 1 and not self.sharded
+        tunable = device.type == "cpu" and alone and settings.threads is None and self.loss.how == "off"
+        self.tuner = tuner if tunable else None
+        self.speed = SpeedWatch(self.progress.step, self.progress.tokens, self.progress.seconds)
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
 
@@ -166,8 +179,11 @@ class Trainer:
         progress.preparing += self.processes.from_first(self.clock())
         progress.elapsed = self.processes.from_first(self.elapsed())
         per_example = self.task.tokens_per_example
+        if self.precision.slow and self.processes.first:
+            self._say(SLOW_BF16.format(times=two_digits(bf16_slowdown())))
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
+            self._tune_threads("other processes use the CPU")
             self._keep_moment()
         else:
             self.done = self.validator.last = self._part_done()
@@ -182,10 +198,11 @@ class Trainer:
                 self._say(f"the first update was done {self.clock():.0f} s after the command began")
             self.done = self._part_done()
             self._keep_moment(last=self.done >= 1)
+            changed = self._retune_threads()
             if self.done >= 1 or self.validator.due(before, self.done):
                 self._validate()
-            elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
-                self._checkpoint()
+            elif changed or (settings.checkpoint_every and progress.step % settings.checkpoint_every == 0):
+                self._checkpoint()  # if killed later, a run resumes with the same number of threads
             if (asked or (self._interrupt.asked and self.processes.world == 1)) and self.done < 1:
                 self._checkpoint()
                 return "interrupted"
@@ -222,6 +239,36 @@ class Trainer:
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
+
+    def _retune_threads(self) -> bool:
+        """Measure again if training became slow. Return whether the number of threads changed."""
+        if self.tuner is None or self.done >= 1 or not self.speed.has_dropped(self.progress):
+            return False
+        return self._tune_threads(f"step {self.progress.step:,}: training became less than half as fast")
+
+    def _tune_threads(self, reason: str) -> bool:
+        """Measure numbers of threads if the machine is busy. Return whether the number changed."""
+        progress = self.progress
+        choice = None if self.tuner is None else self.tuner.choose(self.step.rehearse, self._seconds_left)
+        if choice is None:
+            return False
+        before = progress.threads
+        if choice.threads == before:
+            said = f"{counted(before, 'thread')} as before, since no other number is clearly faster"
+        else:
+            times = two_digits(choice.speedup)
+            said = f"{counted(choice.threads, 'thread')} instead of {before}, {times} times as fast now"
+            progress.threads, progress.threads_since = choice.threads, progress.step
+            torch.set_num_threads(choice.threads)
+        self._say(f"{reason}: {said} (--training.threads fixes the number)")
+        return choice.threads != before
+
+    def _seconds_left(self, update: float) -> float:
+        """Return about how long training still takes. `update`: seconds of one update."""
+        if self.budget is not None:
+            return self.budget.left(self.progress) * (1 - self.done)
+        assert self.total is not None
+        return update * (self.total - self.progress.step)
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
@@ -271,9 +318,6 @@ class Trainer:
     def _notes(self) -> tuple[str, ...]:
         notes = {
             f"on {self.device}, matrix products in {self.precision.name}": True,
-            "this CPU has no bf16 of its own, so that fp32 is faster here (--training.precision fp32)": (
-                self.precision.slow
-            ),
             "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
             "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how
             == "tuned",

@@ -13,29 +13,29 @@ from torch import Tensor
 
 from glassformer.training.update_rules import UpdateRule, gradients_of
 
-ROUNDS = (
-    (8.3837, -24.7659, 18.3571),
-    (4.0434, -3.0114, 0.5695),
-    (3.5056, -2.6267, 0.5257),
-    (2.4901, -1.8343, 0.4368),
-)
-"""Quintics ax + bx³ + cx⁵, one after the other. Each brings the singular values that the one before left as near to 1
-as a quintic can (Amsel et al. 2025): those between 0.003 and 1 end between 0.8 and 1.2, smaller ones grow 296 times.
+ROUNDS = ((3.4445, -4.7750, 2.0315),) * 5
+"""Coefficients a, b, c of the quintics ax + bx³ + cx⁵, applied one after the other, as published with the method.
+
+Singular values between 0.003 and 1 end between 0.68 and 1.13, smaller ones grow 485 times. Four rounds with optimal
+coefficients (Amsel et al. 2025) are cheaper, but cost translation quality: see docs/decisions.md.
 """
 
 
 def orthogonalise(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
-    """The nearest orthogonal matrices, roughly: U Vᵀ of each U S Vᵀ, by Newton–Schulz iteration."""
+    """Return approximately the nearest orthogonal matrix, U Vᵀ of each U S Vᵀ, by Newton–Schulz iteration."""
     if matrices.shape[-2] > matrices.shape[-1]:
         return orthogonalise(matrices.mT).mT
     x = matrices.bfloat16() if matrices.device.type == "cuda" else matrices
     square = x @ x.mT
-    # ‖XXᵀ‖ is the square of the largest singular value, or more where others are as large; never less, but for rounding
-    size = 1.02 * square.norm(dim=(-2, -1), keepdim=True) + 1e-14
-    square /= size
-    if x.shape[-1] >= 1.5 * x.shape[-2] and x.dtype != torch.bfloat16:  # which has too few digits for squares
-        return (_factor(square) / size.sqrt()) @ x
-    return _rounds(x / size.sqrt(), square).to(matrices.dtype)
+    # The trace of XXᵀ is the sum of the squared singular values, so no singular value of X / √trace exceeds 1.
+    trace = (
+        square.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=torch.promote_types(x.dtype, torch.float32))[..., None, None]
+        + 1e-14
+    )
+    square = (square / trace).to(x.dtype)
+    if x.shape[-1] >= 1.5 * x.shape[-2] and x.dtype != torch.bfloat16:  # bfloat16 has too few digits for squares
+        return (_factor(square) / trace.sqrt()) @ x
+    return _rounds((x / trace.sqrt()).to(x.dtype), square).to(matrices.dtype)
 
 
 def _rounds(x: Float[Tensor, "n r c"], square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r c"]:

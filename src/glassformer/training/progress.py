@@ -5,6 +5,7 @@ from typing import Self
 
 from glassformer.config.errors import warn
 from glassformer.config.progress import clock
+from glassformer.config.units import metric_name
 from glassformer.notebook.display import Area
 from glassformer.notebook.html import bar
 from glassformer.training.events import Ended, Event, Failed, Noted, Started, Stepped, Validated
@@ -25,6 +26,9 @@ class TrainingProgress:
         self._speed = ""
         self._first: tuple[int, float] | None = None
         self._per_example: int | None = None
+        self._began: tuple[float, float] | None = None
+        """When the first step ended, and how much of the training was done then."""
+        self._seconds_after = 0.0
 
     def hear(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -33,9 +37,13 @@ class TrainingProgress:
             self.done, self._step = event.done, f"step {event.step:,}"
             self._loss = event.loss if self._loss is None else SMOOTH * self._loss + (1 - SMOOTH) * event.loss
             self._first = self._first or (event.tokens, event.seconds)
+            self._began = self._began or (time.monotonic(), event.done)
             self._speed = self._speed_of(event.tokens - self._first[0], event.seconds - self._first[1])
         elif isinstance(event, Validated):
-            self._validation = f"validation {event.evaluation.metrics[event.evaluation.primary]:.4f}"
+            evaluation = event.evaluation
+            name, value = metric_name(evaluation.primary), evaluation.metrics[evaluation.primary]
+            self._validation = f"validation {name} {value:.4f}"
+            self._seconds_after = event.seconds_after
 
     def _speed_of(self, tokens: int, seconds: float) -> str:
         if seconds <= 0 or self._per_example == 0:
@@ -43,6 +51,15 @@ class TrainingProgress:
         if self._per_example is None:
             return f"{tokens / seconds:,.0f} tokens/s"
         return f"{tokens / self._per_example / seconds:,.0f} examples/s"
+
+    @property
+    def left(self) -> str:
+        """The estimated time left, with the evaluation that follows the last step; empty before the second step."""
+        if self._began is None or not self._began[1] < self.done < 1:
+            return ""
+        began, first = self._began
+        training = (time.monotonic() - began) * (1 - self.done) / (self.done - first)
+        return f"{clock(training + self._seconds_after)} left"
 
     @property
     def text(self) -> str:
@@ -62,7 +79,6 @@ class NotebookTraining:
     def __init__(self) -> None:
         self.area = Area()
         self.progress = TrainingProgress()
-        self.began: float | None = None
         self.what = "preparing"
 
     def __enter__(self) -> Self:
@@ -78,16 +94,9 @@ class NotebookTraining:
             self.area.put(bar(1.0, self.what), self.what)
             return
         if isinstance(event, Started):
-            self.began, self.what = time.monotonic(), "training"
-        text = "  ".join(filter(None, (self.progress.text, self.left))) or self.what
+            self.what = "training"
+        text = "  ".join(filter(None, (self.progress.text, self.progress.left))) or self.what
         self.area.show(lambda: bar(self.progress.done, text), text)
-
-    @property
-    def left(self) -> str:
-        done = self.progress.done
-        if self.began is None or not 0 < done < 1:
-            return ""
-        return f"{clock((time.monotonic() - self.began) * (1 - done) / done)} left"
 
     def end(self, line: str) -> None:
         self.area.end(line)

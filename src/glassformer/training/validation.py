@@ -12,7 +12,7 @@ from glassformer.data.wording import counted
 from glassformer.tasks.among import Among
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.training.average import Average
-from glassformer.training.budget import EACH, FEWEST, Budget, Clock, fit_sample
+from glassformer.training.budget import EACH, FEWEST, RISE, Budget, Clock, fit_sample
 from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision
 from glassformer.training.distributed.parallel import Replicated
@@ -38,6 +38,8 @@ class Validator:
     budget: Budget | None
     last: float = 0.0
     """How much of the training was done at the last validation."""
+    took: float = 0.0
+    """Seconds of the last validation."""
     sampled: Task | None = None
     """The task on the sample that was judged last: what was computed once of its examples stays with it."""
 
@@ -66,7 +68,8 @@ class Validator:
         most = task.token_share("validation", self.settings.validation_tokens)
         self.model.eval()
         with self.average.in_use(), self.parallel.whole_weights():
-            share, growing = fit_sample(self._seconds, count, most, EACH * self.budget.left(progress))
+            seconds = EACH * self.budget.left(progress)
+            share, growing = fit_sample(self._seconds, count, most, seconds, max(FEWEST, task.min_sample))
         progress.sample, progress.growing = share, growing
         judged = max(1, round(progress.sample * count))
         if judged < count:
@@ -92,15 +95,25 @@ class Validator:
 
     def _evaluation(self) -> Evaluation:
         """All that a validation judges; with minutes, a sample that is the same each time."""
-        if self.budget is None:
-            return self._evaluate(self.task, self.settings.validation_tokens)
-        task = self._sample(1.0 if self.progress.sample is None else self.progress.sample)
         began = self.clock()
+        if self.budget is None:
+            evaluation = self._evaluate(self.task, self.settings.validation_tokens)
+            self.took = self.clock() - began
+            return evaluation
+        task = self._sample(1.0 if self.progress.sample is None else self.progress.sample)
         evaluation = self._evaluate(task, None)
         took = self.processes.from_first(self.clock() - began)
         # features are computed at the first validation, and for the last evaluation of all
         self.progress.evaluating = max(took, self.progress.evaluating) if task.on_features else took
         return evaluation
+
+    def _seconds_after(self) -> float:
+        """Estimate the seconds of the evaluation of all held-out parts that follows the last step."""
+        if self.budget is not None:
+            return self.budget.reserve(self.progress)
+        whole = self.took / self.task.token_share("validation", self.settings.validation_tokens)
+        records = sum(self.task.record_count(part) for part in self.task.parts if part != "train")
+        return whole * records / max(1, self.task.record_count("validation"))
 
     def _evaluate(self, task: Task, most: int | None) -> Evaluation:
         with self.precision.autocast():
@@ -128,22 +141,45 @@ class Validator:
         self.processes.first_does(lambda: self.checkpointer.best(weights, evaluation, self.progress.step))
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
-        """Whether these are the best weights so far; if so, or if the last ones are wanted, they are kept."""
+        """Keep these weights if they are the best so far, or if the last ones are wanted; count what got no better."""
         progress = self.progress
-        better = self.settings.keep == "last" or progress.best_score is None or score < progress.best_score
+        loss = self.processes.from_first(evaluation.metrics.get("loss", score))
+        lower = progress.best_loss is None or loss < progress.best_loss
+        best = progress.best_score
+        better = self.settings.keep == "last" or best is None or score < best
+        noise = self._noise()
+        better |= best is not None and lower and noise > 0 and score - best <= noise
         if better:
-            progress.best_score, progress.best_step, progress.since_best = score, progress.step, 0
+            # The best score, not that of the kept weights: otherwise it could fall a little at every validation.
+            progress.best_score = score if best is None or self.settings.keep == "last" else min(score, best)
+            progress.best_step, progress.since_best = progress.step, 0
             self._keep(evaluation)
         else:
             progress.since_best += 1
-        loss = self.processes.from_first(evaluation.metrics.get("loss", score))
-        lower = progress.best_loss is None or loss < progress.best_loss
         progress.best_loss = loss if lower else progress.best_loss
         if better or lower:
             progress.stale, progress.improved = 0, progress.elapsed
         else:
             progress.stale += 1
-        self.listen(Validated(progress.step, evaluation, better))
+        progress.risen = progress.risen + 1 if self._is_clearly_worse(score, loss) else 0
+        self.listen(Validated(progress.step, evaluation, better, self._seconds_after()))
+
+    def _noise(self) -> float:
+        """Return the difference in scores on a sample that is not significant, so that the loss decides."""
+        share = self.progress.sample or 1.0
+        if share >= 1:
+            return 0.0
+        return self.task.noise * math.sqrt(self.task.min_sample / (share * self.task.record_count("validation")))
+
+    def _is_clearly_worse(self, score: float, loss: float) -> bool:
+        """Return whether both the score and the loss are clearly worse than the best so far.
+
+        The loss alone does not tell: a classifier's accuracy often improves while its loss rises.
+        """
+        best_score, best_loss = self.progress.best_score, self.progress.best_loss
+        assert best_score is not None
+        assert best_loss is not None
+        return score > best_score + RISE * abs(best_score) and loss > best_loss + RISE * abs(best_loss)
 
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
         """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or
@@ -167,8 +203,9 @@ class Validator:
         return task.sample(share)
 
     def had_enough(self) -> bool:
-        """Whether validations got no better for as long as is waited; with minutes, unless told, until the model has
-        converged.
+        """Return whether to stop early: after `patience` validations without a better one.
+
+        With minutes and no patience, stop once the model overfits or has converged.
         """
         progress = self.progress
         if self.settings.patience is not None:
@@ -176,12 +213,13 @@ class Validator:
             if enough:
                 self.listen(Noted(f"stopped early: no better in {counted(self.settings.patience, 'validation')}"))
             return enough
-        if self.budget is None or self.settings.keep == "last" or not self.budget.has_converged(progress):
+        if self.budget is None or self.settings.keep == "last":
             return False
-        self.listen(
-            Noted(
-                f"converged: neither score nor loss got better in {progress.stale} validations, so the rest of the "
-                "minutes is left (--training.patience N waits for N)"
-            )
-        )
+        if self.budget.has_overfitted(progress, self.task.steps_per_epoch):
+            reason = f"overfitted: the validation loss has risen since step {progress.best_step}"
+        elif self.budget.has_converged(progress):
+            reason = f"converged: neither score nor loss improved in {progress.stale} validations"
+        else:
+            return False
+        self.listen(Noted(f"{reason}; stopped early (--training.patience N waits for N validations)"))
         return True

@@ -133,7 +133,7 @@ def compare(
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
         folder.open(*question.key, overwrite=overwrite)
         table = _Table(folder, question, short_name(where))
-        waiting = _waiting(folder, question.cells, listen)
+        waiting = _waiting(folder, question.cells, listen, say)
         plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None
         place = places.place(folder.path, "compare", say, lock=lock, plan=plan)
         say(_plan(question, folder, len(waiting), place))
@@ -212,8 +212,12 @@ def _words(flag: str, values: Any) -> list[str]:
     return words
 
 
-def _waiting(folder: Folder, cells: list[Cell], listen: CellListener) -> list[Cell]:
-    """What is still to be done; what failed is tried again."""
+def _waiting(folder: Folder, cells: list[Cell], listen: CellListener, say: Say) -> list[Cell]:
+    """Return the jobs without an outcome; those that failed or whose outcome was changed are among them."""
+    mine = {folder.cell_path(cell) for cell in cells}
+    for path in folder.unreadable():
+        then = "its job runs again" if path.parent in mine else "the table leaves it out"
+        say(f"{path} is damaged, or was changed after it was written: {then}")
     for cell in cells:
         listen(CellEvent(cell=cell, what="waiting"))
     outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]

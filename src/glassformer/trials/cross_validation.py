@@ -323,14 +323,14 @@ def _summarise(folder: Path, count: int, reason: str, refit: Trained | None = No
             )
         )
     family, config = FAMILIES[card["task"]], card["config"]
-    primary = fold_metric(family)
+    primary, lower = fold_metric(family, runs[number].config())
     values = [fold.metrics[primary] for fold in folds]
     return CrossValidated(
         out=str(folder),
         task=card["task"],
         model=config["model"]["encoder"],
         primary=primary,
-        lower_is_better=family.lower_is_better,
+        lower_is_better=lower,
         folds=folds,
         mean=sum(values) / len(values),
         interval=within(mean_interval(values), primary),

@@ -9,12 +9,14 @@ from typing import Any, Self
 
 from glassformer.config.errors import RunError
 from glassformer.config.resolve import with_new_names
-from glassformer.runs.files import read_json, write_json
+from glassformer.runs.files import json_digest, read_json, write_json
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
 """A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
 KINDS = {TRAINED: "trained", FLOOR: "floor", REFERENCE: "reference", GIVEN: "trained before"}
 """The kinds in words."""
+DIGEST = "digest"
+"""The field of an outcome's file that holds a digest of all others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,8 @@ class Outcome:
     cell: Cell
     error: str | None = None
     """One line, where it failed; then the rest is empty."""
+    skipped: bool = False
+    """Whether the error is a package that is not installed."""
     part: str = ""
     """What it was judged on: test, or validation where there is no test part."""
     metrics: dict[str, float] = field(default_factory=dict)
@@ -91,11 +95,16 @@ class Outcome:
     what was written before this was asked."""
 
     def write(self, path: Path) -> None:
-        write_json(path, asdict(self))
+        """Write it with a digest of all its fields."""
+        value = asdict(self)
+        write_json(path, {**value, DIGEST: json_digest(value)})
 
     @classmethod
     def read(cls, path: Path) -> Self:
+        """Read an outcome; raise `RunError` if it is damaged or was changed since it was written."""
         value = read_json(path)
+        if value.pop(DIGEST, None) != json_digest(value):
+            raise RunError(f"{path} is damaged, or was changed after it was written")
         try:
             outcome = cls(
                 **{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]}

@@ -116,7 +116,7 @@ def tune(
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
     check_data({**search.settings, **flatten({"model": search.models[0]}), **search.repeats[0]})
-    with logging_to(log_to), open_study(where, study or _stem(search), search) as opened:
+    with logging_to(log_to), open_study(where, study or _stem(search), search, say) as opened:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SEARCH, search.identity())
         retry_lost(opened, say)

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,8 +23,11 @@ KINDS = (*PRINTED, PARQUET)
 GROUP_BYTES = 2**24
 """Of a .parquet file that is written, a row group holds about so much: all of it is in memory at once."""
 
+NO_TEXT = "the text is empty"
+"""Why a row has no answer."""
+
 Cells = Mapping[str, Any]
-"""What is added to a row, by column; nothing, where there is no answer."""
+"""The values that are added to a row, by column. JSON lines also get those of other names, such as an `error`."""
 Answered = tuple[Table, Sequence[Cells]]
 """Some rows of a file, and what is added to each."""
 
@@ -76,7 +79,7 @@ def write_answers(
 
 def _write_text(to: TextIO, file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered], kind: str) -> None:
     if kind == JSON:
-        return to.writelines(json_line(row, to.encoding) + "\n" for row in _json_rows(file, answered))
+        return to.writelines(json_line(row, to.encoding) + "\n" for row in _json_rows(file, added, answered))
     names = [*file.sample, *added]
     same = kind_of(file.path) == kind
     writer = csv.writer(
@@ -89,13 +92,14 @@ def _write_text(to: TextIO, file: RowFile, added: Mapping[str, Any], answered: I
     return None
 
 
-def _json_rows(file: RowFile, answered: Iterable[Answered]) -> Iterator[dict[str, Any]]:
+def _json_rows(file: RowFile, added: Collection[str], answered: Iterable[Answered]) -> Iterator[dict[str, Any]]:
     """From JSON to JSON, numbers stay numbers."""
     lines = (line for _, line in numbered_lines(file.path, file.encoding) if line.strip())
     as_written = map(json.loads, lines) if kind_of(file.path) == JSON else None
     for table, cells in answered:
         rows = _rows(table) if as_written is None else islice(as_written, len(table))
-        yield from ({**own, **new} for own, new in zip(rows, cells, strict=True))
+        for own, new in zip(rows, cells, strict=True):
+            yield {**own, **{name: value for name, value in new.items() if name in added or name not in own}}
 
 
 def _rows(table: Table) -> Iterator[dict[str, Any]]:

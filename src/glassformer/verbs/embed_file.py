@@ -16,6 +16,7 @@ from glassformer.config.progress import counting_on
 from glassformer.data.io.chunks import prefetch
 from glassformer.data.io.rows import kind_of
 from glassformer.families.base import Loaded
+from glassformer.families.predict import InputCounts
 from glassformer.families.requests import Embedded
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import aside, text_writer
@@ -68,10 +69,11 @@ class EmbedFile(FileWork):
     def check(self, run: Run) -> None:
         """Every run that reads texts has vectors; what does not says so itself."""
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
         rows, column = self.read_texts(loaded, file, say)
         chunks = (table.texts(column) for table in prefetch(rows.tables()))
-        return write_vectors(loaded, chunks, rows.count, out, tokens=self.tokens)
+        ignored = loaded.schema.ignored(rows.sample, column)
+        return InputCounts(write_vectors(loaded, chunks, rows.count, out, tokens=self.tokens), ignored_columns=ignored)
 
 
 def write_vectors(

@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import Misuse
+from glassformer.config.data_section import ALL_COLUMNS
+from glassformer.config.errors import MissingPackage
 from glassformer.config.presets import CLASSIFICATION, REGRESSION
 from glassformer.data.io.memory import cell_text, frame_of, is_missing
 from glassformer.data.wording import counted
@@ -27,7 +28,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 except ImportError:
-    raise Misuse("gf.Classifier and gf.Regressor need scikit-learn: pip install 'glassformer[sklearn]'") from None
+    raise MissingPackage.needed("the class gf.Classifier or gf.Regressor", "scikit-learn", "sklearn") from None
 
 TEXT, LABEL = "text", "label"
 
@@ -35,7 +36,8 @@ TEXT, LABEL = "text", "label"
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """A model of `train` behind fit and predict.
 
-    X is a list, an array or a Series of texts, or a DataFrame with columns of texts, numbers, categories and dates.
+    X is a list, an array or a Series of texts, or a DataFrame with columns of texts, numbers, categories and dates. The
+    model reads every column of X; a column that it cannot read is an error.
     """
 
     _task: str
@@ -88,6 +90,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             "device": self.device,
             "data.label": label,
             "data.text": TEXT if list(columns) == [TEXT] else None,
+            "data.extra_columns": None if list(columns) == [TEXT] else ALL_COLUMNS,
             "data.validation_fraction": self.validation_fraction,
             "data.test_fraction": 0.0,
         }
@@ -205,7 +208,7 @@ class Regressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
 def _texts(X: Any) -> list[str] | None:
     """A list, an array or a column of nothing but texts; None: it is no such thing."""
-    if isinstance(X, str) or hasattr(X, "columns") or not hasattr(X, "__len__") or hasattr(X, "toarray"):
+    if isinstance(X, str) or not hasattr(X, "__len__") or hasattr(X, "columns") or hasattr(X, "toarray"):
         return None
     values = list(X.tolist() if hasattr(X, "tolist") else X)
     there = [one for one in values if not is_missing(one)]

@@ -27,6 +27,7 @@ def evaluate(
     beam: int | None = None,
     length_penalty: float | None = None,
     lowercase: bool = False,
+    bleu_tokenizer: str | None = None,
     device: str = "auto",
     precision: str = "fp32",
     reading: Mapping[str, Any] | None = None,
@@ -37,9 +38,10 @@ def evaluate(
     `data` is a file, the name of a data set, or what `train` takes: a table in memory (a DataFrame, a Dataset, a list
     of rows) with the columns that the run learned from, pairs (text, label) or (source, target), arrays (images,
     labels); for language models a list of texts.
-    `stride` is for language models; `beam` (5), `length_penalty` (1) and `lowercase` (one more BLEU, of lower-cased
-    texts) for translators. `precision`: that in which the run is loaded, as in `load`. `reading`: data settings that
-    differ from the run's, such as `{"encoding": "latin-1"}`.
+    `stride` is for language models. `beam` (5), `length_penalty` (1), `lowercase` (also BLEU of lower-cased texts) and
+    `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts without spaces, else 13a) are for translators.
+    Rows that cannot be scored are counted by reason in `details["skipped"]`. `precision`: that in which the run is
+    loaded, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = EvaluateOptions(
         data=keep(data, "evaluate"),
@@ -48,6 +50,7 @@ def evaluate(
         beam=beam,
         length_penalty=length_penalty,
         lowercase=lowercase,
+        bleu_tokenizer=bleu_tokenizer,
         reading=dict(reading or {}),
     )
     if precision != "fp32":

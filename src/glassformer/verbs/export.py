@@ -55,6 +55,7 @@ def _export(
         features=loaded.features,
         answers=getattr(loaded, "answers", None),
         name=here.name,
+        imported_as=loaded.run.card().get("imported", {}).get("architecture"),
         original=here / ORIGINAL if (here / ORIGINAL).is_dir() else None,
         chat_template=getattr(loaded, "chat_template", None),
         specials=getattr(loaded, "specials", {}),

@@ -18,8 +18,6 @@ from glassformer.text.display import cut
 
 HEAD_OPTIONS, ORDER_OPTIONS = ("head", "mode"), ("layer", "position")
 """Options that mean something only where there are heads, and only where there are layers and an order."""
-WRITING_OPTIONS = ("temperature", "top_k", "top_p", "samples", "tokens")
-"""Options of a tree that a language model samples."""
 LONGEST = 100
 """Characters of a title."""
 
@@ -32,10 +30,10 @@ def look(
 
     `options` are the fields of `config.views.LookOptions`: `layer`, `head` and `position` count from 0; `mode`: how
     attention is drawn; `translation`: what a translator is to write, `beam`: how it finds that itself; `answer`: what
-    an example should be, for a training step; `word`; `versus`: a second text; `second_run`: a second run for it;
-    `links`: a file; `ablate_heads`: such as "0.1,2.3"; `temperature`, `top_k`, `top_p`, `length_penalty`: as one writes
-    with; `samples` and `tokens`: how much of it a tree holds. Without `view` they choose it (`word`, `versus`, `links`,
-    `ablate_heads`, `answer`); else it is the first that this run has.
+    an example should be, for a training step; `word`, and `anchors`: words to compare it with; `versus`: a second text;
+    `second_run`: a second run for it; `links`: a file; `ablate_heads`: such as "0.1,2.3"; `temperature`, `top_k`,
+    `top_p`, `length_penalty`: as one writes with; `samples` and `tokens`: how much of it a tree holds. Without `view`
+    they choose it (`word`, `versus`, `links`, `ablate_heads`, `answer`); else it is the first that this run has.
     """
     options = _by_new_names(options, say)
     if "second_run" in options and "versus" not in options:
@@ -111,8 +109,8 @@ def _check(name: str, loaded: Loaded, options: Mapping[str, Any], texts: Sequenc
         searched = option in DECODING and (name, option) != ("tree", "beam")
         if (searched or option == "length_penalty") and not loaded.family.has_decoder:
             raise Misuse(f"{flag_of(option)} is for runs that translate")
-        if name == "tree" and option in WRITING_OPTIONS and loaded.family.has_decoder:
-            raise Misuse(f"{flag_of(option)} is for language models: a translator looks for the most probable text")
+        if name == "tree" and loaded.family.has_decoder and option == "tokens":
+            raise Misuse("--tokens is for language models: a translation ends by itself")
         if option in HEAD_OPTIONS and not sizes_of(loaded.model):
             raise Misuse(f"{flag_of(option)} is for runs with attention, and {loaded.run.path} has none")
         if option in ORDER_OPTIONS and isinstance(loaded.model, BagPredictor):

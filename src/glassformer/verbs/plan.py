@@ -1,13 +1,16 @@
 """`glassformer plan`: before a training, what it will take. `gf.plan` in Python."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent
-from glassformer.planning.build import cluster_plan, local_plan
+from glassformer.config.encoders import model_name
+from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.resolve import used_keys
+from glassformer.planning.build import about_plan, cluster_plan, local_plan
+from glassformer.planning.parameter_table import ParameterTable, model_size
 from glassformer.planning.plan import Plan
 from glassformer.planning.setup import flags_of, from_data, from_tokens
 from glassformer.planning.sharding import NODE
@@ -57,6 +60,52 @@ def plan(
         bandwidth = bandwidth or (IN_NODE if gpus <= NODE else BETWEEN_NODES)
         return cluster_plan(planned, gpus, memory or GPU_MEMORY, flops or GPU_SPEED, bandwidth, price)
     return local_plan(planned, memory, probe, say)
+
+
+@check_arguments
+def plan_models(
+    data: str | Path | None = None,
+    *,
+    models: str | Iterable[str],
+    tokens: float | None = None,
+    config: str | Path | None = None,
+    say: Say = silent,
+    **settings: Any,
+) -> ParameterTable:
+    """Return the parameters of several models side by side, and the FLOPs per token of each.
+
+    `models`: names with commas between them, or a list of names, as `train` takes `model`. A setting of `model` goes to
+    the models that have it. `tokens`: language models on so many tokens, instead of data.
+    """
+    _check(data, None, tokens, {})
+    names, flags = _model_names(models), flags_of(data, settings)
+    if "model.encoder" in flags:
+        raise Misuse("--model and --models: give one of them")
+    used = {name: used_keys(model_name(name)[0]) for name in names}
+    users = {key: [name for name in names if key[6:] in used[name]] for key in flags if key.startswith("model.")}
+    unused = next((key for key, users_of_key in users.items() if not users_of_key), None)
+    if unused is not None:
+        raise SettingError(f"{unused} is not used by any of the models {', '.join(names)}")
+    sizes = []
+    for name in names:
+        encoder, variant = model_name(name)
+        own = {key: value for key, value in flags.items() if name in users.get(key, names)}
+        own |= {"model.encoder": encoder, **{f"model.{key}": value for key, value in variant.items()}}
+        told = say if name == names[0] else silent  # the data is the same
+        planned = (
+            from_data(own, config, told, gpus=None) if tokens is None else from_tokens(own, config, int(tokens), gpus=1)
+        )
+        sizes.append(model_size(name, planned))
+    notes = [f"{key} applies to {', '.join(some)}." for key, some in users.items() if len(some) < len(names)]
+    return ParameterTable(about_plan(planned), sizes, notes)
+
+
+def _model_names(models: str | Iterable[str]) -> list[str]:
+    words = models.split(",") if isinstance(models, str) else models
+    names = list(dict.fromkeys(word.strip() for word in words if word.strip()))
+    if not names:
+        raise Misuse("--models names no model; name some, such as bag,lstm,transformer")
+    return names
 
 
 def _check(data: str | Path | None, gpus: int | None, tokens: float | None, more: Mapping[str, float | None]) -> None:

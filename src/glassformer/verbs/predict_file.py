@@ -13,6 +13,7 @@ from glassformer.config.presets import MIXED, TABLE
 from glassformer.config.progress import progress_of
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.labels import filled_rows
+from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.rows import DELIMITERS, is_table
@@ -22,10 +23,18 @@ from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, Family, Loaded
 from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.predict import InputNotes, Prediction, needed, part_of, rows_of
+from glassformer.families.predict import InputCounts, InputNotes, Prediction, add_to, part_of, rows_of
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import Run
-from glassformer.verbs.added_columns import KINDS, Answered, free_names, kind_to_write, refuse_itself, write_answers
+from glassformer.verbs.added_columns import (
+    KINDS,
+    NO_TEXT,
+    Answered,
+    free_names,
+    kind_to_write,
+    refuse_itself,
+    write_answers,
+)
 from glassformer.verbs.parts.folder import RowsWritten, write_rows
 from glassformer.verbs.parts.options import PartOptions
 from glassformer.verbs.parts.work import FileWork
@@ -67,8 +76,9 @@ class PredictFile(FileWork):
     """Every column of a file stays; `predicted` and `probability` (of numbers and of several labels, which stand in one
     cell, `predicted` alone) come after them.
 
-    A row without text gets neither. A file that is no table is a text a line. A .csv is written with the delimiter of
-    the .csv that was read, else with commas.
+    A row without text gets neither, unless the run reads other columns too. A file that is no table is a text a line. A
+    .csv is written with the delimiter of the .csv that was read, else with commas. JSON lines also say why a row has no
+    answer (`error`), and where it differs from the training data (`unknown_text`, `outside_range` …).
     """
 
     verb = "predict"
@@ -80,7 +90,7 @@ class PredictFile(FileWork):
         if FAMILIES[run.config().task].label_kind is None:
             raise Misuse(NO_LABELS)
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
         kind = self.format or kind_to_write(file, out)
         refuse_itself(file, out)
         judge = _Judge(loaded, self, file, say)
@@ -92,7 +102,7 @@ class PredictFile(FileWork):
         added = {names[name]: value for name, value in types.items()}
         write_answers(judge.file, added, judge.rows(names, between), out, kind)
         judge.tell(say)
-        return judge.file.count
+        return judge.notes.counts
 
 
 class _Judge:
@@ -102,11 +112,17 @@ class _Judge:
         self.loaded = loaded
         self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
         self.notes = InputNotes()
-        self.blank = 0
+        self.column: str | None = None
+        """The text column, where a row without a text has no answer."""
         if self.reads_columns:
             self.file = self._columns(file, work.text, work.encoding or loaded.config.data.encoding)
+            loaded.schema.match(file, self.file.sample)
+            if line := ignored_in_words(file, loaded.schema.ignored(self.file.sample)):
+                say(line)
         else:
             self.file, self.column = work.read_texts(loaded, file, say)
+        self.notes.counts.rows = self.file.count
+        self.notes.counts.ignored_columns = loaded.schema.ignored(self.file.sample, self.column)
 
     def _columns(self, file: str, text: str | None, encoding: str) -> RowFile:
         config, path = self.loaded.config, find(file)
@@ -131,25 +147,31 @@ class _Judge:
         progress(0, total)
         for predictions in self.loaded.predict_parts(parts(), self.notes, total, "row"):
             table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
-            self.blank += len(table) - len(by_row)
-            yield table, [_added(by_row[row], names, between) if row in by_row else {} for row in range(len(table))]
+            if len(by_row) < len(table):
+                add_to(self.notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
+            yield (
+                table,
+                [
+                    _added(by_row[row], names, between) if row in by_row else {"error": NO_TEXT}
+                    for row in range(len(table))
+                ],
+            )
         progress(total, total)
 
     def _part(self, table: Table) -> tuple[list[int], Labelled]:
-        """The rows that something can be said of, and what the model reads of them."""
+        """The rows that have an answer, and what the model reads of them."""
         features, config = self.loaded.features, self.loaded.config
-        if self.reads_columns:
-            rows = filled_rows(table, needed(features, config, table).text)
+        rows = filled_rows(table, self.column)
+        if self.column is None:
             return rows, rows_of(features, config, table, rows)
         texts = table.texts(self.column)
-        rows = filled_rows(table, self.column)
         return rows, part_of(features, config, [texts[row] for row in rows], self.notes.remark)
 
     def tell(self, say: Say) -> None:
         """What was cut, odd or blank, once all rows are read."""
         self.notes.tell(self.loaded.config, say, say)
-        if self.blank:
-            say(f"{self.file.name}: {counted(self.blank, 'row')} without text, and so without an answer")
+        if blank := self.notes.counts.unanswered.get(NO_TEXT):
+            say(f"{self.file.name}: {counted(blank, 'row')} without text, and so without an answer")
 
 
 @singledispatch
@@ -180,4 +202,4 @@ def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> 
         cells["predicted"] = prediction.labels if between is None else between.join(prediction.labels)
     cells["probability"] = prediction.probability
     cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
-    return {free: cells[name] for name, free in new.items()}
+    return {**prediction.marks, **{free: cells[name] for name, free in new.items()}}

@@ -83,7 +83,7 @@ def scaling(
     *,
     models: str | Iterable[str] = CHOSEN,
     lengths: str | Iterable[int] = LENGTHS,
-    parts: str | Iterable[str] = tuple(PARTS),
+    parts: str | Iterable[str] | None = None,
     width: int = WIDTH,
     layers: int = LAYERS,
     minutes: float = MINUTES,
@@ -93,8 +93,8 @@ def scaling(
 ) -> Growth:
     """Models of like size on longer and longer texts.
 
-    `width` and `layers` are the Transformer's. `minutes`: about so long for all parts on two cores; trainings are as
-    much longer or shorter.
+    `parts`: None means all parts that measure one of the `models`. `width` and `layers` are the Transformer's.
+    `minutes`: about so long for all parts on two cores; longer trains longer.
     """
     plan = scaling_request(
         models=models,

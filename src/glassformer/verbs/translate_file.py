@@ -16,9 +16,10 @@ from glassformer.data.io.reading import check_encoding, held_lines
 from glassformer.data.io.rows import is_table, kind_of
 from glassformer.data.io.table import Table
 from glassformer.data.wording import counted
-from glassformer.decoding.options import Search
+from glassformer.decoding.options import SEARCH_OPTIONS, Search
 from glassformer.families.base import Loaded
 from glassformer.families.load import refuse_other_verb
+from glassformer.families.predict import InputCounts, add_to
 from glassformer.families.translation import Translation
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import text_writer
@@ -27,6 +28,7 @@ from glassformer.text.escaping import TEXT, encodable, json_line, on_one_line, p
 from glassformer.verbs.added_columns import (
     JSON,
     KINDS,
+    NO_TEXT,
     Answered,
     free_names,
     kind_to_write,
@@ -51,9 +53,13 @@ def translate_file(
     text: str | None = None,
     encoding: str = "utf-8",
     format: str | None = None,
-    beam: int = 5,
+    beam: int | None = None,
     length_penalty: float = 1.0,
     nbest: int = 1,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
     shard: str | None = None,
     on: str = "local",
     jobs: int | None = None,
@@ -62,14 +68,24 @@ def translate_file(
     precision: str = "fp32",
     say: Say = silent,
 ) -> RowsWritten:
-    """Every line of a text file, or every row of a table, translated: rows keep their columns and get a `translation`.
+    """Translate every line of a text file, or every row of a table: rows keep their columns and get a `translation`.
 
-    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it.
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it. The
+    options of the search are those of `LoadedTranslator.translate`.
     """
-    Search(beam, length_penalty, nbest)  # refuse at once
     work = TranslateFile(
-        text=text, encoding=encoding, format=format, beam=beam, length_penalty=length_penalty, nbest=nbest
+        text=text,
+        encoding=encoding,
+        format=format,
+        beam=beam,
+        length_penalty=length_penalty,
+        nbest=nbest,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
     )
+    Search.of(**work.search)  # refuse wrong options before any file is read
     return write_rows(run, work, file, out, PartOptions(shard, on, jobs, overwrite, device, precision), say)
 
 
@@ -81,36 +97,46 @@ class TranslateFile(FileWork):
     kinds = (LINES, *KINDS)
 
     encoding: str = "utf-8"
-    beam: int = 5
+    beam: int | None = None
     length_penalty: float = 1.0
     nbest: int = 1
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """Options of `LoadedTranslator.translate`."""
+        return {name: getattr(self, name) for name in SEARCH_OPTIONS}
 
     def check(self, run: Run) -> None:
         refuse_other_verb(self.verb, run)
 
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
         refuse_itself(file, out)
         rows, column = self._read(loaded, file, say)
         kind = self._kind(file, out)
         if kind == LINES or (kind == JSON and not is_table(Path(file))):
             self._write_lines(out, kind, self._translations(loaded, rows, column, "line", say))
-            return rows.count
+            return InputCounts(rows.count)
         if self.nbest > 1:
             raise Misuse(f"--nbest is for text files: of {file}, which is a table, each row has one translation")
-        blank = 0
+        counts = InputCounts(rows.count, ignored_columns=loaded.schema.ignored(rows.sample, column))
 
         def answered() -> Iterator[Answered]:
-            nonlocal blank
             for table, translations in self._translations(loaded, rows, column, "row", say):
                 filled = set(filled_rows(table, column))
-                blank += len(table) - len(filled)
-                yield table, [{name: one.text} if row in filled else {} for row, one in enumerate(translations)]
+                if len(filled) < len(table):
+                    add_to(counts.unanswered, NO_TEXT, len(table) - len(filled))
+                empty = {"error": NO_TEXT}
+                yield table, [{name: one.text} if row in filled else empty for row, one in enumerate(translations)]
 
         (name,) = free_names(["translation"], rows.sample).values()
         write_answers(rows, {name: str}, answered(), out, kind)
-        if blank:
+        if blank := counts.unanswered.get(NO_TEXT):
             say(f"{file}: {counted(blank, 'row')} without text, and so without a translation")
-        return rows.count
+        return counts
 
     def _read(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
         path = Path(file)
@@ -133,16 +159,7 @@ class TranslateFile(FileWork):
         done = 0
         for table in rows.tables():
             with counting_on(done, rows.count, unit):
-                yield (
-                    table,
-                    loaded.translate(
-                        table.texts(column),
-                        beam=self.beam,
-                        length_penalty=self.length_penalty,
-                        nbest=self.nbest,
-                        say=say,
-                    ),
-                )
+                yield table, loaded.translate(table.texts(column), **self.search, say=say)
             done += len(table)
 
     def _write_lines(self, out: str | TextIO, kind: str, translated: Iterator[tuple[Table, list[Translation]]]) -> None:

@@ -59,7 +59,8 @@ def test_repeated_and_contradicting_texts() -> None:
     ]
     assert found.findings == [
         "2 texts occur with different labels: lines 2 and 6; lines 14 and 16",
-        "left out: 1 row without text, line 8",
+        "skipped: 1 row without a text, line 8",
+        "1 of 8 rows cannot be used, more than a tenth: `train` needs --bad-rows skip",
         "4 rows repeat an earlier text: lines 6, 10, 12, 16",
     ]
 
@@ -122,13 +123,13 @@ def test_numbers() -> None:
 def test_what_stands_for_no_number_is_a_missing_label() -> None:
     found = check_table(table(["a", "b", "c", "d", "e"], ["1", "n/a", "-", "", "4"]), AMOUNTS)
     assert found.missing_labels == 3
-    assert "skipped: 3 rows without a label, lines 4, 6, 8 (--strict refuses them)" in found.findings
+    assert "skipped: 3 rows without a label, lines 4, 6, 8" in found.findings
 
 
 def test_a_language_models_table() -> None:
     found = check_table(table(["a", "a", " "], ["x", "y", "z"]), Columns("text", None, None, ""))
     assert found.findings == [
-        "left out: 1 row without text, line 6",
+        "skipped: 1 row without a text, line 6",
         "1 row repeats an earlier text: line 4",
     ]
     assert found.classes == []
@@ -137,7 +138,7 @@ def test_a_language_models_table() -> None:
 def test_no_text_at_all() -> None:
     found = check_table(table(["", " "], ["x", "y"]), CLASSES, lambda texts: [0 * len(text) for text in texts], 5)
     assert (found.words, found.tokens, found.cut, found.shortest_line, found.imbalance) == (None,) * 5
-    assert found.findings == ["left out: 2 rows without text, lines 2, 4"]
+    assert found.findings == ["skipped: 2 rows without a text, lines 2, 4"]
 
 
 def test_as_plain_values() -> None:
@@ -160,5 +161,5 @@ def test_dates_of_another_order_are_no_values_without_a_date() -> None:
     cells = {"text": numbered(30), "label": ["x", "y"] * 15, "day": days}
     columns = Columns("text", "label", "class", "", "mixed", ("day",), dates={"day": "dmy"})
     found = check_table(Table("a.csv", cells, list(range(2, 32))), columns).findings
-    assert "column 'day': 1 value is no date among dates, and would count as missing: line 31" in found
-    assert "column 'day': 1 date is not written day first as others are, and would count as missing: line 30" in found
+    assert "column 'day': 1 value is no date among dates, and training would refuse it: line 31" in found
+    assert "column 'day': 1 date is not written day first as others are, and training would refuse it: line 30" in found

@@ -9,6 +9,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.check.tables import Spread
 from glassformer.data.check.texts import TextCheck, check_texts
 from glassformer.data.io.source import open_source
+from glassformer.data.same_text import DIFFERENCES
 
 LONG = "the quick brown fox jumps over the lazy dog and runs far away into the dark wood where nobody lives"
 
@@ -36,8 +37,7 @@ def test_documents(tmp_path: Path) -> None:
     assert (found.documents, found.empty_documents, found.repeated_documents, found.near_duplicates) == (5, 1, 1, 1)
     assert found.findings == [
         "1 document is empty and would be left out: number 2",
-        "1 document repeats an earlier document (1 of them in other letter case, white space or forms of letters): "
-        "number 3",
+        f"1 document repeats an earlier document (1 of them written differently: {DIFFERENCES}): number 3",
         "1 document is nearly the same as an earlier one; --data.near_duplicates apart keeps such documents in one "
         "part",
     ]

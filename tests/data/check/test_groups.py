@@ -1,5 +1,6 @@
 """Rows that belong together by a column that is not read: found where the label tells it, and nowhere else."""
 
+import re
 import tracemalloc
 from dataclasses import replace
 from datetime import date, timedelta
@@ -14,6 +15,7 @@ from glassformer.data.check.tables import check_table
 from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.table import Table
+from glassformer.data.split.labelled import split_table
 
 CLASSES, AMOUNTS = (Columns("text", "label", kind, "") for kind in ("class", "number"))
 CUSTOMERS = [f"customer {row * row % 41}" for row in range(200)]
@@ -84,3 +86,34 @@ def test_texts_and_names_are_not_looked_at_and_neither_are_rows_without_a_label(
     amounts = ["n/a" if row % 41 < 20 else str(row) for row in range(200)]
     who = [f"nobody {row % 10}" if label == "n/a" else f"somebody {row % 20}" for row, label in enumerate(amounts)]
     assert not any("'who'" in finding for finding in findings(amounts, AMOUNTS, who=who))
+
+
+def noisy_amounts(seed: int = 0) -> list[str]:
+    """Numbers of which about a quarter of the variance is the customer's."""
+    chance = Random(seed)
+    means = {customer: chance.gauss(0, 1) for customer in sorted(set(CUSTOMERS))}
+    return [f"{means[customer] + chance.gauss(0, 1.6):.4f}" for customer in CUSTOMERS]
+
+
+def test_a_customer_whose_numbers_are_correlated() -> None:
+    (said,) = findings(noisy_amounts(), AMOUNTS, who=CUSTOMERS)
+    assert re.match(r"rows alike in column 'who' have labels that are correlated \(0\.[23]\d\): if it says", said)
+    shuffled = noisy_amounts()
+    Random(1).shuffle(shuffled)
+    assert findings(shuffled, AMOUNTS, who=CUSTOMERS) == []
+
+
+def test_a_column_that_is_read_is_looked_at_if_it_names_customers() -> None:
+    also = replace(AMOUNTS, also=("customer", "city"))
+    (said,) = findings(noisy_amounts(), also, customer=CUSTOMERS, city=CUSTOMERS)
+    assert said.startswith("rows alike in column 'customer'")
+
+
+@pytest.mark.parametrize(("columns", "labels"), [(AMOUNTS, noisy_amounts()), (CLASSES, [c[-1] for c in CUSTOMERS])])
+def test_a_training_warns_of_a_customer(columns: Columns, labels: list[str]) -> None:
+    texts = [f"{number:o} {number * 7919:x}" for number in range(len(labels))]
+    table = Table("a.csv", {"text": texts, "label": labels, "who": CUSTOMERS}, list(range(2, len(labels) + 2)))
+    warned = [line for line in split_table(table, columns, DataSettings()).remarks if "column 'who'" in line]
+    assert [line.split(" have ")[0].split(" share ")[0] for line in warned] == ["warning: rows alike in column 'who'"]
+    split = split_table(table, columns, DataSettings(split_by="who"))
+    assert not [line for line in split.remarks if line.startswith("warning: rows alike")]

@@ -27,7 +27,7 @@ def chosen(
 
 def read_labels(rows: Table, settings: DataSettings, label_kind: str | None) -> list[str]:
     found = choose_columns(rows, settings, label_kind)
-    return labelled_rows(rows, found, filled_rows(rows, found.text), DataSettings(strict=True)).labels
+    return labelled_rows(rows, found, filled_rows(rows, found.text), DataSettings(bad_rows="error")).labels
 
 
 def refused(label_kind: str | None = ANY_LABEL, settings: DataSettings | None = None, **columns: list[str]) -> str:

@@ -118,12 +118,12 @@ def test_decimal_commas_are_numbers_to_learn_from_and_to_learn() -> None:
     assert "'0,5' in amount is 0.5, '1,000' in b is 1.000 (--data.decimal)" in found.why
     rows = labelled_rows(table(amount=["1,5", "2.5", "", "3"]), found, range(4), DataSettings())
     assert (rows.rows, rows.labels) == ([0, 1, 3], ["1.5", "2.5", "3"])
-    assert len(rows.remarks) == 2
+    assert len(rows.remarks) == 1
 
 
 def test_a_class_keeps_its_name() -> None:
     few = choose_columns(table(a=POINTS, kind=["1,5", "2,5"] * 30), DataSettings(), "class")
-    assert labelled_rows(table(kind=["1,5"]), few, [0], DataSettings(strict=True)).labels == ["1,5"]
+    assert labelled_rows(table(kind=["1,5"]), few, [0], DataSettings(bad_rows="error")).labels == ["1,5"]
 
 
 def test_as_older_runs_read_it() -> None:

@@ -148,3 +148,46 @@ def test_odd_labels() -> None:
     ]
     assert odd_labels({"Yes": 3, "1": 2, "no": 2}) == ["labels that may mean the same count as different: 1, yes"]
     assert odd_labels({"yes": 3, "no": 2}) == []
+
+
+def test_a_column_that_is_read_and_splits_is_not_listed_as_unread() -> None:
+    columns = {
+        "text": [f"a longer text of words {number}" for number in range(60)],
+        "customer": [f"c{number % 9}" for number in range(60)],
+        "label": ["good", "bad"] * 30,
+    }
+    found = chosen(DataSettings(extra_columns="customer", split_by="customer"), **columns)
+    assert (found.also, found.unread) == (("customer",), {})
+    assert "not read" not in found.why
+    assert (
+        "customer (decides what is held out, --data.split_by)"
+        in chosen(DataSettings(split_by="customer"), **columns).why
+    )
+
+
+def test_several_labels_with_commas_between_them_are_pointed_out() -> None:
+    cells = ["food, staff", "staff", "price, food", "price", "food", "staff, price"]
+    texts = [f"a longer text of words {number}" for number in range(60)]
+    why = chosen(text=texts, label=cells * 10).why
+    assert (
+        "6 classes, which look like several labels per cell: --task multilabel --data.label_separator , splits" in why
+    )
+    assert "several labels per cell" not in chosen(text=texts, label=["Paris, France", "Bonn, Germany"] * 30).why
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_price_in_the_last_column_is_learned_rather_than_a_category(text: bool) -> None:
+    columns = {
+        **({"text": [f"a longer text of words {number}" for number in range(60)]} if text else {}),
+        "size": [str(number % 7) for number in range(60)],
+        "category": ["a", "b", "c"] * 20,
+        "price": [f"{number}.5" for number in range(60)],
+    }
+    found = chosen(**columns)
+    assert (found.label, found.label_kind) == ("price", "number")
+    first = {"price": columns.pop("price"), **columns}
+    if text:
+        assert chosen(**first).label == "category"
+    else:
+        with pytest.raises(DataError, match="could be column 'price' or 'category'"):
+            chosen(**first)

@@ -121,6 +121,7 @@ def every_writing(day: date) -> Iterator[str]:
         yield from (format_skeleton(name, day, locale=place) for name in names)
 
 
+@pytest.mark.slow
 def test_no_text_means_two_dates_in_any_language() -> None:
     """By brute force: all that can be written of all days of a year whose number could be a month's, and some more."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -147,6 +148,7 @@ def speakers(source: str, day: date) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_as_many_languages_as_asked_for() -> None:
     def only(spec: str) -> set[str]:
         found = (speakers(source, date.fromisoformat(target)) for source, target in rows(spec))
@@ -169,3 +171,35 @@ def test_case_commas_and_digits_vary() -> None:
     all_kinds = "".join(source for source, _ in rows("dates:rows=3000"))
     assert all(zero in all_kinds for zero in "0٠۰০०๐")
     assert re.search("Пятница|Vendredi|Viernes|Venerdì|Piątek|Perjantai", all_kinds)
+
+
+def test_alignments_link_year_month_and_day() -> None:
+    aligned = list(open_dataset("dates:rows=3000").alignments())  # type: ignore[misc]
+    assert len({pair.source for pair in aligned}) == 300
+    assert not {pair.source for pair in aligned} & {source for source, _ in rows("dates:rows=3000")}
+    years, months = dates.held_out_years(0), set()
+    for pair in aligned:
+        year, month, day = (
+            pair.source[slice(*pair.source_spans[source])] for source, _ in sorted(pair.sure, key=lambda link: link[1])
+        )
+        said = date.fromisoformat(pair.target)
+        assert said.year in years
+        assert (int(year), int(day)) == (said.year, said.day)
+        assert not month.isdecimal() or int(month) == said.month
+        assert [pair.target[slice(*span)] for span in pair.target_spans] == pair.target.split("-")
+        covered = "".join(pair.source[slice(*span)] for span in pair.source_spans)
+        assert covered.replace(" ", "") == pair.source.replace(" ", "")
+        months.add(month.lower())
+    assert {"juin", "maart", "марта", "mai"} & months
+
+
+def test_spans_of_a_marked_text() -> None:
+    for way in ways_of_writing("German"):
+        text, (year, _, day) = dates.unmark(way.write_marked(date(2021, 8, 7)))
+        assert text == way.write(date(2021, 8, 7))
+        assert text.isprintable()  # the marks are not
+        assert (text[slice(*year)], int(text[slice(*day)])) == ("2021", 7)
+    assert dates.unmark("Freitag, \ue0029\ue002. \ue001Mai\ue001 \ue0001989\ue000") == (
+        "Freitag, 9. Mai 1989",
+        [(16, 20), (12, 15), (9, 10)],
+    )

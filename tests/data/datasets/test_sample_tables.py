@@ -14,9 +14,7 @@ def test_without_the_package(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(DataError) as caught:
         open_dataset(name).rows()
-    assert str(caught.value) == (
-        f"the data set '{name}' needs the package scikit-learn, which is not here: pip install 'glassformer[samples]'"
-    )
+    assert str(caught.value) == (f"the data set '{name}' needs scikit-learn: pip install 'glassformer[samples]'")
 
 
 def test_diabetes() -> None:

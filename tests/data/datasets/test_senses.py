@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from glassformer.data.datasets.senses import COLUMNS, SENSES, sense_rows
+from glassformer.data.datasets.embedded import open_dataset
+from glassformer.data.datasets.senses import COLUMNS, SENSES, VERBS, sense_rows
 
 ROWS = list(sense_rows(rows=6000, seed=0))
 THINGS = {
@@ -63,3 +64,19 @@ def test_texts_are_different_and_hang_on_the_seed() -> None:
     assert all(len(row) == len(COLUMNS) for row in ROWS)
     assert ROWS[:50] == list(sense_rows(rows=50, seed=0)) != list(sense_rows(rows=50, seed=1))
     assert not any(sign in text for text, _, _ in ROWS for sign in ("{", "}", "  "))
+
+
+def test_a_word_as_a_verb() -> None:
+    rows = list(open_dataset("senses:rows=3000,seed=2,verbs=1").rows())
+    verbs = [text for text, _, sense in rows if sense == "bank/rely"]
+    assert any("they should not bank on the result ." in text for text in verbs)
+    things, deeds = VERBS["bank"]["rely"]
+    assert not {*things.split(), *deeds.replace(",", "").split()} & {*THINGS, *SENSES}
+    for text in verbs:
+        assert "not bank " in text
+        assert any(f" bank {does} ." in text for does in deeds.split(", "))
+        assert any(word in things.split() for word in text.split(" bank ")[0].split())
+    counts = Counter(sense for _, word, sense in rows if word == "bank")
+    assert len(counts) == 3
+    assert min(counts.values()) > 0.7 * max(counts.values())
+    assert list(open_dataset("senses:rows=50,seed=0,verbs=0").rows()) == ROWS[:50]

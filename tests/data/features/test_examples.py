@@ -103,6 +103,7 @@ def test_few_examples_are_not_padded_to_the_longest_of_all() -> None:
     assert sum(padded) < 1.2 * sum(lengths)
 
 
+@pytest.mark.slow
 @checking(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(1, 100))
 def test_batches_hold_every_text_once_and_few_tokens(lengths: list[int], at_once: int) -> None:

@@ -40,7 +40,7 @@ def both(examples: PairExamples) -> list[tuple[str, str]]:
 def test_a_source_ends_and_a_target_starts_and_ends() -> None:
     examples = encoded()
     assert both(examples) == [("abc)", "(zy)"), ("b)", "(x?)"), ("deabc)", "(z)"), ("e??)", "(wvuts)")]
-    assert (examples.dropped, examples.cut, examples.unknown) == (0, 0, (2, 1))
+    assert (examples.dropped, examples.cut, examples.unknown) == ([], 0, (2, 1))
     assert (list(examples.sources), list(examples.targets)) == (SOURCES, TARGETS)
     assert len(examples) == 4
     assert (examples.source.pad, examples.target.pad) == (ENGLISH.pad, GERMAN.pad)
@@ -52,7 +52,7 @@ def test_long_pairs_are_dropped(context: int, kept: list[int]) -> None:
     assert both(examples) == [both(encoded())[row] for row in kept]
     assert list(examples.sources) == [SOURCES[row] for row in kept]
     assert list(examples.targets) == [TARGETS[row] for row in kept]
-    assert (examples.dropped, examples.cut) == (4 - len(kept), 0)
+    assert (len(examples.dropped), examples.cut) == (4 - len(kept), 0)
     assert len(examples) == len(kept)
 
 
@@ -63,7 +63,7 @@ def test_unknown_words_of_dropped_pairs_do_not_count() -> None:
 def test_long_pairs_are_cut_and_their_end_stays() -> None:
     examples = encoded(4, "cut")
     assert both(examples) == [("abc)", "(zy)"), ("b)", "(x?)"), ("dea)", "(z)"), ("e??)", "(wvu)")]
-    assert (examples.dropped, examples.cut) == (0, 2)
+    assert (examples.dropped, examples.cut) == ([], 2)
     assert list(examples.targets) == TARGETS
     assert both(encoded(2, "cut")) == [("a)", "(z)"), ("b)", "(x)"), ("d)", "(z)"), ("e)", "(w)")]
     assert encoded(2, "cut").cut == 4

@@ -40,6 +40,7 @@ def test_categories_are_numbered_and_0_is_unknown() -> None:
     inputs = features.inputs(other, np.zeros(4))
     assert inputs.categories[:, 0].tolist() == [2, 0, 3, 1]
     assert inputs.remarks == ("column 'city': 1 value not in training, such as 'Bonn', taken as unknown",)
+    assert inputs.unseen_categories["city"].tolist() == [False, True, False, False]
     assert features.shape == Shape(numbers=2, categories=(4,))
 
 
@@ -84,6 +85,25 @@ def test_an_empty_number_where_training_had_none() -> None:
     inputs = TableFeatures.learn(part_of(a=["1", "3"])).inputs(part_of(a=["", "NA", "3"]), np.zeros(3))
     assert inputs.numbers.tolist() == [[0.0], [0.0], [1.0]]
     assert inputs.remarks == ("column 'a': 2 values empty, taken as its mean",)
+
+
+@pytest.mark.parametrize("value", ["1e308", "-1e40", "1e30"])
+def test_a_number_too_large_to_compute_with_is_refused(value: str) -> None:
+    """Also one that is finite in float32, if its square is not."""
+    features = TableFeatures.learn(part_of(a=["1", "3", "", "5"]))
+    with pytest.raises(DataError) as caught:
+        features.inputs(part_of(a=["3", value, "5"]), np.zeros(3))
+    assert str(caught.value).startswith("a.csv, line 3, column 'a': ")
+    assert "is too large to compute with" in str(caught.value)
+
+
+def test_numbers_outside_the_range_of_training_are_counted() -> None:
+    features = TableFeatures.learn(part_of(a=["1", "3", "", "5"]))
+    again = TableFeatures.from_json(json.loads(json.dumps(features.to_json())))
+    assert again.described == {"a": {"type": "number", "range": [1.0, 5.0]}}
+    inputs = again.inputs(part_of(a=["1", "5.01", "", "-2"]), np.zeros(4))
+    assert inputs.outside_range["a"].tolist() == [False, True, False, True]
+    assert inputs.select(np.array([3, 0])).outside_range["a"].tolist() == [True, False]
 
 
 def test_a_constant_column_is_left_out_and_said() -> None:
@@ -162,15 +182,22 @@ def test_dates_become_columns_of_their_own() -> None:
     assert [column.flag for column in features.numbers] == [False, True, True]
     again = TableFeatures.from_json(json.loads(json.dumps(features.to_json())))
     assert again == features
-    given = part_of(day=["31.12.2023", "soon", "", "2024-01-01"], a=["1"] * 4)
+    given = part_of(day=["31.12.2023", "-", "", "2024-01-01"], a=["1"] * 4)
     inputs = again.inputs(given, np.zeros(4))
     days_column = [column.name for column in again.numbers].index("day: days")
     column = again.numbers[days_column]
     assert inputs.numbers[0, days_column] == np.float32((1 - column.mean) / column.spread)
-    assert inputs.numbers[1:3, days_column].tolist() == [0.0] * 2  # what is no date is missing, as empty ones are
+    assert inputs.numbers[1:3, days_column].tolist() == [0.0] * 2
     assert inputs.numbers[3, days_column] == np.float32((2 - column.mean) / column.spread)  # as programs write dates
     assert inputs.numbers[:, -1].tolist() == [0, 1, 1, 0]
-    assert inputs.remarks == ("column 'day': 1 value is no date, such as 'soon', taken as missing",)
+    assert inputs.remarks == ()
+    for value, wrong in (("soon", "text where a date is wanted"), ("12/31/2023", "a date written month first")):
+        with pytest.raises(DataError) as caught:
+            again.inputs(part_of(day=["31.12.2023", value], a=["1", "1"]), np.zeros(2))
+        assert str(caught.value) == (
+            f"a.csv, line 3, column 'day': {wrong}: '{value}' (dates are written day first here: write 2024-05-31 or "
+            "nothing)"
+        )
     assert features.cells(given.columns)["day: weekday"] == ["Sunday", "", "", "Monday"]
 
 

@@ -11,11 +11,12 @@ import pytest
 from glassformer.config.errors import DataError
 from glassformer.config.limits import VARIABLE, LimitExceeded
 from glassformer.config.sections import DataSettings
+from glassformer.data.columns.extra import unread_columns
 from glassformer.data.io import rows
 from glassformer.data.io.aligned import read_aligned, read_tmx
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.source import open_source
-from glassformer.data.io.table import read_table
+from glassformer.data.io.table import Table, read_table
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -50,6 +51,44 @@ def test_gzip(tmp_path: Path) -> None:
     blank.write_bytes(gzip.compress(b"\n" * 900_000))
     with pytest.raises(LimitExceeded, match="of memory and more"):
         read_aligned(str(blank), str(blank), "utf-8")
+
+
+def test_far_more_than_its_size_is_refused_before_any_row_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as parquet
+
+    monkeypatch.setenv(VARIABLE, "ratio=100")
+    monkeypatch.setattr("glassformer.config.limits.SMALL", 2**17)
+    packed, coded, few = tmp_path / "rows.csv.gz", tmp_path / "rows.parquet", tmp_path / "few.csv.gz"
+    packed.write_bytes(gzip.compress(b"text,label\n" + b"some,good\n" * 20_000))
+    parquet.write_table(pyarrow.table({"text": ["x"] * 20_000, "label": ["a"] * 20_000}), coded)
+    few.write_bytes(gzip.compress(b"text,label\n" + b"some,good\n" * 10_000))
+    for path in (packed, coded):
+        with pytest.raises(LimitExceeded, match=r"times its size and more, more than the limit of 100: --limit ratio="):
+            next(rows.read_rows(path, "utf-8"))
+    assert len(list(rows.read_rows(few, "utf-8"))) == 10_000  # not much, however well it is packed
+    monkeypatch.setenv(VARIABLE, "ratio=5000")
+    for path in (packed, coded):
+        assert len(list(rows.read_rows(path, "utf-8"))) == 20_000
+
+
+def test_columns_are_looked_up_in_no_time(tmp_path: Path) -> None:
+    """Of twice the columns, each is compared with as many others as before."""
+    table = Table("t", {f"c{place}": ["1", "2"] for place in range(4000)}, [2, 3])
+    compared = 0
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    read = [Name(name) for name in table.columns]
+    assert unread_columns(table, (), read, DataSettings(), otherwise="") == {}
+    assert compared <= 2 * len(read)
 
 
 def test_parquet(tmp_path: Path) -> None:

@@ -6,17 +6,23 @@ from typing import Any
 import datasets
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.data.columns.schema import Schema
 from glassformer.data.io.memory import MemoryReader, cell_text, frame_of, keep
 from glassformer.data.io.picture_arrays import ArrayReader
 
 TEXTS = ["good soup", "dull, 'plain'", ""]
 ROWS = {"text": TEXTS, "n": [1, 2, 3], "label": ["a", "b", "a"]}
-READER = MemoryReader("predict", "text", apart=("label",))
-BESIDE = MemoryReader("predict", "text", ("n", "city"), ("label",), {"n": ("1.0", "02"), "city": ("true", "false")})
+READER = MemoryReader("predict", Schema("text", labels=("label",)))
+BESIDE = MemoryReader(
+    "predict",
+    Schema("text", {"n": {"type": "category"}, "city": {"type": "category"}}, ("label",)),
+    {"n": ("1.0", "02"), "city": ("true", "false")},
+)
 
 
 class Columnar:
@@ -38,7 +44,7 @@ class Lazy(Columnar):
         raise TypeError("not subscriptable\nafter all")
 
 
-TABLES = [pd.DataFrame, Columnar, datasets.Dataset.from_dict, pa.table]
+TABLES = [pd.DataFrame, Columnar, datasets.Dataset.from_dict, pa.table, pl.LazyFrame]
 SEVERAL = [list, tuple, iter, np.array, pd.Series, pd.Index, pa.array, lambda texts: np.array(texts, object)]
 
 
@@ -55,13 +61,28 @@ def test_texts_of_a_table_are_those_of_a_column(make: Any) -> None:
     assert READER.texts(make(ROWS)) == TEXTS
     assert not READER.is_one(make(ROWS))
     renamed = {"body": TEXTS, "n": ROWS["n"], "label": ROWS["label"]}
-    assert READER.texts(make(renamed)) == TEXTS  # the only texts: labels are no text to read
-    with pytest.raises(DataError, match=r"no column 'text', which this run reads \(columns: body, label, more\)"):
-        READER.texts(make({"body": TEXTS, "label": TEXTS, "more": TEXTS}))
+    with pytest.raises(DataError, match=r"no column 'text', which this run reads \(columns: body, n, label\)"):
+        READER.texts(make(renamed))  # the only texts there are, but not the column that was learned from
+    unnamed = MemoryReader("embed", Schema(labels=("label",)))
+    assert unnamed.texts(make(renamed)) == TEXTS  # the only texts: labels are no text to read
     with pytest.raises(DataError, match="no column 'text'"):
         READER.texts(make({"n": [1, 2]}))
     with pytest.raises(DataError, match="which column holds the texts"):
-        MemoryReader("embed", None).texts(make({"one": TEXTS, "two": TEXTS}))
+        MemoryReader("embed").texts(make({"one": TEXTS, "two": TEXTS}))
+
+
+def test_a_lazy_table_is_collected_once() -> None:
+    collected = []
+
+    def collect(frame: pl.DataFrame) -> pl.DataFrame:
+        collected.append(frame)
+        return frame
+
+    lazy = pl.LazyFrame(ROWS).map_batches(collect)
+    kept = keep(lazy, "evaluate")
+    assert collected == []
+    assert READER.texts(kept) == READER.frame(kept).values("text") == TEXTS
+    assert len(collected) == 1
 
 
 @pytest.mark.parametrize("make", TABLES)
@@ -77,7 +98,7 @@ def test_a_single_text() -> None:
         assert READER.texts(one) == ["a"]
     assert READER.texts(row) == [TEXTS[1]]
     assert READER.texts([row, {"text": "a"}]) == [TEXTS[1], "a"]
-    files = MemoryReader("predict", None, arrays=ArrayReader((8, 8), 1))
+    files = MemoryReader("predict", arrays=ArrayReader((8, 8), 1))
     assert files.is_one(Path("a.png"))
     assert files.texts([Path("a.png"), "b.png"]) == ["a.png", "b.png"]
 
@@ -89,7 +110,8 @@ def test_a_single_text() -> None:
         (3, "predict wants texts, not an int"),
         (b"a", "predict wants texts, not a bytes"),
         (Path("a"), "predict wants texts, not a PosixPath"),
-        ({"other": "a"}, "predict wants texts, not a dict"),
+        ({"other": "a"}, "the row: no column 'text', which this run reads (columns: other): name another text column "
+         "with --text (in Python, give that column alone)"),
         ([None], "predict wants texts, not None (position 0, counted from 0)"),
         (["a", 3], "predict wants texts, not an int (position 1, counted from 0)"),
         (pd.Series(["a", "b", None]), "predict wants texts, not a missing value (position 2, counted from 0)"),
@@ -124,8 +146,6 @@ def test_what_is_no_row_is_refused_in_a_line() -> None:
     for given, line in (
         (None, "predict wants rows (text, n, city), not None"),
         ([{"text": "a"}, 3], "predict wants rows (text, n, city), not an int (position 1, counted from 0)"),
-        ([{"text": None}], "there is no text in 'text' (position 0, counted from 0): leave such rows out, or "
-         "write one"),
         (pd.DataFrame({"text": ["a"], "n": [1]}), "the DataFrame: no column 'city', which this run reads (columns: "
          "text, n)"),
     ):  # fmt: skip

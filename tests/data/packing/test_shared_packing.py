@@ -75,6 +75,7 @@ def go(*processes: "subprocess.Popen[str]") -> None:
 # --- processes ---
 
 
+@pytest.mark.slow
 def test_processes_share_the_shards(folders: list[Path], expected: dict[str, bytes]) -> None:
     processes = [begin() for _ in range(3)]
     go(*processes)
@@ -85,6 +86,7 @@ def test_processes_share_the_shards(folders: list[Path], expected: dict[str, byt
     assert sorted(encoded)[1] > 0, "and not all of them by one process"
 
 
+@pytest.mark.slow
 def test_the_shard_of_a_killed_process_is_made_by_another(folders: list[Path], expected: dict[str, bytes]) -> None:
     killed, other = begin(most=1000), begin()
     go(killed)

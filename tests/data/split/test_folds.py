@@ -51,6 +51,7 @@ some_rows = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @checking(deadline=None, max_examples=60)
 @given(some_rows, st.integers(2, 5), st.integers(0, 3), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
 def test_folds_are_disjoint_cover_all_and_part_nothing(
@@ -86,6 +87,7 @@ def test_folds_are_disjoint_cover_all_and_part_nothing(
     assert Counter(again.parts["validation"].texts) == Counter(corpus.parts["validation"].texts)
 
 
+@pytest.mark.slow
 @checking(deadline=None, max_examples=40)
 @given(st.lists(st.integers(2, 40), min_size=2, max_size=7), st.integers(2, 6), st.integers(0, 3))
 def test_every_class_is_spread_evenly_and_all_rows_are_held_out(sizes: list[int], folds: int, seed: int) -> None:

@@ -1,12 +1,14 @@
 """Texts that are the same but for their letters, and near-duplicates, are never in two parts."""
 
 import dataclasses
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
 import pytest
 
 from glassformer.config.errors import DataError
+from glassformer.config.presets import TABLE
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.pairs import check_pairs
 from glassformer.data.check.tables import check_table
@@ -14,6 +16,7 @@ from glassformer.data.columns.inference import Columns
 from glassformer.data.io.source import Source
 from glassformer.data.io.table import Table
 from glassformer.data.mixing import Numbers
+from glassformer.data.same_text import DIFFERENCES
 from glassformer.data.split.documents import split_texts
 from glassformer.data.split.labelled import Labelled, split_table
 from glassformer.data.split.pairs import split_pairs
@@ -22,7 +25,7 @@ CLASSES = Columns("text", "label", "class", "")
 FIFTH = DataSettings(validation_fraction=0.2, test_fraction=0.1)
 EXACT = dataclasses.replace(FIFTH, same_text="exact")
 APART = dataclasses.replace(FIFTH, near_duplicates="apart")
-LETTERS = "in other letter case, white space or forms of letters"
+LETTERS = f"written differently: {DIFFERENCES}"
 
 
 def sentences(count: int) -> list[str]:
@@ -59,6 +62,30 @@ def test_rows() -> None:
     assert f"80 rows repeat an earlier text (80 of them {LETTERS})" in corpus.remarks
     assert not any("repeat" in remark for remark in before.remarks)
     assert corpus.fingerprint == before.fingerprint
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda text: text.replace(" ", " \u200b"),
+        lambda text: text.replace("12.3", "12.300"),
+        lambda text: text.replace("&", "&amp;"),
+        lambda text: text.replace("o", "\u043e"),  # Cyrillic
+    ],
+)
+def test_copies_that_look_alike_stay_together_and_are_counted(copy: Callable[[str], str]) -> None:
+    texts = [f"{text} & 12.3 so" for text in sentences(60)]
+    data = table([copied for text in texts for copied in (text, copy(text))])
+    corpus = split_table(data, CLASSES, FIFTH)
+    assert shared(corpus.parts) == 0
+    assert f"60 rows repeat an earlier text (60 of them {LETTERS})" in corpus.remarks
+
+
+def test_rows_of_numbers_that_are_equal_stay_together() -> None:
+    numbers = [f"{row}.5" for row in range(60)]
+    data = table([""] * 120, number=[written for number in numbers for written in (number, f"{number}00")])
+    columns = Columns(None, "label", "class", "", TABLE, ("number",))
+    assert shared(split_table(data, columns, FIFTH).parts) == 0
 
 
 def test_folds_and_dates() -> None:

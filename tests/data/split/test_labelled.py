@@ -57,6 +57,7 @@ labelled_rows = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @checking(deadline=None)
 @given(labelled_rows, st.integers(0, 3), st.booleans(), st.randoms(use_true_random=False))
 def test_what_every_split_keeps_to(rows: list[tuple[str, str, str]], seed: int, together: bool, random: Random) -> None:
@@ -157,8 +158,8 @@ def test_the_report() -> None:
     corpus = split_table(table(texts, labels), CLASSES, FIFTH)
     assert corpus.report() == (
         "100 rows: 20 rows held out for validation and 10 rows held out for the test; "
-        "3 classes: x 75.0%, y 24.0%, one 1.0%; left out: 1 row without text, line 100; 2 rows repeat an earlier text; "
-        "classes with a single example, which stays in training: one"
+        "3 classes: x 75.0%, y 24.0%, one 1.0%; skipped: 1 row without a text, line 100; 2 rows repeat an earlier text"
+        "; classes with a single example, which stays in training: one"
     )
     assert ("only", "one", 102) in pairs(corpus)["train"]
     assert corpus.columns is CLASSES
@@ -266,19 +267,18 @@ def test_time_brings_a_new_class() -> None:
     data = table([f"text {number}" for number in range(30)], ["x", "y"] * 14 + ["x", "z"], day=days)
     settings = dataclasses.replace(FIFTH, split_by="day")
     corpus = split_table(data, CLASSES, settings)
-    assert (corpus.classes, "z" in corpus.parts["test"].labels) == (("x", "y"), False)
+    assert (corpus.classes, "z" in corpus.parts["test"].labels) == (("x", "y"), True)
     assert corpus.remarks[-1] == (
-        "test: 2 of 3 rows used, skipped: 1 row with a label that does not occur in training ('z'), line 31 "
-        "(--strict refuses them)"
+        "test: 1 row has a label that does not occur in training ('z'), line 31: counted as wrong"
     )
-    message = refused(data, dataclasses.replace(settings, strict=True))
+    message = refused(data, dataclasses.replace(settings, bad_rows="error"))
     assert message == "a.csv, line 31, column 'label': the label 'z' does not occur in training"
 
 
 def test_given_files(tmp_path: Path) -> None:
     validation = write(tmp_path / "validation.tsv", ("text 3", "x"), (" text 3", "y"), ("", "x"), ("new", "z "))
     test = write(tmp_path / "test.tsv", ("other", "x"))
-    settings = DataSettings(validation=validation, test=test, test_fraction=0.3)
+    settings = DataSettings(validation=validation, test=test, test_fraction=0.3, bad_rows="skip")
     corpus = split_table(numbered(30, "xyz"), CLASSES, settings)
     found = pairs(corpus)
     assert list(found) == ["train", "validation", "test"]
@@ -288,7 +288,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert corpus.remarks[0] == "30 rows"
     assert corpus.remarks[2:] == (
         f"validation from {validation}: 3 rows",
-        "left out: 1 row without text, line 4",
+        "skipped: 1 row without a text, line 4",
         "warning: 2 of 3 rows of validation also in training",
         f"test from {test}: 1 row",
     )
@@ -310,21 +310,24 @@ def test_a_given_file_beside_a_part_split_off(tmp_path: Path) -> None:
 def test_given_files_that_do_not_fit(tmp_path: Path) -> None:
     data = numbered(30, "xyz")
     odd = write(tmp_path / "odd.tsv", ("a", "x"), ("b", "w"))
-    assert refused(data, DataSettings(validation=odd, strict=True)) == (
+    assert refused(data, DataSettings(validation=odd, bad_rows="error")) == (
         f"{odd}, line 3, column 'label': the label 'w' does not occur in training"
     )
     corpus = split_table(data, CLASSES, DataSettings(validation=odd))
-    assert corpus.parts["validation"].texts == ["a"]
-    used = "validation: 1 of 2 rows used, skipped: 1 row with a label that does not occur in training"
-    assert corpus.remarks[-1].startswith(used)
+    assert corpus.parts["validation"].labels == ["x", "w"]
+    assert corpus.remarks[-1].startswith("validation: 1 row has a label that does not occur in training ('w'), line 3")
     new = write(tmp_path / "new.tsv", ("a", "w"), ("b", "v"))
     assert "the label 'w' does not occur in training, nor does that" in refused(data, DataSettings(validation=new))
     unlabelled = write(tmp_path / "unlabelled.tsv", ("a", "x"), ("b", ""))
-    strict = DataSettings(test=unlabelled, strict=True)
+    strict = DataSettings(test=unlabelled, bad_rows="error")
     assert refused(data, strict).startswith(f"{unlabelled}, line 3: no label in column 'label'")
-    corpus = split_table(data, CLASSES, DataSettings(test=unlabelled))
+    assert refused(data, DataSettings(test=unlabelled)) == (
+        f"{unlabelled}: 1 of 2 rows cannot be used, more than a tenth (1 without a label, line 3): fix them, or "
+        "pass --bad-rows skip"
+    )
+    corpus = split_table(data, CLASSES, DataSettings(test=unlabelled, bad_rows="skip"))
     assert corpus.parts["test"].texts == ["a"]
-    assert "skipped: 1 row without a label, line 3 (--strict refuses them)" in corpus.remarks
+    assert "skipped: 1 row without a label, line 3" in corpus.remarks
     other = Columns("text", "lable", "class", "")
     data.columns["lable"] = data.columns["label"]
     assert refused(data, DataSettings(test=odd), other).startswith(f"{odd}: no column 'lable'; did you mean label?")
@@ -395,16 +398,16 @@ def test_the_fingerprint_is_of_texts_and_labels(tmp_path: Path) -> None:
 
 def test_a_whole_table() -> None:
     data = table(["a", " ", "b"], ["x", "", " y"])
-    part = whole_table(data, CLASSES, "given", ("x", "y"))
+    skip = DataSettings(bad_rows="skip")
+    part = whole_table(data, CLASSES, "given", ("x", "y"), skip)
     assert (part.name, part.texts, part.labels, part.lines) == ("given", ["a", "b"], ["x", "y"], [2, 4])
-    known = whole_table(data, CLASSES, "given", ["x"])
-    assert known.texts == ["a"]
-    assert known.remarks == (
-        "left out: 1 row without text, line 3",
-        "skipped: 1 row with a label that does not occur in training ('y'), line 4 (--strict refuses them)",
-    )
-    with pytest.raises(DataError, match="line 4, column 'label': the label 'y' does not occur in training"):
-        whole_table(data, CLASSES, "given", ["x"], DataSettings(strict=True))
+    known = whole_table(data, CLASSES, "given", ["x"], skip)
+    assert (known.texts, known.skipped) == (["a", "b"], {"without a text": [3]})
+    assert known.remarks == ("1 row has a label that does not occur in training ('y'), line 4: counted as wrong",)
+    with pytest.raises(DataError, match=r"a\.csv, line 3: a row without a text \(1 of 3 rows\)"):
+        whole_table(data, CLASSES, "given", ["x"], DataSettings(bad_rows="error"))
+    with pytest.raises(DataError, match="line 3, column 'label': the label 'y' does not occur in training"):
+        whole_table(table(["a", "b"], ["x", "y"]), CLASSES, "given", ["x"], DataSettings(bad_rows="error"))
     assert whole_table(table(["a"], ["1.5"]), AMOUNTS, "given", None).labels == ["1.5"]
 
 

@@ -84,8 +84,9 @@ def test_a_folder_to_test_on(tmp_path: Path) -> None:
     assert corpus.fingerprint != split_pictures(some(), DataSettings()).fingerprint
     with pytest.raises(DataError, match="has test pictures of its own"):
         split_pictures(some(40, ["train"] * 30 + ["test"] * 10), DataSettings(test=folder))
+    sole = Pictures("sole", some().pixels[:1], ["x"], ["image 0"])
     with pytest.raises(DataError, match="sole, image 0: the label 'x' does not occur in training"):
-        whole_pictures(Pictures("sole", some().pixels[:1], ["x"], ["image 0"]), "given", ("lying", "standing"))
+        whole_pictures(sole, "given", ("lying", "standing"), DataSettings())
 
 
 def test_the_fingerprint_knows_pixels_and_labels() -> None:

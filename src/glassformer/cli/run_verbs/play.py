@@ -21,4 +21,4 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     if len(options.runs) > 2:
         raise Misuse(f"play shows one run, or two beside each other, not {len(options.runs)}: serve offers more")
-    serve_until_stopped(options, "play", "the playground is at {page}; Ctrl-C stops", browser=not options.no_browser)
+    serve_until_stopped(options, "the playground is at {page}; Ctrl-C stops", browser=not options.no_browser)

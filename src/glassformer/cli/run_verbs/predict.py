@@ -37,7 +37,8 @@ PARSER = Parser(
         Option("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
                f"(default {MOST_SHOWN})"),
         DEVICE,
-        flag("--json", "print one JSON object a line; of a folder of parts, one that says how many rows, how fast"),
+        flag("--json", "print one JSON object per line; with --out, one that counts rows, rows without an answer, and "
+             "values and texts that training did not have"),
     ],
     groups=part_options("csv", "tsv", "jsonl", "parquet"),
 )  # fmt: skip
@@ -53,8 +54,6 @@ def run(argv: list[str]) -> None:
     is_folder = takes_parts(options)
     if not is_folder:
         check_out(options.out, (".csv", ".tsv", ".jsonl", ".parquet"))
-    if options.out is not None and options.json and not is_folder:
-        raise Misuse("--out writes a table, --json prints lines: give one of them")
 
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load
@@ -76,11 +75,13 @@ def run(argv: list[str]) -> None:
                 loaded,
                 options.file,
                 options.out or sys.stdout,
-                format="jsonl" if options.json else None,
+                format="jsonl" if options.json and options.out is None else None,
                 **how,
                 say=say,
             )
         say(counted(written.rows, "row") + (f" written to {options.out}" if options.out else ""))
+        if options.json and options.out is not None:
+            print_json(written.to_dict())
         return
     if options.file is not None and loaded.family.verb != "predict":
         raise Misuse(NO_LABELS)

@@ -6,7 +6,6 @@ from typing import Any
 
 from glassformer.cli.options import DEVICE, NO_VERIFY, PRECISION, Option, Parser, flag
 from glassformer.cli.terminal.show import say
-from glassformer.config.errors import Misuse
 from glassformer.runs.folders import find_run
 
 SERVING = [
@@ -41,19 +40,17 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     serve_until_stopped(
-        options, "serve", "serving at {url} (what can be asked: {url}/docs; the playground: {page}); Ctrl-C stops"
+        options, "serving at {url} (what can be asked: {url}/docs; the playground: {page}); Ctrl-C stops"
     )
 
 
-def serve_until_stopped(options: Any, verb: str, told: str, *, browser: bool = False) -> None:
+def serve_until_stopped(options: Any, told: str, *, browser: bool = False) -> None:
     """`told`: what is said of it, once it serves."""
     for one in options.runs:
         if one != "last":
             find_run(one)
-    try:
-        from glassformer.serving.server import key_of, open_page, serve
-    except ImportError as error:
-        raise Misuse(f"{verb} needs {error.name}: pip install 'glassformer[serve]'") from None
+    from glassformer.serving.server import key_of, open_page, serve
+
     stopped = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda number, frame: stopped.set())

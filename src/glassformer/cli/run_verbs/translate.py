@@ -10,7 +10,7 @@ from glassformer.cli.terminal.parts import answer_parts, part_options, takes_par
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
-from glassformer.decoding.options import Search
+from glassformer.decoding.options import SEARCH_OPTIONS, Search
 
 PARSER = Parser(
     "translate",
@@ -27,12 +27,17 @@ PARSER = Parser(
         TEXT_COLUMN,
         FILE_ENCODING,
         Option("--out", metavar="FILE", help="where to write (default: stdout); of a folder of parts, a folder"),
-        Option("--beam", type=int, default=5, metavar="N", help="translations followed at once; 1 is greedy "
-               "(default 5)"),
+        Option("--beam", type=int, metavar="N", help="search for the most probable translation and follow this many "
+               "at once; 1 is greedy (default 5)"),
         Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by their "
                "log-probability over length to this power: below 1 prefers short ones (default 1)"),
-        Option("--nbest", type=int, default=1, metavar="N", help="print so many for each text, with line number and "
+        Option("--nbest", type=int, default=1, metavar="N", help="print this many for each text, with line number and "
                "the score that ranks them (default 1: the text alone)"),
+        Option("--temperature", type=float, metavar="X", help="sample instead of searching; below 1 tamer, above 1 "
+               "wilder (with --top-k or --top-p: default 1)"),
+        Option("--top-k", type=int, metavar="K", help="sample only among the K likeliest tokens"),
+        Option("--top-p", type=float, metavar="P", help="sample only among the likeliest tokens that together reach P"),
+        Option("--seed", type=int, metavar="N", help="seed of the sampling, the same for every text (default 0)"),
         DEVICE,
         PRECISION,
         flag("--json", "print one JSON object a line; of a folder of parts, one that says how many rows, how fast"),
@@ -47,7 +52,8 @@ def run(argv: list[str]) -> None:
         raise Misuse("give TEXT or --file, not both")
     if options.text is not None and options.file is None:
         raise Misuse("--text goes with --file")
-    Search(options.beam, options.length_penalty, options.nbest)  # refuse at once
+    how: dict[str, Any] = {name: getattr(options, name) for name in SEARCH_OPTIONS}
+    Search.of(**how)  # refuse wrong options before anything is loaded
     is_folder = takes_parts(options)
     if not is_folder:
         check_out(options.out)
@@ -59,7 +65,6 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load_for
     from glassformer.verbs.translate_file import translate_file, translation_lines
 
-    how: dict[str, Any] = {name: getattr(options, name) for name in ("beam", "length_penalty", "nbest")}
     reading = {"text": options.text, "encoding": options.encoding, "precision": options.precision}
     if is_folder:
         answer_parts(options, translate_file, **how, **reading)

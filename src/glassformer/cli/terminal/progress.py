@@ -4,7 +4,7 @@ import time
 from typing import Self
 
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
 from glassformer.cli.terminal.show import console, is_live, make_table, say
@@ -70,8 +70,8 @@ class Board(_Display):
 
     def _line(self, event: CellEvent, row: BoardRow) -> None:
         which = f"{row.name}, {event.cell.repeat + 1} of {len(row.events)}" if len(row.events) > 1 else row.name
-        if event.what == "failed":
-            say(f"{which}: {event.error}")
+        if event.what in ("failed", "skipped"):
+            say(f"{which}: {'skipped: ' if event.what == 'skipped' else ''}{event.error}")
         elif event.what in ("done", "found"):
             before = " (done before)" if event.what == "found" else ""
             say(f"{which}: {event.name} {event.score:.4g}{before}")
@@ -131,17 +131,17 @@ class Watcher(_Display):
                 BarColumn(bar_width=24),
                 TextColumn("{task.percentage:>3.0f} %"),
                 TextColumn("{task.fields[text]}"),
-                TimeRemainingColumn(compact=True),
+                TextColumn("{task.fields[left]}"),
                 console=console(stderr=True),
                 transient=True,
             )
-            self.task = self.live.add_task("", total=1.0, text="")
+            self.task = self.live.add_task("", total=1.0, text="", left="")
             self.live.start()
 
     def _step(self) -> None:
         done, text = self.progress.done, self.progress.text
         if self.live is not None:
-            self.live.update(self.task, completed=done, text=text)
+            self.live.update(self.task, completed=done, text=text, left=self.progress.left)
         elif time.monotonic() - self.last_line > 10:
             self._line(f"{done:4.0%}  {text}")
 

@@ -51,6 +51,19 @@ def console(*, stderr: bool = False) -> "Console":
     return Terminal(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
+def open_closed_streams() -> None:
+    """Connect every standard stream that was closed (`>&-`) to the null device.
+
+    Otherwise the next file that is opened would become file descriptor 1, and child processes would write into it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  open until the process ends
+
+
 def mute(stream: TextIO) -> None:
     """From here on, nothing that is written goes anywhere, and nothing fails for it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

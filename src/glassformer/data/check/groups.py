@@ -1,7 +1,8 @@
 """Columns by which rows belong together: a split by chance would let a model know its test by heart (group leakage), or
 judge the past by the future (time leakage)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,10 @@ DEVIATIONS = 5.0
 """… if that is so many standard deviations more than with the labels shuffled …"""
 SHUFFLES = 20
 """… so many times."""
+OWNER_NAMES = ("customer", "client", "user", "patient", "person", "subject", "author", "speaker", "account", "student")
+"""Names of columns that say whose a row is: worth a word even where the column is read."""
+MAX_ROWS = 50_000
+"""Rows that are looked at."""
 PERIODS = 10
 """Stretches of time with as many rows each."""
 
@@ -34,42 +39,50 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
     of `rows`."""
     if columns.label is None:
         return
-    labelled = [place for place, label in enumerate(labels) if not lacks_label(label, columns.label_kind)]
+    labelled = [place for place, label in enumerate(labels) if not lacks_label(label, columns.label_kind)][:MAX_ROWS]
     rows, labels = [rows[place] for place in labelled], [labels[place] for place in labelled]
     if len(rows) < FEWEST_ROWS:
         return
-    answers = _answers(labels, columns.label_kind == NUMBER)
+    if columns.label_kind == NUMBER:
+        agreement = partial(_number_agreement, ranks=_ranks(labels))
+    else:
+        agreement = partial(_agreement, answers=_numbered(labels))
     read = {*columns.texts(table.columns), *columns.also, *label_columns(table.name, columns.label, table.columns)}
     for name, cells in table.columns.items():
-        if (name in read and name not in columns.dates) or columns.unread.get(name, "").endswith(LIKE_NAMES):
+        if (name in read and name not in columns.dates and name.lower() not in OWNER_NAMES) or columns.unread.get(
+            name, ""
+        ).endswith(LIKE_NAMES):
             continue
         values = [cells[row].strip() for row in rows]
         if not all(values):
             continue
         if (periods := _periods(values)) is not None:
-            if _agreement(periods, answers) is not None:
+            if agreement(periods) is not None:
                 yield (
                     f"labels change with time (column '{name}'): --data.split_by {name} holds out the latest rows, as "
                     "in use"
                 )
             continue
-        if name in read or are_other_dates(values):
+        if (name in read and name.lower() not in OWNER_NAMES) or are_other_dates(values):
             continue
         groups = _numbered(values)
         count = int(groups.max()) + 1
-        if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := _agreement(groups, answers)) is not None:
+        if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := agreement(groups)) is not None:
+            alike = f"share their label more often than others ({shares[0]:.2f} against {shares[1]:.2f})"
+            if columns.label_kind == NUMBER:
+                alike = f"have labels that are correlated ({shares[0]:.2f})"
             yield (
-                f"rows alike in column '{name}' share their label more often than others ({shares[0]:.2f} against "
-                f"{shares[1]:.2f}): if it says whose they are, --data.split_by {name} keeps them in one part"
+                f"rows alike in column '{name}' {alike}: if it says whose they are, --data.split_by {name} keeps them "
+                "in one part"
             )
 
 
-def _answers(labels: Sequence[str], are_numbers: bool) -> Rows:
-    """The class of each label; of numbers, the quarter."""
-    if not are_numbers:
-        return _numbered(labels)
+def _ranks(labels: Sequence[str]) -> NDArray[np.float64]:
+    """Return the rank of each number, with mean 0 and variance 1."""
     numbers = np.array([number_in(label) or 0.0 for label in labels])
-    return np.searchsorted(np.quantile(numbers, [0.25, 0.5, 0.75]), numbers).astype(np.int64)
+    ranks = np.searchsorted(np.sort(numbers), numbers).astype(float)
+    spread = ranks.std()
+    return (ranks - ranks.mean()) / spread if spread else ranks - ranks.mean()
 
 
 def _periods(values: Sequence[str]) -> Rows | None:
@@ -94,11 +107,28 @@ def _agreement(groups: Rows, answers: Rows) -> tuple[float, float] | None:
         together = np.unique(groups * (int(answers.max()) + 1) + answers[order], return_counts=True)[1]
         return float(_pairs(together) / _pairs(np.bincount(groups)))
 
+    return _beyond_chance(share, groups, _pairs(np.bincount(answers)) / _pairs(np.array([len(answers)])))
+
+
+def _number_agreement(groups: Rows, ranks: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Return the correlation of two rows of one group, and of two rows at large; None if chance explains it."""
+
+    def correlation(order: NDArray[np.int64]) -> float:
+        sums, squares = (np.bincount(groups, ranks[order] ** power) for power in (1, 2))
+        return float((sums**2 - squares).sum() / _pairs(np.bincount(groups)))
+
+    return _beyond_chance(correlation, groups, -1 / (len(groups) - 1))
+
+
+def _beyond_chance(
+    measure: Callable[[NDArray[np.int64]], float], groups: Rows, at_large: float
+) -> tuple[float, float] | None:
+    """Return how alike rows of one group are, and rows `at_large`; None if shuffled labels are as alike."""
     if not _pairs(np.bincount(groups)):
         return None
-    chance = np.random.default_rng(0)
-    inside, at_large = share(np.arange(len(answers))), _pairs(np.bincount(answers)) / _pairs(np.array([len(answers)]))
-    shuffled = [share(chance.permutation(len(answers))) for _ in range(SHUFFLES)]
+    chance, rows = np.random.default_rng(0), len(groups)
+    inside = measure(np.arange(rows))
+    shuffled = [measure(chance.permutation(rows)) for _ in range(SHUFFLES)]
     if inside - at_large < MORE_OFTEN or inside - np.mean(shuffled) < DEVIATIONS * np.std(shuffled):
         return None
     return inside, float(at_large)

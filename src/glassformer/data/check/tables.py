@@ -8,19 +8,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
+from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, MIXED, NUMBER
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
 from glassformer.data.columns.extra import empty_in_words
 from glassformer.data.columns.heuristics import hold_numbers, number_in
-from glassformer.data.columns.inference import Columns, lacks_label, skipped
-from glassformer.data.columns.labels import filled_rows, label_columns, names_of, odd_labels, sets_of
+from glassformer.data.columns.inference import Columns, lacks_label
+from glassformer.data.columns.labels import label_columns, names_of, odd_labels, sets_of
 from glassformer.data.columns.numbers import plain_numbers
 from glassformer.data.io.table import Table, is_empty
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part
-from glassformer.data.split.rows import left_out
+from glassformer.data.split.rows import MAX_SKIPPED, NO_LABEL, NO_TEXT, skipped_lines
 from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ def check_table(
     """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
     settings = settings or DataSettings()
     table = plain_numbers(table, columns.decimals)
-    filled = filled_rows(table, columns.text)
+    filled = columns.readable_rows(table)
     if columns.text is None:
         texts = [", ".join(table.columns[name][row] for name in columns.also) for row in filled]
     else:
@@ -139,11 +139,12 @@ def check_table(
     names = names_of(filter(None, labels), columns.label_kind) if has_classes else []
     counts = Counter(sorted(chain.from_iterable(names))).most_common()
     classes = [Class(name, count, count / len(names)) for name, count in counts]
-    words = [len(text.split()) for text in texts] if columns.text is not None else []
-    tokens = lengths(texts) if lengths is not None and texts else None
+    written = [row for row, text in enumerate(texts) if text.strip()] if columns.text is not None else []
+    words, text_lines = [len(texts[row].split()) for row in written], [lines[row] for row in written]
+    tokens = lengths([texts[row] for row in written]) if lengths is not None and written else None
     found = TableCheck(
         rows=len(table),
-        empty_texts=len(table) - len(texts),
+        empty_texts=0 if columns.text is None else len(table) - len(written),
         missing_labels=len(missing),
         repeated_texts=len(texts) - len(occurrences),
         near_duplicates=len(np.unique(near[:, 1])),
@@ -155,8 +156,8 @@ def check_table(
         words=spread_of(words) if words else None,
         tokens=spread_of(tokens) if tokens else None,
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
-        shortest_line=lines[int(np.argmin(words))] if words else None,
-        longest_line=lines[int(np.argmax(words))] if words else None,
+        shortest_line=text_lines[int(np.argmin(words))] if words else None,
+        longest_line=text_lines[int(np.argmax(words))] if words else None,
         amounts=_amounts(labels) if columns.label_kind == NUMBER else None,
         not_read=dict(columns.unread),
         findings=[],
@@ -236,9 +237,9 @@ def _findings(
             f"'{last.name}' ({last.count:,})"
         )
     yield from odd_labels({item.name: item.count for item in found.classes})
-    if missing:
-        yield skipped(missing, "without a label", row)
-    yield from left_out(empty, "text")
+    yield from skipped_lines({NO_LABEL: missing, NO_TEXT: empty}, row)
+    if (found.classes or found.amounts) and (bad := len(missing) + len(empty)) > MAX_SKIPPED * found.rows:
+        yield f"{bad:,} of {found.rows:,} rows cannot be used, more than a tenth: `train` needs --bad-rows skip"
     yield from repeats
     if found.cut:
         yield (
@@ -251,6 +252,10 @@ def _findings(
 
 def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
     """One line each: values that are no numbers or dates, empty ones, columns that are the same in every row."""
+    if columns.kind == MIXED and columns.text is not None:
+        texts = table.texts(columns.text)
+        if empty := sum(not text.strip() for text in texts):
+            yield empty_in_words(columns.text, empty, len(texts))
     for name in columns.also:
         values = table.columns[name]
         different = {value.strip() for value in values}
@@ -274,8 +279,8 @@ def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> li
     unread = unread_dates(values, order)
     odd = [lines[row] for row in unread.pop(None, [])]
     swapped = sorted(lines[row] for rows in unread.values() for row in rows)
-    others = f"not written {ORDER_IN_WORDS[order]} as others are, and would count as missing"
+    others = f"not written {ORDER_IN_WORDS[order]} as others are, and training would refuse it"
     return [
-        *finding(odd, "value is", "values are", "no date among dates, and would count as missing"),
+        *finding(odd, "value is", "values are", "no date among dates, and training would refuse it"),
         *finding(swapped, "date is", "dates are", others),
     ]

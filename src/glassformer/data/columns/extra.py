@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from glassformer.config.data_section import PLAIN
+from glassformer.config.data_section import ALL_COLUMNS, PLAIN
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, are_dates, date_order
@@ -37,6 +37,11 @@ def _order(values: Sequence[str]) -> str | None:
 
 def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     """The columns that --extra-columns names."""
+    if settings.all_columns and ALL_COLUMNS in table.columns:
+        raise DataError(
+            f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, and one has this name: rename it, or "
+            "list the columns"
+        )
     for name in settings.beside:
         require_column(table.name, name, table.columns, "--extra-columns")
         texts = [] if settings.text is None else named_columns(table.name, settings.text, table.columns, "--text")
@@ -45,16 +50,41 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
             raise DataError(
                 f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
             )
-        values = table.columns[name]
-        order = None if settings.decimal == PLAIN else _order(values)
-        if order == UNCLEAR:
-            raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
-        if order is None and (different := like_names(values)) is not None:
-            raise DataError(
-                f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
-                "name and no category: leave it out of --extra-columns, or read it with --text"
-            )
+        _check_readable(table, name, settings)
     return tuple(dict.fromkeys(settings.beside))
+
+
+def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
+    """Raise `DataError` if a column holds neither numbers nor categories nor dates."""
+    values = table.columns[name]
+    order = None if settings.decimal == PLAIN else _order(values)
+    if order == UNCLEAR:
+        raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
+    if order is None and (different := like_names(values)) is not None:
+        raise DataError(
+            f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
+            "name and no category: leave it out of --extra-columns, or read it with --text"
+        )
+    if settings.all_columns and "," in name:
+        raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it")
+
+
+def all_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
+    """Return every column but those that are taken, for `--extra-columns all`."""
+    names = tuple(name for name in table.columns if name not in taken)
+    for name in names:
+        _check_readable(table, name, settings)
+    return names
+
+
+def other_texts(table: Table, taken: Collection[str | None], settings: DataSettings) -> list[str]:
+    """Return the columns that can be read only as text, for `--extra-columns all`."""
+    free = {name: values for name, values in table.columns.items() if name not in taken}
+    return [
+        name
+        for name, values in free.items()
+        if like_names(values) is not None and (settings.decimal == PLAIN or _order(values) is None)
+    ]
 
 
 def readable_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
@@ -118,10 +148,11 @@ def unread_columns(
     every row is left out too.
     """
     why: dict[str, str] = {}
+    also = set(also)
     for name, values in table.columns.items():
         if name in taken:
             continue
-        if name == settings.split_by:
+        if name == settings.split_by and name not in also:
             why[name] = "decides what is held out, --data.split_by"
         elif len(different := {value.strip() for value in values}) == 1:
             why[name] = "the same in every row" if different != {""} else "empty in every row"

@@ -10,6 +10,8 @@ from glassformer.data.columns.dates import are_dates
 from glassformer.data.io.table import is_empty
 from glassformer.data.wording import listed
 
+FLOAT32_MAX = (2 - 2**-23) * 2.0**127
+"""The largest number that a model can compute with."""
 FEW = 20
 """Whole numbers with more different values than this are amounts, not classes."""
 
@@ -20,6 +22,20 @@ LABEL_NAMES = (
 )  # fmt: skip
 AMOUNT_NAMES = ("rating", "score", "stars")
 """Well-known names of what is learned, whatever it is learned from; the first wins over the others."""
+
+
+MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
+"""Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
+FEATURE_NAMES = ("category", "kategorie", "catégorie", "categoría", "categoria", "类别")
+"""Names of labels that are as often names of features."""
+
+
+def prefer_last(found: list[str], names: Iterable[str]) -> list[str]:
+    """Return the last column instead of one named category if it has a well-known name of something measured."""
+    *_, last = names
+    others = [name for name in found if name != last]
+    measured = last.lower() in (*MEASURED_NAMES, *AMOUNT_NAMES)
+    return [last] if others and measured and all(name.lower() in FEATURE_NAMES for name in others) else found
 
 
 def require_column(where: str, name: str, names: Iterable[str], flag: str) -> str:

@@ -5,17 +5,19 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from glassformer.config.data_section import PLAIN, POINT
+from glassformer.config.data_section import ERROR, PLAIN, POINT
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
 from glassformer.data.columns.extra import (
+    all_columns,
     categories_in_words,
     date_orders,
     dates_in_words,
     extra_columns,
     is_marker,
+    other_texts,
     readable_columns,
     unread_columns,
     unread_in_words,
@@ -23,14 +25,18 @@ from glassformer.data.columns.extra import (
 )
 from glassformer.data.columns.heuristics import (
     AMOUNT_NAMES,
+    FLOAT32_MAX,
     LABEL_NAMES,
+    MEASURED_NAMES,
     by_name,
     number_in,
     only_column,
+    prefer_last,
     require_column,
 )
 from glassformer.data.columns.labels import (
     SET_NAMES,
+    filled_rows,
     label_column,
     label_columns,
     label_values,
@@ -51,7 +57,7 @@ from glassformer.data.columns.texts import (
     wordy_columns,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
-from glassformer.data.wording import counted, lines_in_words, listed
+from glassformer.data.wording import counted, listed
 
 SAMPLE = 100
 """Rows that are looked at to find the text."""
@@ -89,6 +95,10 @@ class Columns:
         assert self.label is not None
         return f"column '{self.label}'" if "," not in self.label else f"columns {self.label}"
 
+    def readable_rows(self, table: Table) -> list[int]:
+        """The rows that a model can read: those with a text, or all rows if it reads other columns too."""
+        return filled_rows(table, self.text if self.kind == TEXT else None)
+
     def texts(self, names: Container[str]) -> list[str]:
         """The columns of the text, of a table that has these names."""
         return text_parts(self.text, names)
@@ -107,13 +117,18 @@ def choose_columns(
         text = _choose_text(table, sample, settings, {image, *also}, label_kind, any_text)
         if text is None and image is None and (label_kind is None or len(table.columns) < 2):
             text = text_column(table.name, sample, settings.text)  # says what is wrong
+        if settings.all_columns and settings.text is None:
+            taken = {*text_parts(text, table.columns), *(settings.label or "").split(","), image, settings.split_by}
+            text = ",".join(filter(None, [text, *other_texts(table, taken, settings)])) or None
     texts = text_parts(text, table.columns)
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
         label, last = table_label(table, settings, image)
         flags = "--label"
         taken = {*label_columns(table.name, label, table.columns), image}
-        if not also and image is None:
+        if settings.all_columns:
+            also = all_columns(table, {*taken, settings.split_by}, settings)
+        elif not also and image is None:
             also = readable_columns(table, {*taken, settings.split_by}, settings)
         read = images or ["a table without text"]
     else:
@@ -130,13 +145,18 @@ def choose_columns(
                 f"{table.name}: column '{label}' cannot be both the text and the label: see --text and --label"
             )
         taken = {*texts, *label_columns(table.name, label, table.columns), image}
+        if settings.all_columns:
+            also = all_columns(table, {*taken, settings.split_by}, settings)
         beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
         read = [texts_in_words(texts), *beside, *images]
     unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
     shown = [name for name in also if name not in unread]
     if text is None:
         read.append(f"{counted(len(shown), 'column')} read (--extra-columns)")
-    labels = label_values(table, text, label, label_kind, settings)
+    kind = TABLE if text is None else TEXT
+    if image is not None or (text is not None and also):
+        kind = MIXED
+    labels = label_values(table, text if kind == TEXT else None, label, label_kind, settings)
     column = f"label column '{label}'" if "," not in label else f"label columns {label}"
     read.append(f"{column}{', the last one,' if last else ''} with {labels.words} ({flags})")
     numbers = {*also, label} if labels.kind == NUMBER else {*also}
@@ -150,9 +170,6 @@ def choose_columns(
         categories_in_words(table, [name for name in shown if name not in dates], settings),
         unread_in_words(unread),
     ]
-    kind = TABLE if text is None else TEXT
-    if image is not None or (text is not None and also):
-        kind = MIXED
     return Columns(
         text,
         label,
@@ -227,18 +244,18 @@ class LabelledRows(NamedTuple):
     labels: list[str]
     """As a part holds them."""
     remarks: list[str]
-    """What was skipped, and what is odd about how the labels are written."""
+    """How the labels are written, where that is odd."""
 
 
 def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings: DataSettings) -> LabelledRows:
-    """Those of these rows that have a label; a text for a number is refused, and if `strict` a missing label."""
+    """Return the rows that have a label; raise `DataError` if none has one, or for a text where a number belongs."""
     assert columns.label is not None
     if columns.label_kind == LABEL_SET:  # which may be empty
         return LabelledRows(list(rows), sets_of(table, columns.label, rows, columns.separator), [])
     values = table.columns[require_column(table.name, columns.label, table.columns, "--label")]
     is_number = columns.label_kind == NUMBER
     empty = [row for row in rows if lacks_label(values[row], columns.label_kind)]
-    if empty and (settings.strict or len(empty) == len(rows)):
+    if empty and (settings.bad_rows == ERROR or len(empty) == len(rows)):
         some = counted(len(empty), "row has", "rows have")
         raise DataError(
             f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
@@ -246,29 +263,27 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
         )
     without = set(empty)
     filled = [row for row in rows if row not in without]
-    remarks = [skipped([table.lines[row] for row in empty], "without a label")] if empty else []
     if not is_number:
-        return LabelledRows(filled, [values[row].strip() for row in filled], remarks)
+        return LabelledRows(filled, [values[row].strip() for row in filled], [])
     sign = PLAIN if settings.decimal == PLAIN else columns.decimals.get(columns.label, POINT)
     cells = plain_cells([values[row] for row in filled], sign)
     for row, value in zip(filled, cells.values, strict=True):
-        if number_in(value) is None:
+        if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
+            raise DataError(
+                f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': {value.strip()[:40]} is too large "
+                "to compute with (float32): correct it, or take the row out"
+            )
+        if number is None:
             raise DataError(
                 f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': text where a number is "
                 f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
             )
-    return LabelledRows(filled, [value.strip() for value in cells.values], [*remarks, *cells.remarks(columns.label)])
+    return LabelledRows(filled, [value.strip() for value in cells.values], cells.remarks(columns.label))
 
 
 def lacks_label(value: str, label_kind: str | None) -> bool:
     """Whether a row has no label: nothing there, or where a number should be, what people write for none."""
     return is_empty(value) if label_kind == NUMBER else not value.strip()
-
-
-def skipped(lines: list[int], why: str, noun: str = "row") -> str:
-    """The sentence that says which rows are not taken, and on which lines they stand."""
-    where = lines_in_words(lines, "number" if noun == "picture" else "line")
-    return f"skipped: {counted(len(lines), noun)} {why}, {where} (--strict refuses them)"
 
 
 def _advice(value: str) -> str:
@@ -279,9 +294,6 @@ def _advice(value: str) -> str:
 
 # --- which column is learned where there is no text ---
 
-MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
-"""Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
-
 
 def table_label(table: Table, settings: DataSettings, image: str | None) -> tuple[str, bool]:
     """The column to learn, and whether it is only because it comes last."""
@@ -290,7 +302,7 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
     if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
-        return only_column(table.name, found, "the label", "--label"), False
+        return only_column(table.name, prefer_last(found, free), "the label", "--label"), False
     usable = [name for name, values in free.items() if not (is_marker(name, values) or are_dates(values))]
     if not usable:
         raise DataError(_no_label(table))

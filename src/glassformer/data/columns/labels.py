@@ -24,6 +24,7 @@ from glassformer.data.columns.heuristics import (
     named_columns,
     number_in,
     only_column,
+    prefer_last,
 )
 from glassformer.data.io.table import EMPTY, Table
 from glassformer.data.wording import EXAMPLES, counted, listed
@@ -94,6 +95,16 @@ def look_like_sets(cells: Sequence[str]) -> bool:
         return False
     counts = Counter(label for cell in filled for label in labels_in(cell, separator))
     return counts.total() >= 3 * len(counts) and all(len(label.split()) <= 4 for label in counts)
+
+
+def hold_comma_lists(cells: Sequence[str]) -> bool:
+    """Return whether cells look like several labels with commas between them: fewer labels than different cells."""
+    filled = [cell for cell in cells if cell.strip()]
+    if sum("," in cell for cell in filled) < OFTEN * len(filled):
+        return False
+    counts = Counter(label for cell in filled for label in labels_in(cell, ","))
+    short = all(len(label.split()) <= 4 for label in counts)
+    return short and counts.total() >= 3 * len(counts) and len(counts) < len(set(filled))
 
 
 def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
@@ -206,6 +217,8 @@ def label_column(table: Table, text: Iterable[str], settings: DataSettings, labe
     if label_kind == LABEL_SET and (named := by_name(others, SET_NAMES)):
         return only_column(table.name, named, "the labels", "--label")
     found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
+    if found and label_kind != LABEL_SET:
+        found = prefer_last(found, others)
     if not found and label_kind in (ANY_LABEL, LABEL_SET):
         found = [name for name, values in others.items() if look_like_sets(values)]
     if not found:
@@ -239,6 +252,10 @@ def label_values(
         label_kind = LABEL_SET if len(names) > 1 else _kind_of(table.name, label, values)
     if label_kind != LABEL_SET:
         classes = counted(len(set(values)), "class", "classes")
+        if label_kind == CLASS and hold_comma_lists(values):
+            classes += (
+                ", which look like several labels per cell: --task multilabel --data.label_separator , splits them"
+            )
         return LabelValues(label_kind, None, classes if label_kind == CLASS else "numbers")
     separator = settings.label_separator or separator_in(cells) if len(names) == 1 else None
     different = set(chain.from_iterable(names_of(sets_of(table, label, rows, separator), LABEL_SET)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,25 @@ Images = tuple[NDArray[np.uint8], list[str]]
 
 Links = list[tuple[int, int]]
 """Words of a text that belong together, counted from 0: from which to which."""
+Relations = Mapping[str, Links]
+"""Links of a text by relation, such as subject, object or antecedent."""
+
+Span = tuple[int, int]
+"""Characters [start, end) of a text."""
+
+
+class Alignment(NamedTuple):
+    """A pair of texts with the links between a span of the source and a span of the target."""
+
+    source: str
+    target: str
+    source_spans: tuple[Span, ...]
+    target_spans: tuple[Span, ...]
+    sure: frozenset[tuple[int, int]]
+    """Links that an aligner should make: numbers of a source span and a target span."""
+    possible: frozenset[tuple[int, int]] = frozenset()
+    """Links that are neither required nor wrong."""
+
 
 HUB = "hf:"
 """What the name of a data set of the Hugging Face hub begins with."""
@@ -38,8 +57,10 @@ class Dataset:
     """Pixels and classes, the same ones each time, where a data set holds images."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Where settings start, by dotted key, for this data."""
-    links: Callable[..., Iterable[tuple[str, Links]]] | None = None
-    """Other texts, with the words of each that belong together, where that is known."""
+    links: Callable[..., Iterable[tuple[str, Relations]]] | None = None
+    """Texts outside the training data with annotated links between their words."""
+    alignments: Callable[..., Iterable[Alignment]] | None = None
+    """Pairs outside the training data with gold alignments."""
     note: str = ""
     """What is left out, in words for a person."""
 

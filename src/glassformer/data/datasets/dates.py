@@ -10,6 +10,8 @@ from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from glassformer.data.datasets.dataset import Alignment, Span
+
 if TYPE_CHECKING:
     from babel import Locale
     from babel.dates import DateTimePattern
@@ -37,11 +39,22 @@ ZEROS = {"arab": "٠", "arabext": "۰", "beng": "০", "deva": "०", "thai": "�
 
 QUOTED = re.compile(r"'[^']*'")
 FIELD = re.compile(r"([A-Za-z])\1*")
+QUOTED_OR_FIELD = re.compile(f"{QUOTED.pattern}|{FIELD.pattern}")
 WRITTEN = re.compile(r"y|yyyy|[ML]{1,4}|dd?|[Ec]{1,4}|G{1,4}")
 """The fields a way of writing may have: no year of two digits, no name cut down to one letter."""
 
 MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 """Which way a text runs: nobody types them. What keeps Persian letters apart stays, for that is spelling."""
+
+ISO_SPANS: tuple[Span, ...] = ((0, 4), (5, 7), (8, 10))
+"""Characters of year, month and day in ISO 8601."""
+YEAR, MONTH, DAY = PART_MARKS = "\ue000\ue001\ue002"
+"""Marks before and after each part while a date is written: private-use characters, which no language has."""
+FIELD_MARKS = {"y": YEAR, "M": MONTH, "L": MONTH, "d": DAY}
+"""Mark of a field, by the letter that stands for it in a pattern."""
+UNMARKED = re.compile(f"[^{PART_MARKS}]")
+ROWS_PER_ALIGNMENT = 10
+"""Training dates per date with a gold alignment."""
 
 MONDAY = date(2023, 11, 13)
 
@@ -61,34 +74,66 @@ def date_test_rows(rows: int, seed: int, languages: int) -> list[tuple[str, str]
     return _rows(-(-rows // 4), Random(f"test of dates {seed}"), sorted(held_out_years(seed)), languages)
 
 
+def date_alignments(rows: int, seed: int, languages: int) -> Iterator[Alignment]:
+    """Yield dates of the held-out years, a tenth of `rows`, with the spans of year, month and day aligned."""
+    random, years = Random(f"alignments of dates {seed}"), sorted(held_out_years(seed))
+    for marked, day in _different(-(-rows // ROWS_PER_ALIGNMENT), random, years, languages).values():
+        text, parts = unmark(marked)
+        rest = list(text)
+        for start, end in parts:
+            rest[start:end] = " " * (end - start)
+        others = (word.span() for word in re.finditer(r"\S+", "".join(rest)))  # weekdays, punctuation, 年
+        spans = tuple(sorted([*parts, *others]))
+        links = frozenset((spans.index(part), number) for number, part in enumerate(parts))
+        yield Alignment(text, day.isoformat(), spans, ISO_SPANS, links)
+
+
 def held_out_years(seed: int) -> frozenset[int]:
     return frozenset(Random(f"years of dates {seed}").sample(YEARS, HELD_OUT))
 
 
 def _rows(rows: int, random: Random, years: Sequence[int], languages: int) -> list[tuple[str, str]]:
+    return [(text, day.isoformat()) for text, (_, day) in _different(rows, random, years, languages).items()]
+
+
+def _different(rows: int, random: Random, years: Sequence[int], languages: int) -> dict[str, tuple[str, date]]:
+    """Return distinct texts that mean one date each, with their marked form and the date."""
     spoken = list(LANGUAGES)[:languages]
-    made: dict[str, str] = {}
+    made: dict[str, tuple[str, date]] = {}
     while len(made) < rows:
         ways = ways_of_writing(random.choice(spoken))
-        day, text = _draw(random, ways, years)
-        while text in made or meanings(text) != {day}:
-            day, text = _draw(random, ways, years)
-        made[text] = day.isoformat()
-    return list(made.items())
+        day, marked = _draw(random, ways, years)
+        while (text := unmark(marked)[0]) in made or meanings(text) != {day}:
+            day, marked = _draw(random, ways, years)
+        made[text] = marked, day
+    return made
 
 
 def _draw(random: Random, ways: "Sequence[Way]", years: Sequence[int]) -> tuple[date, str]:
+    """Return a day, and a marked text for it."""
     first = date(random.choice(years), 1, 1)
     day = first + timedelta(random.randrange((first.replace(year=first.year + 1) - first).days))
-    text = random.choice(ways).write(day)
+    text = random.choice(ways).write_marked(day)
     if random.random() < 0.25:
         text = COMMAS.sub("", text)
     case = random.random()
     if case < 0.25:
         text = text.lower()
     elif case < 0.4:
-        text = text[:1].title() + text[1:]
+        text = UNMARKED.sub(lambda sign: sign[0].title(), text, count=1)
     return day, text
+
+
+def unmark(marked: str) -> tuple[str, list[Span]]:
+    """Return a text without the marks around its parts, and the spans of year, month and day."""
+    text = ""
+    borders: dict[str, list[int]] = {mark: [] for mark in PART_MARKS}
+    for sign in marked:
+        if sign in borders:
+            borders[sign].append(len(text))
+        else:
+            text += sign
+    return text, [(start, end) for start, end in borders.values()]
 
 
 # --- ways of writing ---
@@ -104,6 +149,10 @@ class Way:
     """What stands for 0 to 9, where it is not these."""
 
     def write(self, day: date) -> str:
+        return "".join(UNMARKED.findall(self.write_marked(day)))
+
+    def write_marked(self, day: date) -> str:
+        """Write the date with marks around year, month and day."""
         text = MARKS.sub("", self.pattern.apply(day, self.locale).translate(self.digits))
         return " ".join(unicodedata.normalize("NFC", text).split())
 
@@ -117,7 +166,7 @@ def ways_of_writing(language: str) -> tuple[Way, ...]:
     ways = []
     for place in LANGUAGES[language]:
         locale = Locale.parse(place)
-        patterns = [parse_pattern(pattern) for pattern in sorted(_patterns(locale))]
+        patterns = [parse_pattern(_mark(pattern)) for pattern in sorted(_patterns(locale))]
         ways += [Way(locale, pattern, digits) for digits in _digits(locale) for pattern in patterns]
     # Vietnamese may count its weekdays: with a fourth number, nobody could tell which of them is which.
     return tuple(way for way in ways if len(NUMBER.findall(way.write(MONDAY))) <= 3)
@@ -127,6 +176,11 @@ def _patterns(locale: "Locale") -> set[str]:
     known = [pattern.pattern for pattern in locale.date_formats.values()]
     known += [pattern.pattern for name, pattern in locale.datetime_skeletons.items() if {*name} - {"E"} == {*"yMd"}]
     return {pattern for pattern in known if all(WRITTEN.fullmatch(field) for field in _fields(pattern))}
+
+
+def _mark(pattern: str) -> str:
+    """Put marks around the fields of year, month and day."""
+    return QUOTED_OR_FIELD.sub(lambda field: field[0].join([FIELD_MARKS.get(field[1], "")] * 2), pattern)
 
 
 def _fields(pattern: str) -> Iterator[str]:

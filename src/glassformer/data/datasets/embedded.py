@@ -8,7 +8,7 @@ from typing import Any
 from glassformer.config.errors import DataError, unknown
 from glassformer.data.datasets.dataset import Dataset, Row, is_hub
 from glassformer.data.datasets.dates import COLUMNS as PAIR
-from glassformer.data.datasets.dates import LANGUAGES, date_rows, date_test_rows
+from glassformer.data.datasets.dates import LANGUAGES, date_alignments, date_rows, date_test_rows
 from glassformer.data.datasets.exact import (
     add_pairs,
     add_rows,
@@ -36,6 +36,7 @@ from glassformer.data.datasets.samples import (
 )
 from glassformer.data.datasets.senses import COLUMNS as SENSE_COLUMNS
 from glassformer.data.datasets.senses import sense_rows
+from glassformer.data.datasets.subject_object import subject_object_links, subject_object_rows
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
@@ -75,6 +76,15 @@ HEADS_ALONE = {
     "training.steps": 1000,
 }
 """Attention and nothing else that is not linear: what one head cannot do, no other part does for it."""
+TWO_HEADS = {
+    **WORD_BY_WORD,
+    "data.documents_apart": True,
+    "model.context": 48,
+    "model.layers": 1,
+    "model.heads": 2,
+    "training.steps": 400,
+}
+"""One layer with two heads. Documents are kept apart, so that a sentence has one subject and one object to find."""
 ROWS = {"rows": 2000, "seed": 0}
 LETTERS = {**ROWS, "shortest": 3, "longest": 8}
 LABELLED = ("text", "label")
@@ -100,11 +110,21 @@ DATASETS: dict[str, Dataset] = {
         settings=WORD_BY_WORD,
         links=pronoun_links,
     ),
+    "subject-object": Dataset(
+        "sentences about visits: the present depends on the subject and the object; one head learns to find each "
+        "(look --links subject-object)",
+        _texts(subject_object_rows),
+        {"rows": 4000, "seed": 0},
+        settings=TWO_HEADS,
+        links=subject_object_links,
+    ),
     "senses": Dataset(
-        "texts around words of two meanings (bank, bat, spring …), and which one is meant: what stands before tells",
+        "texts with a word of two meanings (bank, bat, spring …) and its sense, which the words before it tell; "
+        "verbs=1 adds bank as a verb: they should not bank on the result",
         sense_rows,
-        {"rows": 6000, "seed": 0},
+        {"rows": 6000, "seed": 0, "verbs": 0},
         SENSE_COLUMNS,
+        most={"verbs": 1},
         settings=WORD_BY_WORD,
     ),
     "balance": Dataset(
@@ -138,6 +158,7 @@ DATASETS: dict[str, Dataset] = {
         date_test_rows,
         {"rows": 500_000, "languages": len(LANGUAGES)},
         settings=LETTER_BY_LETTER,
+        alignments=date_alignments,
     ),
     "opinions": Dataset(
         "restaurants, positive or negative: words alone cannot tell, their order can; `rows` to learn from, a quarter "
@@ -183,6 +204,9 @@ DATASETS: dict[str, Dataset] = {
     ),
 }
 
+LINKED_DATASETS = [name for name, info in DATASETS.items() if info.links or info.alignments]
+"""Data sets that `look --links` takes by name."""
+
 
 def open_dataset(spec: str) -> Dataset:
     """`name` or `name:key=value,key=value`, checked now and built when its rows are asked for; or hf:NAME, a hub's."""
@@ -198,7 +222,7 @@ def open_dataset(spec: str) -> Dataset:
         if key not in values:
             none = f"data set '{name}' has no parameters, so not '{key}'"
             raise DataError(unknown(f"parameter of data set '{name}'", key, values) if values else none)
-        least = 0 if key in ("seed", "distance") else 1
+        least = 0 if key in ("seed", "distance", "verbs") else 1
         if not value.isascii() or not value.isdigit() or int(value) < least:
             raise DataError(f"{name}:{key} wants a whole number, at least {least}, not '{value}'")
         if int(value) > (most := info.most.get(key, int(value))):
@@ -206,6 +230,6 @@ def open_dataset(spec: str) -> Dataset:
         values[key] = int(value)
     if values.get("shortest", 0) > values.get("longest", 0):
         raise DataError(f"{name}:shortest {values['shortest']} is more than {name}:longest {values['longest']}")
-    makers = {"rows": info.rows, "test": info.test, "links": info.links}
+    makers = {"rows": info.rows, "test": info.test, "links": info.links, "alignments": info.alignments}
     built: dict[str, Any] = {key: functools.partial(make, **values) for key, make in makers.items() if make}
     return replace(info, **built)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import DataError, Say, first_line
+from glassformer.config.errors import DataError, MissingPackage, Say, first_line
 from glassformer.data.datasets.dataset import HUB, Dataset, Row
 from glassformer.data.io.rows import as_text
 
@@ -130,7 +130,7 @@ def _splits(named: HubName) -> dict[str, Any]:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError:
-        raise DataError(f"{named.spec}: data sets of the hub need datasets: pip install 'glassformer[hub]'") from None
+        raise MissingPackage.needed(f"{named.spec}: a data set of the hub", "datasets", "hub") from None
     if named.folder is None:
         return _of_hub(datasets, named)
     _check_names(named, named.folder)

@@ -7,7 +7,7 @@ what comes only if it finds the woman of this story, so that some head must look
 from collections.abc import Iterator
 from random import Random
 
-from glassformer.data.datasets.dataset import Links
+from glassformer.data.datasets.dataset import Links, Relations
 
 WOMEN = {
     "mara": "paints", "alma": "sings", "greta": "bakes", "lena": "writes", "nora": "swims", "tilda": "gardens",
@@ -51,9 +51,11 @@ def pronoun_rows(rows: int, seed: int) -> Iterator[str]:
     return (text for text, _ in _different(Random(f"pronouns {seed}"), rows, set()))
 
 
-def pronoun_links(rows: int, seed: int) -> Iterator[tuple[str, Links]]:
-    """A tenth as many other stories, each with its links: from each pronoun to the name it stands for."""
-    return _different(Random(f"links of pronouns {seed}"), -(-rows // LINKED), set(pronoun_rows(rows, seed)))
+def pronoun_links(rows: int, seed: int) -> Iterator[tuple[str, Relations]]:
+    """Return other stories, a tenth of `rows`, with the links from each pronoun to its antecedent."""
+    random = Random(f"links of pronouns {seed}")
+    different = _different(random, -(-rows // LINKED), set(pronoun_rows(rows, seed)))
+    return ((text, {"antecedent": links}) for text, links in different)
 
 
 def _different(random: Random, rows: int, seen: set[str]) -> Iterator[tuple[str, Links]]:

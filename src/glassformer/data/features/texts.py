@@ -92,11 +92,28 @@ class Examples(Inputs):
     texts: Sequence[str]
     cut: int
     """How many texts were longer than the context."""
-    unknown: int
-    """How many ids are UNK."""
+    unk: int | None = None
+    """The token of what the tokenizer does not know; None: it knows every text."""
+    frame: int = 0
+    """Tokens around each text that are not its own."""
 
     noun = "text"
     has_words = True
+
+    @property
+    def unknown(self) -> int:
+        """How many ids are UNK."""
+        return self.tokens.count(self.unk)
+
+    @property
+    def unknown_tokens(self) -> NDArray[np.float64]:
+        """The share of unknown tokens in each text: 1 where it has no known token, 0 where there is no text."""
+        counts = self.tokens.lengths - self.frame
+        unknown = np.diff(np.concatenate([[0], np.cumsum(self.ids == self.unk)])[self.tokens.starts])
+        shares = unknown / np.maximum(counts, 1)
+        for row in np.flatnonzero(counts == 0).tolist():
+            shares[row] = float(bool(self.texts[row].strip()))
+        return shares
 
     @property
     def ids(self) -> NDArray[np.int32]:
@@ -111,7 +128,7 @@ class Examples(Inputs):
 
     def select(self, rows: NDArray[np.int64]) -> "Examples":
         texts = [self.texts[row] for row in rows.tolist()]
-        return Examples(self.tokens.select(rows), self.answers[rows], texts, self.cut, self.unknown)
+        return Examples(self.tokens.select(rows), self.answers[rows], texts, self.cut, self.unk, self.frame)
 
     def trim(self, tensors: Tensors) -> Tensors:
         return self.tokens.trim(*tensors)
@@ -143,7 +160,7 @@ def encode_examples(
     encoded = tokenizer.encode_batch(texts)
     cut = sum(len(ids) > room for ids in encoded)
     tokens = Sequences.concatenate([ids[:room] for ids in encoded], tokenizer.pad, before, after)
-    return Examples(tokens, answers, texts, cut, tokens.count(tokenizer.unk))
+    return Examples(tokens, answers, texts, cut, tokenizer.unk, len(before) + len(after))
 
 
 # --- pairs: the source's ids and the target's ---
@@ -164,8 +181,8 @@ class PairExamples:
     sources: Sequence[str]
     """The texts; in a pair that was cut, still whole."""
     targets: Sequence[str]
-    dropped: int
-    """How many pairs were longer than the context, and are not here."""
+    dropped: Sequence[int]
+    """Rows of the part whose pairs are longer than the context, and are not here."""
     cut: int
     """How many were, and are cut."""
     unknown: tuple[int, int]
@@ -230,7 +247,7 @@ def encode_pairs(
         target,
         [pairs.sources[row] for row in kept],
         [pairs.targets[row] for row in kept],
-        dropped=len(pairs) - len(kept),
+        dropped=[row for row in range(len(pairs)) if long[row]] if too_long == "drop" else [],
         cut=sum(long) if too_long == "cut" else 0,
         unknown=(source.count(source_tokenizer.unk), target.count(target_tokenizer.unk)),
     )

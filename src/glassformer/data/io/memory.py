@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, error_line, with_article
 from glassformer.data.columns.heuristics import number_in
+from glassformer.data.columns.schema import Schema
 from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
+from glassformer.data.io.place import is_file_name, join_paths
 from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
 from glassformer.data.wording import listed
@@ -48,20 +51,25 @@ class Frame:
         except Exception as error:
             raise DataError(f"{self.name}: column '{column}' cannot be read: {error_line(error)}") from None
 
-    def texts(self, column: str) -> list[str]:
-        """The values of a column that holds nothing but texts; of several, title,body, joined."""
+    def texts(self, column: str, *, optional: bool = False) -> list[str]:
+        """The values of a column that holds nothing but texts; of several, title,body, joined.
+
+        `optional`: a missing text is empty, not an error.
+        """
         if len(parts := text_parts(column, self.names)) > 1:
-            filled = [[as_text("" if is_missing(one) else one) for one in self.values(part)] for part in parts]
+            filled = [map(_cell, self.values(part)) for part in parts]
             values: list[Any] = [join_texts(row) or None for row in zip(*filled, strict=True)]
         else:
             values = self.values(column)
         for row, value in enumerate(values):
             where = f"{self.name}, row {row:,} (counted from 0), column '{column}'"
             if is_missing(value):
+                if optional:
+                    continue
                 raise DataError(f"{where}: there is no text: leave such rows out, or write one")
             if not isinstance(value, str):
                 raise DataError(f"{where}: {with_article(value)} where a text is wanted")
-        return [as_text(str(value)) for value in values]
+        return [_cell(value) for value in values]
 
     def table(
         self,
@@ -69,9 +77,11 @@ class Frame:
         others: Iterable[str],
         spellings: Spellings,
         decimals: Mapping[str, str] = MappingProxyType({}),
+        *,
+        optional: bool = False,
     ) -> Table:
-        """These columns. Where one is no text, a missing value is what an empty cell is in a file."""
-        columns = {name: self.texts(name) for name in texts}
+        """These columns. A missing value is an empty cell; of a text it is an error, unless that is `optional`."""
+        columns = {name: self.texts(name, optional=optional) for name in texts}
         for name in others:
             spelled = _spelled(spellings.get(name, ()))
             sign = decimals.get(name, POINT)
@@ -83,13 +93,41 @@ class Frame:
         return bool(there) and all(isinstance(value, str) for value in there)
 
 
+class _Collected:
+    """The columns of a lazy table, such as a LazyFrame of polars, which is collected when the first is read."""
+
+    def __init__(self, lazy: Any) -> None:
+        self._lazy = lazy
+
+    @cached_property
+    def _table(self) -> Any:
+        return self._lazy.collect()
+
+    def __getitem__(self, column: Any) -> Any:
+        return self._table[column]
+
+
+def _lazy_frame(data: Any, kind: str) -> Frame | None:
+    """Return a lazy table with its column names; None if `data` is not lazy."""
+    if not all(callable(getattr(data, method, None)) for method in ("collect", "collect_schema")):
+        return None
+    try:
+        names = data.collect_schema().names()
+    except Exception as error:  # its plan reads a file that is not there, or a column that it does not have
+        raise DataError(f"{kind} cannot be read: {error_line(error)}") from None
+    return Frame(_Collected(data), {name.strip(): name for name in names}, kind)
+
+
 def frame_of(data: Any) -> Frame | None:
-    """A table of another library (a DataFrame, a Dataset, a table of Arrow); None: it is none."""
+    """A table of another library (a DataFrame, a LazyFrame, a Dataset, a table of Arrow); None: it is none."""
     if isinstance(data, Frame):
         return data
     if isinstance(data, str | bytes | type) or not hasattr(type(data), "__getitem__"):
         return None
-    names, kind = getattr(data, "column_names", None), f"the {type(data).__name__}"
+    kind = f"the {type(data).__name__}"
+    if (lazy := _lazy_frame(data, kind)) is not None:
+        return lazy
+    names = getattr(data, "column_names", None)
     if isinstance(names, Mapping):
         raise Misuse(f"{kind} holds several tables ({listed(names)}): choose one of them")
     if names is None:
@@ -151,12 +189,27 @@ def held_name(data: Any) -> str:
     return data.name if isinstance(data, Frame) else f"the {type(data).__name__}"
 
 
+def several_paths(data: Any) -> str | None:
+    """Return one name for a list of `Path` objects, or of names of existing files; None if it is something else."""
+    if not isinstance(data, list | tuple) or not data:
+        return None
+    if all(isinstance(one, os.PathLike) for one in data):
+        return join_paths(data)
+    if all(isinstance(one, str | os.PathLike) and is_file_name(one) for one in data):
+        return join_paths(data)
+    return None
+
+
 def keep(data: Any, verb: str) -> Any:
     """A path, a name, a table, or a list that can be read more than once; anything else is refused."""
     if isinstance(data, os.PathLike):
         return os.fspath(data)
-    if data is None or isinstance(data, str) or frame_of(data) is not None:
+    if data is None or isinstance(data, str):
         return data
+    if (paths := several_paths(data)) is not None:
+        return paths
+    if (frame := frame_of(data)) is not None:
+        return frame if isinstance(frame.data, _Collected) else data  # collected once, however often it is read
     if (arrays := labelled_images(data)) is not None:
         return arrays
     if isinstance(data, Mapping) and (columns := frame_of_columns(data)) is not None:
@@ -172,17 +225,21 @@ class MemoryReader:
 
     verb: str
     """What the run is asked to do."""
-    text: str | None
-    """The column of its texts, as it learned them; None: it has none, or never saw a table."""
-    columns: tuple[str, ...] = ()
-    """The other columns that it reads; if there are any, examples are rows."""
-    apart: Collection[str] = ()
-    """Columns of what it says, which are no text to read."""
+    schema: Schema = field(default_factory=Schema)
+    """The columns that the run reads. With other columns than the text, examples are rows."""
     spellings: Spellings = field(default_factory=dict)
     decimals: Mapping[str, str] = field(default_factory=dict)
     """The decimal signs with which the run learned its columns of numbers."""
     arrays: ArrayReader | None = None
     """How arrays of pixels are read, where texts name image files."""
+
+    @property
+    def text(self) -> str | None:
+        return self.schema.text
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.columns)
 
     @property
     def _wanted(self) -> str:
@@ -211,14 +268,15 @@ class MemoryReader:
         if not self.columns:
             return self.texts(data)
         if (frame := frame_of(data)) is not None:
-            return frame.table(filter(None, [self.text]), self.columns, self.spellings, self.decimals)
+            texts = filter(None, [self.text_column(frame)])
+            return frame.table(texts, self.columns, self.spellings, self.decimals, optional=True)
         if self.is_one(data):
             return [self._example(data)]
         return [self._example(one, _position(place)) for place, one in enumerate(self._several(data))]
 
     def texts(self, data: Any) -> list[str]:
         if (frame := frame_of(data)) is not None:
-            return frame.texts(self.text_column(frame))
+            return frame.texts(str(self.text_column(frame)))
         if self.is_one(data):
             return [self._text(data)]
         return [self._text(one, _position(place)) for place, one in enumerate(self._several(data))]
@@ -228,23 +286,32 @@ class MemoryReader:
         if (frame := frame_of(data)) is not None:
             return frame
         if not self.columns and (pairs := pairs_in(data)) is not None:
-            names = (self.text or TEXT, next(iter(self.apart), "") or LABEL)
+            names = (self.text or TEXT, next(iter(self.schema.labels), LABEL))
             return frame_of_pairs(pairs, names, held_name(data))
         rows = [self._row(one) for one in self._several(data)]
         if not rows or None in rows:
             raise Misuse(f"{self.verb} wants a table with what is right for each row, not {with_article(data)}")
         return frame_of_rows([row for row in rows if row is not None], held_name(data))
 
-    def text_column(self, frame: Frame) -> str:
-        """The column that the run learned from, or the only one that holds texts."""
-        if self.text in frame.names or len(self._parts()) > 1:  # of several, each must be there
-            return str(self.text)
-        found = [name for name in frame.names if name not in self.apart and frame.holds_texts(name)]
+    def text_column(self, frame: Frame) -> str | None:
+        """Return the text column that the run learned from, or the only one that holds texts if it knows no name.
+
+        None: the run reads other columns only. Raises `DataError` if the table lacks a column that the run reads.
+        """
+        text = self.schema.match(frame.name, frame.names)
+        if text is not None or self.columns:
+            return text
+        found = [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
         if len(found) == 1:
             return found[0]
-        if self.text is not None:
-            frame.require(self.text)
         raise DataError(f"{frame.name}: which column holds the texts? give it alone (columns: {listed(frame.names)})")
+
+    def ignored(self, data: Any) -> list[str]:
+        """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""
+        if (frame := frame_of(data)) is not None:
+            return self.schema.ignored(frame.names)
+        rows = () if self.columns else [data] if isinstance(data, Mapping) else data if isinstance(data, list) else ()
+        return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 
     def _several(self, data: Any) -> list[Any]:
         if isinstance(data, bytes | Mapping) or not _is_iterable(data):
@@ -258,11 +325,9 @@ class MemoryReader:
             with contextlib.suppress(ValueError):
                 value = json.loads(value)
         row = self._row(value)
-        if row is not None and self.text is not None and self.text in row:
-            value = row[self.text]
-        elif row is not None and len(self._parts()) > 1:
-            require_columns(f"the row{where}", self._parts(), [*map(str, row)])
-            value = join_texts("" if is_missing(row[part]) else as_text(row[part]) for part in self._parts())
+        if row is not None and (text := self.schema.match(f"the row{where}", [*map(str, row)])) is not None:
+            parts = self._parts(row)
+            value = row[text] if len(parts) == 1 else join_texts(_cell(row[part]) for part in parts)
         if self.arrays is not None and isinstance(value, os.PathLike):
             return os.fspath(value)
         if not isinstance(value, str):
@@ -276,9 +341,6 @@ class MemoryReader:
         row = self._row(value)
         if row is None:
             raise self._refusal(value, where)
-        parts = self._parts(row)
-        if parts and all(part in row and is_missing(row[part]) for part in parts):
-            raise DataError(f"there is no text in '{self.text}'{where}: leave such rows out, or write one")
         return {
             name: cell_text(one, _spelled(self.spellings.get(name, ())), self.decimals.get(name, POINT))
             for name, one in zip(map(str, row), row.values(), strict=True)
@@ -301,6 +363,11 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value
+
+
+def _cell(value: Any) -> str:
+    """A text as a file would have it."""
+    return "" if is_missing(value) else as_text(value)
 
 
 def cell_text(value: Any, spelled: Mapping[Any, str], decimal: str = POINT) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from glassformer.config.errors import DataError, read_failure
-from glassformer.config.limits import most_of, refuse_beyond
+from glassformer.config.errors import DataError, MissingPackage, read_failure
+from glassformer.config.limits import most_of, refuse_beyond, refuse_bomb
 from glassformer.config.progress import BYTE, progress_of
 
 TOGETHER = 1024
@@ -21,7 +21,7 @@ def arrow(module: str, path: object, work: str = "reading") -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise DataError(f"{path}: {work} .parquet needs pyarrow: pip install 'glassformer[parquet]'") from None
+        raise MissingPackage.needed(f"{path}: {work} .parquet", "pyarrow", "parquet") from None
 
 
 def record_batches(path: Path) -> Iterator[Any]:
@@ -34,6 +34,7 @@ def record_batches(path: Path) -> Iterator[Any]:
             progress = progress_of(BYTE)
             for batch in file.iter_batches(batch_size=together):
                 unpacked += batch.nbytes
+                refuse_bomb(path, unpacked, packed)
                 refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 progress(packed * row // file.metadata.num_rows, packed)
                 yield batch
@@ -68,6 +69,7 @@ def _rows_together(path: Path, file: Any) -> int:
     parts = [group.column(place) for group in groups for place in range(group.num_columns)]
     least = 8 * told.num_rows * told.num_columns
     unpacked = max(least, sum(part.total_uncompressed_size for part in parts))
+    refuse_bomb(path, unpacked, packed)
     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
     with path.open("rb") as pages:
         largest = max((_shared_bytes(pages, part) for part in parts), default=0)

@@ -46,7 +46,7 @@ def holds_pictures(path_or_name: str) -> bool:
 
     A folder of texts may hold some too: its pictures count where they lie in folders and are no fewer than other files.
     """
-    path = find(path_or_name)
+    path = find(path_or_name, several=True)
     if path is None:
         return open_dataset(path_or_name).images is not None
     if not path.is_dir():

@@ -1,9 +1,13 @@
 """Where data lies: at a path that exists, or under the name of an embedded data set or one of the hub."""
 
+import glob
 import os
+import re
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
+from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.errors import DataError, nearest
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS
@@ -15,10 +19,70 @@ PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
 """Ways to pack a file that are not read here; .gz is."""
 
 
-def find(path_or_name: str) -> Path | None:
-    """The file or folder, or None where it is the name of a data set (hf:NAME too); one that is neither is refused."""
+MAX_NAME_CHARS = 4096
+"""Characters of a path at most, as operating systems have it."""
+PATTERN = re.compile(r"[*?]|\[.+\]")
+
+
+def join_paths(paths: Iterable[str | os.PathLike[str]]) -> str:
+    """Return one name for several files; `files_of` returns them again."""
+    return BETWEEN_FILES.join(os.fspath(path) for path in paths)
+
+
+def files_of(path_or_name: str) -> list[Path] | None:
+    """Return the files if a name stands for several: joined paths, or patterns such as *.txt; None if it does not.
+
+    A path that exists is one path, whatever its name. Raise `DataError` for a pattern that matches no file.
+    """
+    if not is_several(path_or_name):
+        return None
+    files: dict[Path, None] = {}
+    for name in path_or_name.split(BETWEEN_FILES):
+        if PATTERN.search(name) and not _exists(name):
+            found = sorted(glob.glob(os.path.expanduser(name), recursive=True))
+            if not (matched := [Path(one) for one in found if os.path.isfile(one)]):
+                raise DataError(f"no file matches '{name}'")
+        else:
+            path = find(name)
+            if path is None or path.is_dir():
+                kind = "a data set" if path is None else "a folder"
+                raise DataError(f"{name} is {kind}: several files are read together, or one {kind[2:]} alone")
+            matched = [path]
+        files |= dict.fromkeys(matched)
+    return list(files)
+
+
+def is_several(path_or_name: str) -> bool:
+    """Return whether a name is that of several files: joined paths, or a pattern."""
+    return (BETWEEN_FILES in path_or_name or PATTERN.search(path_or_name) is not None) and not _exists(path_or_name)
+
+
+def is_file_name(name: str | os.PathLike[str]) -> bool:
+    """Return whether it is the name of an existing file; most texts could not be one."""
+    try:
+        return len(os.fspath(name)) < MAX_NAME_CHARS and Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).expanduser().exists()
+    except (OSError, ValueError):  # a name that no file could have
+        return False
+
+
+def find(path_or_name: str, *, several: bool = False) -> Path | None:
+    """The file or folder, or None where it is the name of a data set (hf:NAME too); one that is neither is refused.
+
+    `several`: the name may stand for several files, of which the first is returned.
+    """
     if not path_or_name.strip():
         raise DataError("no data given: name a text file, a folder, a table or an embedded data set")
+    if (files := files_of(path_or_name)) is not None:
+        if not several and len(files) > 1:
+            raise DataError(f"{short_name(path_or_name)}: only texts and tables are read from several files: name one")
+        return find(str(files[0]))
     path = Path(path_or_name).expanduser()
     try:
         mode = path.stat().st_mode
@@ -45,6 +109,9 @@ def is_held(path: Path) -> bool:
 def short_name(path_or_name: str) -> str:
     """What data is called in a title."""
     path = Path(path_or_name)
+    if BETWEEN_FILES in path_or_name and is_several(path_or_name):
+        first, *more = path_or_name.split(BETWEEN_FILES)
+        return f"{Path(first).name} and {len(more)} more"
     return "data in memory" if is_held(path) else path.name
 
 

@@ -1,6 +1,7 @@
 """Bytes of a file → text, block by block, so that a file of any size can be read. Every way it can fail is one line."""
 
 import codecs
+import functools
 import gzip
 import io
 import itertools
@@ -9,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from glassformer.config.errors import DataError, read_failure
-from glassformer.config.limits import most_of, refuse_beyond, refuse_endless
-from glassformer.config.progress import BYTE, progress_of, unheard
+from glassformer.config.limits import Limits, limits, most_of, refuse_beyond, refuse_bomb, refuse_endless
+from glassformer.config.progress import BYTE, may_stop, progress_of, unheard
 
 BLOCK = 2**18
 """Bytes read at once."""
@@ -18,6 +19,10 @@ LARGE = 2**22
 """Bytes of a file from which on it is told how far it is read."""
 TEXT_BYTES, CELL_BYTES = 49, 8
 """What Python takes for a text beside its characters, and for a place in a list."""
+
+
+SCANNED_BYTES = 2**22
+"""A packed file up to this size is unpacked once before it is read: that takes a second at most."""
 
 
 def check_encoding(encoding: str) -> None:
@@ -34,15 +39,32 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
         packed, unpacked = refuse_endless(path, streams=True), 0
         progress = progress_of(BYTE) if packed >= LARGE else unheard
         is_packed = path.suffix.lower() == ".gz"
+        if is_packed and packed <= SCANNED_BYTES:
+            _scan(path, path.stat().st_mtime_ns, packed, limits())
         with path.open("rb") as raw, gzip.open(raw) if is_packed else raw as file:
             while block := file.read(BLOCK):
                 progress(raw.tell() if packed else 0, packed)
+                may_stop()
                 unpacked += len(block)
                 if is_packed:
+                    refuse_bomb(path, unpacked, packed)
                     refuse_beyond("unpacked_bytes", unpacked, f"{path} unpacks to {{}} and more", file_bytes=packed)
                 yield block
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(read_failure(path, error, "gzip file")) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _scan(path: Path, changed: int, packed: int, limit: Limits) -> None:
+    """Refuse a small file that unpacks to far more than itself before any of its rows are read, which takes a hundred
+    times as long as unpacking them. `changed`, `limit`: another file, or another limit, is looked at again.
+    """
+    unpacked = 0
+    with gzip.open(path) as file:
+        while block := file.read(BLOCK):
+            may_stop()
+            unpacked += len(block)
+            refuse_bomb(path, unpacked, packed)
 
 
 def text_blocks(path: Path, encoding: str) -> Iterator[str]:

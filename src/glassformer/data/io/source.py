@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse
-from glassformer.config.progress import progress_of, unheard
+from glassformer.config.progress import may_stop, progress_of, unheard
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import SAMPLE
 from glassformer.data.columns.texts import text_column
 from glassformer.data.datasets.dataset import HUB
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.io.place import PACKED, files_below, find
+from glassformer.data.io.place import PACKED, files_below, files_of, find, short_name
 from glassformer.data.io.reading import byte_blocks, check_encoding, text_blocks
 from glassformer.data.io.rows import Row, is_table, read_rows
 from glassformer.data.io.table import join_texts, text_parts
@@ -60,6 +60,7 @@ class FileGroup:
 
     def chunks(self) -> Iterator[Chunk]:
         for document in self.documents():
+            may_stop()
             yield from chunks_of(document)
 
 
@@ -81,6 +82,7 @@ class Source:
     def chunks(self) -> Iterator[Chunk]:
         blank = True
         for document in self.documents():
+            may_stop()
             for chunk in chunks_of(document):
                 blank = blank and not chunk.text.strip()
                 yield chunk
@@ -122,10 +124,12 @@ def _border(text: str, start: int, stop: int) -> int:
 
 def open_source(path_or_name: str, settings: DataSettings) -> Source:
     """A path that exists, or else a data set: `add`, or `add:digits=3,rows=500`, or one of the hub, `hf:NAME`."""
-    path = find(path_or_name)
+    path = find(path_or_name, several=True)
     if path is None:
         return _embedded(path_or_name, settings)
     check_encoding(settings.encoding)
+    if (files := files_of(path_or_name)) is not None:
+        return _source(short_name(path_or_name), files, settings)
     if path.is_dir():
         return _folder(path_or_name, path, settings)
     return _source(path_or_name, [path], settings)

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError
 from glassformer.config.limits import refuse_beyond
+from glassformer.config.progress import may_stop
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.io.place import find
+from glassformer.data.io.place import files_of, find, short_name
 from glassformer.data.io.reading import HeldMemory, check_encoding
 from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 from glassformer.data.wording import listed
@@ -89,11 +90,11 @@ def text_parts(name: str | None, names: Container[str]) -> list[str]:
     return [name] if name in names else [part.strip() for part in name.split(",")]
 
 
-def require_columns(where: str, wanted: Iterable[str | None], names: Collection[str]) -> None:
-    """Refuse a table that lacks a column which a run reads."""
+def require_columns(where: str, wanted: Iterable[str], names: Collection[str], advice: str = "") -> None:
+    """Raise `DataError` if a table lacks a column that a run reads."""
     for name in wanted:
-        if name is not None and name not in names:
-            raise DataError(f"{where}: no column '{name}', which this run reads (columns: {listed(names)})")
+        if name not in names:
+            raise DataError(f"{where}: no column '{name}', which this run reads (columns: {listed(names)}){advice}")
 
 
 def join_texts(parts: Iterable[str]) -> str:
@@ -107,22 +108,44 @@ LINE_CELLS = 5
 
 def holds_table(path_or_name: str) -> bool:
     """Whether there are rows with columns, known without reading them."""
-    path = find(path_or_name)
+    path = find(path_or_name, several=True)
     if path is None:
         return len(open_dataset(path_or_name).columns) > 1
-    return path.is_file() and is_table(path)
+    return path.is_file() and all(map(is_table, files_of(path_or_name) or [path]))
 
 
 def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = None) -> Table:
     """A .csv, .tsv, .jsonl or .parquet file, or a data set by its name; of what may be large, at most so many rows."""
-    path = find(path_or_name)
+    path = find(path_or_name, several=True)
     if path is None:
         return _from_dataset(path_or_name, most if is_hub(path_or_name) else None)  # what comes along is small
+    if (files := files_of(path_or_name)) is not None:
+        return _from_files(short_name(path_or_name), files, settings, most)
     if not path.is_file() or not is_table(path):
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
     rows = islice(read_rows(path, settings.encoding), most)
     return replace(collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
+
+
+def _from_files(name: str, files: list[Path], settings: DataSettings, most: int | None) -> Table:
+    """Return the rows of several tables as one. Lines are counted on from one file to the next."""
+    whole = read_table(str(files[0]), settings, most=most)
+    for file in files[1:]:
+        if most is not None and len(whole) >= most:
+            break
+        more = read_table(str(file), settings, most=None if most is None else most - len(whole))
+        if (odd := min(set(whole.columns) ^ set(more.columns), default=None)) is not None:
+            lacking, other = (file, files[0]) if odd in whole.columns else (files[0], file)
+            raise DataError(f"{lacking} has no column '{odd}', which {other} has: several tables need the same columns")
+        last = whole.lines[-1] if whole.lines else 0
+        whole = replace(
+            whole,
+            columns={column: values + more.columns[column] for column, values in whole.columns.items()},
+            lines=whole.lines + [last + line for line in more.lines],
+            typed=whole.typed and more.typed,
+        )
+    return replace(whole, name=name)
 
 
 def collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
@@ -131,6 +154,7 @@ def collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
     lines: list[int] = []
     held = HeldMemory(path, path.stat().st_size)
     for line, row in rows:
+        may_stop()
         if row.keys() != columns.keys():
             columns |= {name: [] for name in row if name not in columns}
             refuse_beyond("columns", len(columns), f"{path} has {{}} columns by line {line:,}")

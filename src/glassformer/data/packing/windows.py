@@ -33,6 +33,7 @@ class WindowOrder:
             )
         self.context = context
         self.batch_size = batch_size
+        self._length = length
         self.windows = max(1, (length - context) // context)
         """Windows in an epoch: as many as fit wherever in the first `context` tokens they begin."""
         self._shifts = length - self.windows * context
@@ -41,7 +42,8 @@ class WindowOrder:
 
     @property
     def steps_per_epoch(self) -> float:
-        return self.windows / self.batch_size
+        """Updates that read as many tokens as there are; an epoch's windows leave out some at both ends."""
+        return self._length / (self.context * self.batch_size)
 
     def starts(self, step: int) -> NDArray[np.int64]:
         """The first tokens of the windows of one batch; a batch may end one epoch and begin the next."""

@@ -9,20 +9,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from glassformer.config.data_section import ERROR
 from glassformer.config.errors import DataError
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, NUMBER
 from glassformer.config.sections import DataSettings
+from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.heuristics import number_in, require_column
-from glassformer.data.columns.inference import Columns, labelled_rows, skipped
-from glassformer.data.columns.labels import filled_rows, kinds_of, names_in, names_of, odd_labels
+from glassformer.data.columns.inference import Columns, labelled_rows
+from glassformer.data.columns.labels import kinds_of, names_in, names_of, odd_labels
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import digests_of
 from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
-from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
-from glassformer.data.wording import EXAMPLES, counted, listed
+from glassformer.data.split.rows import NO_LABEL, NO_TEXT, RowPart, given_tables, skip_rows, split_rows
+from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
 
 
 class Labelled(RowPart):
@@ -62,6 +64,8 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         notes=table.remarks,
         kinds=kinds_of(names_of(whole.labels, columns.label_kind), classes or ()),
     )
+    if settings.split_by is None and len(split.parts) > 1:
+        split.remarks += [f"warning: {line}" for line in group_findings(table, columns, whole.labels, filled)]
     if columns.label_kind == CLASS:
         split.remarks += odd_labels(Counter(whole.labels))
         split.warn(absent_labels(whole))
@@ -69,20 +73,19 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         split.warn()
     given = ((name, spelled_with(other, columns.decimals)) for name, other in given_tables(table, settings, read_table))
     corpus = split.corpus((_labelled(other, columns, settings, name)[0] for name, other in given), settings)
-    return labelled_corpus(corpus, classes, columns, strict=settings.strict)
+    return labelled_corpus(corpus, classes, columns, settings)
 
 
 def labelled_corpus(
-    corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, *, strict: bool
+    corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, settings: DataSettings
 ) -> LabelledCorpus:
-    """A corpus with its classes; examples of a part whose label cannot be learned are skipped, or refused."""
-    remarks, parts, train = corpus.remarks, dict(corpus.parts), corpus.parts["train"]
+    """Return the corpus with its classes and a remark on every part that has labels unknown to training."""
+    remarks, parts, train = corpus.remarks, corpus.parts, corpus.parts["train"]
     if classes is not None:
         several = columns.label_kind == LABEL_SET
         for name, part in parts.items():
-            parts[name] = known_labels(part, columns, classes if several else train.labels, strict=strict)
-            left = f"{name}: {len(parts[name]):,} of {counted(len(part), part.noun)} used"
-            remarks += tuple(f"{left}, {remark}" for remark in parts[name].remarks if remark not in part.remarks)
+            known = check_labels(part, columns, classes if several else train.labels, settings)
+            remarks += tuple(f"{name}: {remark}" for remark in known)
         remarks += tuple(_never_learned(train, classes)) if several else ()
         classes = classes if several else classes_of(train)
     return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns)
@@ -91,10 +94,10 @@ def labelled_corpus(
 def whole_table(
     table: Table, columns: Columns, name: str, classes: Collection[str] | None, settings: DataSettings | None = None
 ) -> Labelled:
-    """All rows that have a text and a label, as one part; those whose label is none of the `classes` are skipped."""
+    """Return all rows that have a text and a label as one part. `classes`: the labels that are known."""
     settings = settings or DataSettings()
     part = _labelled(table, columns, settings, name)[0]
-    return part if classes is None else known_labels(part, columns, classes, strict=settings.strict)
+    return part if classes is None else _with_unknown(part, columns, classes, settings)
 
 
 def _labelled(
@@ -105,12 +108,16 @@ def _labelled(
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
     for text in columns.texts(table.columns):
         require_column(table.name, text, table.columns, "--text")
-    filled = filled_rows(table, columns.text)
+    filled = columns.readable_rows(table)
     if not filled:
         raise DataError(f"{table.name}: column '{columns.text}' is empty: there is no text in it")
     found = labelled_rows(table, columns, filled, settings)
     part = rows_as_part(table, columns, settings, found.rows, name, found.labels)
-    return replace(part, remarks=(*left_out(table.lines_but(filled), "text"), *found.remarks)), found.rows
+    labelled = set(found.rows)
+    without_label = [table.lines[row] for row in filled if row not in labelled]
+    skipped = {NO_TEXT: table.lines_but(filled), NO_LABEL: without_label}
+    skipped = skip_rows(table.name, len(table), skipped, settings.bad_rows)
+    return replace(part, remarks=tuple(found.remarks), skipped=skipped), found.rows
 
 
 def rows_as_part(
@@ -154,8 +161,11 @@ def classes_of(whole: Labelled) -> tuple[str, ...]:
     return tuple(sorted(different, key=lambda label: (numbers[label], label)))
 
 
-def known_labels(part: Labelled, columns: Columns, classes: Collection[str], *, strict: bool) -> Labelled:
-    """The part without examples whose label is none of the classes; if `strict`, or if none is left, it is refused."""
+def check_labels(part: Labelled, columns: Columns, classes: Collection[str], settings: DataSettings) -> list[str]:
+    """Return a line on labels that are not among the classes, which count as wrong.
+
+    Raise `DataError` if no row has a known label, or with `--bad-rows error` if any label is unknown.
+    """
     known = set(classes)
     new = {
         row: unknown[0]
@@ -163,18 +173,21 @@ def known_labels(part: Labelled, columns: Columns, classes: Collection[str], *, 
         if (unknown := [name for name in names if name not in known])
     }
     if not new:
-        return part
+        return []
     first, label = next(iter(new.items()))
-    if strict or len(new) == len(part):
+    if settings.bad_rows == ERROR or len(new) == len(part):
         line = f"line {part.lines[first]:,}, {columns.labels}"
         where = part.texts[first] if columns.kind == IMAGE else line
-        none = "" if strict else ", nor does that of any other row"
+        none = "" if settings.bad_rows == ERROR else ", nor does that of any other row"
         raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training{none}")
     labels = listed([f"'{name}'" for name in dict.fromkeys(new.values())], EXAMPLES)
-    why = f"with a label that does not occur in training ({labels})"
-    remark = skipped([part.lines[row] for row in new], why, part.noun)
-    rest = part.select(part.name, [row for row in range(len(part)) if row not in new])
-    return replace(rest, remarks=(*part.remarks, remark))
+    lines = lines_in_words([part.lines[row] for row in new], "number" if part.noun == "picture" else "line")
+    some = counted(len(new), f"{part.noun} has", f"{part.noun}s have")
+    return [f"{some} a label that does not occur in training ({labels}), {lines}: counted as wrong"]
+
+
+def _with_unknown(part: Labelled, columns: Columns, classes: Collection[str], settings: DataSettings) -> Labelled:
+    return replace(part, remarks=(*part.remarks, *check_labels(part, columns, classes, settings)))
 
 
 def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
@@ -254,12 +267,12 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
         split.take(part)
     read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
     corpus = split.corpus((_picture_part(other, name) for name, other in read), settings)
-    return labelled_corpus(corpus, classes, PICTURE_COLUMNS, strict=settings.strict)
+    return labelled_corpus(corpus, classes, PICTURE_COLUMNS, settings)
 
 
-def whole_pictures(pictures: Pictures, name: str, classes: Collection[str], *, strict: bool = False) -> Labelled:
-    """All pictures as one part; those whose label is none of the `classes` are skipped."""
-    return known_labels(_picture_part(pictures, name), PICTURE_COLUMNS, classes, strict=strict)
+def whole_pictures(pictures: Pictures, name: str, classes: Collection[str], settings: DataSettings) -> Labelled:
+    """Return all pictures as one part. `classes`: the labels that are known."""
+    return _with_unknown(_picture_part(pictures, name), PICTURE_COLUMNS, classes, settings)
 
 
 def as_table(pictures: Pictures) -> tuple[Table, Columns]:

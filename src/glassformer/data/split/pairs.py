@@ -10,7 +10,7 @@ from glassformer.data.columns.texts import TEXT_NAMES
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Corpus
-from glassformer.data.split.rows import RowPart, given_tables, left_out, split_rows
+from glassformer.data.split.rows import NO_PAIR, RowPart, given_tables, skip_rows, split_rows
 from glassformer.data.wording import listed
 
 SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
@@ -78,17 +78,17 @@ PairCorpus = Corpus[Pairs]
 
 def split_pairs(table: Table, source: str, target: str, settings: DataSettings) -> PairCorpus:
     """Files that were given are taken as they are; other parts are split off the table. `source`, `target`: columns."""
-    whole, filled = _pairs(table, source, target)
+    whole, filled = _pairs(table, source, target, settings)
     split = split_rows(whole, table, filled, settings, alike="source", facts=table.remarks)
     split.warn()
     given = given_tables(table, settings, read_pairs)
-    parts = ((whole_pairs(other, source, target, name), other.remarks) for name, other in given)
+    parts = ((whole_pairs(other, source, target, name, settings), other.remarks) for name, other in given)
     return split.corpus((replace(part, remarks=(*said, *part.remarks)) for part, said in parts), settings)
 
 
-def whole_pairs(table: Table, source: str, target: str, name: str) -> Pairs:
+def whole_pairs(table: Table, source: str, target: str, name: str, settings: DataSettings) -> Pairs:
     """All rows that have both texts, as one part."""
-    return _pairs(table, *_columns_of(table, source, target), name)[0]
+    return _pairs(table, *_columns_of(table, source, target), settings, name)[0]
 
 
 def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
@@ -98,7 +98,9 @@ def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
     return (SOURCE, TARGET) if plain and not same else (source, target)
 
 
-def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple[Pairs, list[int]]:
+def _pairs(
+    table: Table, source: str, target: str, settings: DataSettings, name: str = "whole"
+) -> tuple[Pairs, list[int]]:
     """The rows that have both texts, and which of the table's they are."""
     sources = table.columns[require_column(table.name, source, table.columns, "--source")]
     targets = table.columns[require_column(table.name, target, table.columns, "--target")]
@@ -106,4 +108,5 @@ def _pairs(table: Table, source: str, target: str, name: str = "whole") -> tuple
     if not filled:
         raise DataError(f"{table.name}: no row has a text in both column '{source}' and column '{target}'")
     pairs = Pairs(name, sources, targets, table.lines, table.name).select(name, filled)
-    return replace(pairs, remarks=tuple(left_out(table.lines_but(filled), "source or target"))), filled
+    skipped = skip_rows(table.name, len(table), {NO_PAIR: table.lines_but(filled)}, settings.bad_rows)
+    return replace(pairs, skipped=skipped), filled

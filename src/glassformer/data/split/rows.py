@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.data_section import APART, EXACT
+from glassformer.config.data_section import APART, ERROR, EXACT
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_other_dates, times_of
@@ -71,7 +71,9 @@ class RowPart:
     top: int | None = None
     """The value that was white, where these come from arrays."""
     remarks: tuple[str, ...] = ()
-    """What was left out of it, or is odd about it, in words for a person."""
+    """One line for each thing that is odd about it."""
+    skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """The lines of the rows of its file that are not in it, by reason."""
 
     noun: ClassVar[str] = "row"
     """What one of them is called."""
@@ -107,8 +109,12 @@ class RowPart:
         return digests_of(map(content, range(len(self))))
 
     def same(self, rule: str) -> Numbers:
-        """Equal ones for rows that are never in two parts, by `data.same_text`."""
-        return self.digests if rule == EXACT else self.keys
+        """Equal ones for rows that are never in two parts, by `data.same_text`. A row without a text is equal to rows
+        that have the same values in all other columns."""
+        if rule != EXACT:
+            return self.keys
+        blank = np.array([not text.strip() for text in self.texts], np.bool_)
+        return np.where(blank, self.keys, self.digests) if blank.any() else self.digests
 
     def in_other_letters(self, rule: str) -> str:
         """How many of the rows that repeat an earlier one do so in other letters, in words; nothing, if none does."""
@@ -182,7 +188,8 @@ class RowSplit(Generic[P]):
     def take(self, part: P) -> None:
         """A part that came as it is: where it is from, what else is said of it, what of it is trained on."""
         self.parts[part.name] = part
-        self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}", *part.remarks]
+        self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}"]
+        self.remarks += [*skipped_lines(part.skipped, part.noun), *part.remarks]
         self.remarks += overlap(
             part.name, part.same(self.same_text), self.parts["train"].same(self.same_text), part.noun
         )
@@ -261,7 +268,7 @@ def split_rows(
         remarks.append(_in_words(held, times, column))
     learned = f"{len(parts['train']):,} of {counted(assignment.before_share, 'row')}"
     remarks += training_in_words(settings, learned, assignment.in_every_fold)
-    remarks += [*notes, *whole.remarks]
+    remarks += [*notes, *skipped_lines(whole.skipped, whole.noun), *whole.remarks]
     if again := len(whole) - len(np.unique(same)):
         repeats = f"{counted(again, f'{whole.noun} repeats', f'{whole.noun}s repeat')} an earlier {alike}"
         remarks.append(f"{repeats}{whole.in_other_letters(settings.same_text)}")
@@ -317,9 +324,44 @@ def given_tables(
     return given.items()
 
 
-def left_out(lines: Sequence[int], lacking: str) -> list[str]:
-    """`lacking`: what the rows that begin on these lines have not."""
-    return [f"left out: {counted(len(lines), 'row')} without {lacking}, {lines_in_words(lines)}"] if lines else []
+NO_TEXT, NO_LABEL, NO_PAIR = "without a text", "without a label", "without a source or target"
+"""Reasons why a row is skipped."""
+MAX_SKIPPED = 0.1
+"""Share of the rows that may be skipped unless `data.bad_rows` is set."""
+
+
+def skip_rows(
+    where: str, rows: int, skipped: Mapping[str, Sequence[int]], bad_rows: str | None
+) -> dict[str, list[int]]:
+    """Return the lines of the skipped rows by reason; raise `DataError` if these are more than `bad_rows` allows.
+
+    `rows`: how many rows there are in all.
+    """
+    kept = {reason: list(lines) for reason, lines in skipped.items() if lines}
+    count = sum(map(len, kept.values()))
+    if bad_rows == ERROR and count:
+        reason, lines = next(iter(kept.items()))
+        raise DataError(
+            f"{where}, line {lines[0]:,}: a row {reason} ({len(lines):,} of {counted(rows, 'row')}): fix it, or "
+            "pass --bad-rows skip"
+        )
+    if bad_rows is None and count > MAX_SKIPPED * rows:
+        reasons = "; ".join(f"{len(lines):,} {reason}, {lines_in_words(lines)}" for reason, lines in kept.items())
+        raise DataError(
+            f"{where}: {count:,} of {counted(rows, 'row')} cannot be used, more than a tenth ({reasons}): fix them, "
+            "or pass --bad-rows skip"
+        )
+    return kept
+
+
+def skipped_lines(skipped: Mapping[str, Sequence[int]], noun: str = "row") -> list[str]:
+    """One line for each reason why rows are skipped."""
+    place = "number" if noun == "picture" else "line"
+    return [
+        f"skipped: {counted(len(lines), noun)} {reason}, {lines_in_words(lines, place)}"
+        for reason, lines in skipped.items()
+        if lines
+    ]
 
 
 def in_order(parts: Mapping[str, T]) -> dict[str, T]:

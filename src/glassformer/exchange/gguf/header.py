@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, Misuse
+from glassformer.config.errors import DataError, MissingPackage
 
 Item = TypeVar("Item")
 
@@ -194,7 +194,7 @@ def _package() -> Any:
     try:
         return importlib.import_module("gguf")
     except ImportError:
-        raise Misuse("reading .gguf files needs gguf: pip install 'glassformer[gguf]'") from None
+        raise MissingPackage.needed("reading .gguf files", "gguf", "gguf") from None
 
 
 def kind_of(number: int) -> Kind | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config
-from glassformer.config.sections import ModelSettings
+from glassformer.config.sections import ATTENTIONS, ModelSettings
 from glassformer.exchange.huggingface.architecture import (
     Architecture,
     Choices,
@@ -65,6 +65,7 @@ class Seq2SeqArchitecture(Architecture):
         "model.shared": (True,),
         "model.tied": (True,),
         "model.norm_eps": (None, 1e-5),
+        "model.attention": ATTENTIONS,
     }
     settings: ClassVar[dict[str, Any]]
     """Settings of ours that every model of this one has."""

@@ -75,7 +75,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
             f"{parts[0]} is a person's own, which transformers does not know: --to onnx writes what it computes"
         )
     assert run.tokenizer is not None
-    theirs = their_config(run.config, run.tokenizer.vocab_size)
+    theirs = their_config(run.config, run.tokenizer.vocab_size, run.imported_as)
     weights = _weights(run, theirs)
     model = inference_copy(run.model)
     with fill_folder(folder, overwrite=overwrite, owned=(*ORIGINALS, "tokenizer.json", *NAMES)) as place:

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 from glassformer.config.resolve import Config
 from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, head_task, require_settings, short
 from glassformer.exchange.huggingface.bart import Bart, Marian
-from glassformer.exchange.huggingface.bert import Bert
+from glassformer.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
 from glassformer.exchange.huggingface.gpt2 import Gpt2
 from glassformer.exchange.huggingface.llama import Llama, Qwen3
 
 ARCHITECTURES: dict[str, Architecture] = {
-    each.model_type: each for each in (Gpt2(), Llama(), Qwen3(), Bert(), Marian(), Bart())
+    each.model_type: each
+    for each in (Gpt2(), Llama(), Qwen3(), Bert(), DistilBert(), Roberta(), XlmRoberta(), Marian(), Bart())
 }
 
 
@@ -40,12 +41,16 @@ def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architectur
     raise Unsupported(f"{source} is a {short(name)}, which cannot be imported; these can: {able}")
 
 
-def their_config(config: Config, vocab: int) -> TheirConfig:
-    """A run as the architecture that is as it is; or why the nearest one is not."""
+def their_config(config: Config, vocab: int, imported_as: str | None = None) -> TheirConfig:
+    """Return the first architecture that can express a run; if none can, raise what the nearest one lacks.
+
+    Several can express the same run, as BERT and RoBERTa do: `imported_as`, the class that an imported run came as,
+    is tried first.
+    """
     if config.model.encoder != "transformer":
         raise Unsupported(f"Hugging Face has no {config.model.encoder} model; --to onnx exports any run")
     nearest: Unsupported | None = None
-    for each in ARCHITECTURES.values():
+    for each in sorted(ARCHITECTURES.values(), key=lambda architecture: imported_as not in architecture.tasks):
         name = each.name_for(config.task)
         if name is None:
             continue

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import MissingPackage, Misuse
 from glassformer.exchange.exporting import BATCH, LENGTH, SOURCE, Port, ports_of, tensors_of, translator_ports
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import Seq2Seq, TextPredictor, TokenModel
@@ -105,7 +105,7 @@ def require_onnx() -> Any:
         import onnxruntime  # type: ignore[import-untyped]
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise Misuse(f"ONNX needs {error.name}: pip install 'glassformer[onnx]'") from None
+        raise MissingPackage.needed("ONNX", str(error.name), "onnx") from None
     return onnxruntime
 
 
@@ -177,7 +177,7 @@ class DecoderGraph(nn.Module):
 def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answers | None) -> list[Graph]:
     if isinstance(model, Seq2Seq):
         source, source_mask, target = translator_ports(shape.vocab, target_vocab)
-        memory = Port("memory", (BATCH, SOURCE, model.encoder.width), torch.float32)
+        memory = Port("memory", (BATCH, SOURCE, model.encoder.width * model.encoder.output_parts), torch.float32)
         rows = model.head.out_features  # a table may have more rows than there are tokens
         reads = "what the decoder looks at: a vector for each token of the source"
         writes = f"{BATCH} × {LENGTH} × {rows}: scores for the next token after each token of the target"

@@ -23,7 +23,15 @@ _GPT2 = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
 _BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
 _BART = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
 _MARIAN = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
-USUAL = {"gpt2": _GPT2, "bert": _BERT, "bart": _BART, "marian": _MARIAN}
+USUAL = {
+    "gpt2": _GPT2,
+    "bert": _BERT,
+    "distilbert": _BERT,
+    "bart": _BART,
+    "roberta": _BART,
+    "xlm-roberta": _BART,
+    "marian": _MARIAN,
+}
 """The names where the files say nothing, by the kind of model."""
 
 BERT_KEYS = (
@@ -84,10 +92,10 @@ def _pipelines(
         return marian_pieces(files, settings, names)
     if files.path("tokenizer.json") is not None:
         return [_fast(files, settings)]
-    if kind == "bert" and files.path("vocab.txt") is not None:
+    if kind in ("bert", "distilbert") and files.path("vocab.txt") is not None:
         return [word_pieces(files, settings, names)]
-    if kind in ("gpt2", "bart") and files.path("vocab.json") is not None and files.path("merges.txt") is not None:
-        return [byte_pairs(files, settings, names, framed=kind == "bart")]
+    if kind in ("gpt2", "bart", "roberta") and files.path("vocab.json") and files.path("merges.txt"):
+        return [byte_pairs(files, settings, names, framed=kind != "gpt2")]
     for name in OTHER_FORMATS:
         if files.path(name) is not None:
             raise DataError(

@@ -136,23 +136,31 @@ def cell_panels(
     assert not isinstance(edge, str)
     padded = array(F.pad(x, (edge[1], edge[1], edge[0], edge[0]))[0])
     top, left = row * stride[0], column * stride[1]
+    corner = (top - edge[0], left - edge[1])  # in the image, of which the padding is no part
     under = padded[:, top : top + kernel[0], left : left + kernel[1]]
     weight = array(convolution.weight[0])
+    pixels = "x, and zeros outside the image" if any(edge) else "x"
     panels: list[Panel] = []
     for channel in range(len(under)):
         of = f", channel {channel}" if len(under) > 1 else ""
         panels += [
-            _square(f"{where}: the pixels at row {row}, column {column}{of}", under[channel], "x"),
+            _square(f"{where}: the pixels at row {row}, column {column}{of}", under[channel], pixels, corner=corner),
             _square(f"{where}: the weights of filter 0{of}", weight[channel], "W"),
         ]
-    step = "" if stride[0] == 1 else str(stride[0])
+    inputs = ", ".join(_input_index(*each) for each in zip("vu", "ij", stride, edge, strict=True))
     bias = None if convolution.bias is None else float(convolution.bias[0])
-    y = affine(f"Σ_ij W_ij x_({step}v + i, {step}u + j)", weight.ravel(), under.ravel(), bias)
+    y = affine(f"Σ_ij W_ij x_({inputs})", weight.ravel(), under.ravel(), bias)
     sentence = worked(f"y({row}, {column})₀", y.numbers, float(out[row, column]))
     above, before = max(0, row - 2), max(0, column - 2)
     around = out[above : row + 3, before : column + 3]
     title, formula = f"{where}: filter 0 around that cell", f"y_vu = {y.letters}"
     return [*panels, _square(title, around, formula, sentence, (above, before))], (row, column)
+
+
+def _input_index(cell: str, place: str, stride: int, padding: int) -> str:
+    """Return the row or column of the image under one weight: `2v + i − 1`."""
+    index = f"{cell} + {place}" if stride == 1 else f"{stride}{cell} + {place}"
+    return f"{index} − {padding}" if padding else index
 
 
 def pool_panel(x: Float[Array, "H W"], row: int, column: int) -> Panel:
@@ -168,6 +176,6 @@ def pool_panel(x: Float[Array, "H W"], row: int, column: int) -> Panel:
 def _square(
     title: str, values: Float[Array, "H W"], formula: str, sentence: str = "", corner: tuple[int, int] = (0, 0)
 ) -> Panel:
-    """Rows and columns are counted from the corner on."""
+    """Draw a matrix whose first row and column have the numbers of `corner`."""
     rows, columns = ([str(first + i) for i in range(size)] for first, size in zip(corner, values.shape, strict=True))
     return grid(title, values, rows, formula=formula, worked=sentence, columns=columns, shown=len(columns))

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.feed_forward import ACTIVATIONS, Bias, MultilayerPerceptron
+from glassformer.bricks.feed_forward import ACTIVATION_MODULES, ACTIVATIONS, Bias, MultilayerPerceptron
 from glassformer.bricks.pooling import AttentionPool, Pool
 from glassformer.config.arrays import Array
 from glassformer.inspection.numbers.steps import (
@@ -161,11 +161,18 @@ def scores_panel(
 def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
     """The layers one after the other, with a name each, a non-linearity with its own; dropout does nothing here."""
     if isinstance(head, nn.Sequential):
-        return [pair for part in head if not isinstance(part, nn.Dropout) for pair in _layers_of(part)]
+        return [pair for part in head for pair in _layers_of(part)]
+    if isinstance(head, nn.Dropout | nn.Identity):
+        return []
     if isinstance(head, MultilayerPerceptron):
         bend = (activation_name(head.activation), head.activation)
         return [*(pair for layer in head.hidden for pair in (("hidden layer", layer), bend)), ("scores", head.output)]
-    return [({Bias: "bias", nn.ReLU: "relu", nn.Linear: "scores"}.get(type(head), "its layer"), head)]
+    titles: dict[type[nn.Module], str] = {
+        Bias: "bias",
+        nn.Linear: "scores",
+        **{kind: name for name, kind in ACTIVATION_MODULES.items()},
+    }
+    return [(titles.get(type(head), "its layer"), head)]
 
 
 def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title: str = "Probabilities") -> Panel:

@@ -83,26 +83,19 @@ CELLS = {
             CellStep("the new state", ("h",), "h_t", "{W_hr u}"),
         ),
     ),
-    "gru": Cell(
-        GRU_GATES,
-        (
-            CellStep("n, candidate", ("W x + b", "U h + b′", "r", "n"), "n", "tanh({W x + b} + {r} ⊙ ({U h + b′}))"),
-            GRU_STATE,
-        ),
-    ),
-    "gru, no bias": Cell(
-        GRU_GATES,
-        (CellStep("n, candidate", ("W x", "U h", "r", "n"), "n", "tanh({W x} + {r} ⊙ ({U h}))"), GRU_STATE),
-    ),
 }
 
 
-def cell_of(cell: nn.RNNBase) -> Cell:
+def gru_cell(from_x: str, from_h: str) -> Cell:
+    """Return a GRU's steps; the candidate adds `from_x` ("W x + b" or "W x") to the reset part of `from_h`."""
+    formula = f"tanh({{{from_x}}} + {{r}} ⊙ ({{{from_h}}}))"
+    return Cell(GRU_GATES, (CellStep("n, candidate", (from_x, from_h, "r", "n"), "n", formula), GRU_STATE))
+
+
+def cell_of(cell: nn.RNNBase, from_x: str, from_h: str) -> Cell:
     if isinstance(cell, nn.LSTM):
         return CELLS["lstm, projected" if cell.proj_size else "lstm"]
-    if isinstance(cell, nn.GRU):
-        return CELLS["gru" if cell.bias else "gru, no bias"]
-    return CELLS[str(cell.nonlinearity)]
+    return gru_cell(from_x, from_h) if isinstance(cell, nn.GRU) else CELLS[str(cell.nonlinearity)]
 
 
 def cell_steps(
@@ -132,7 +125,9 @@ def cell_steps(
     zeros = np.zeros(len(weights["weight_ih"]))
     parts = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih", zeros), weights.get("bias_hh", zeros))
     maps = list(zip(*(np.split(part, max(1, len(letters))) for part in parts), strict=True))
-    table = cell_of(cell)
+    from_x = "W x + b" if "bias_ih" in weights else "W x"
+    from_h = "U h + b′" if "bias_hh" in weights else "U h"
+    table = cell_of(cell, from_x, from_h)
     for gate, (w, u, b_x, b_h) in zip(table.gates, maps, strict=False):
         letter, bias = gate.symbol[0], b_x + b_h
         index = f"_{letter}" if letters else ""
@@ -143,11 +138,10 @@ def cell_steps(
         yield Step(gate.title, rows, gate.symbol, activate(gate.function, total))
     if isinstance(cell, nn.GRU):
         w, u, b_x, b_h = maps[2]
-        from_x, from_h = ("W x + b", "U h + b′") if cell.bias else ("W x", "U h")
         values |= {from_x: w @ x + b_x, from_h: u @ h + b_h}
         terms |= {
-            from_x: affine("W_n x", w[0], x, b_x[0] if cell.bias else None, "b_n"),
-            from_h: affine(f"U_n h_{t}", u[0], h, b_h[0] if cell.bias else None, "b′_n"),
+            from_x: affine("W_n x", w[0], x, b_x[0] if "bias_ih" in weights else None, "b_n"),
+            from_h: affine(f"U_n h_{t}", u[0], h, b_h[0] if "bias_hh" in weights else None, "b′_n"),
         }
     for row in table.steps:
         yield Step(row.title, {name: values[name] for name in row.rows}, row.symbol, combine(row.formula, **terms))
@@ -217,11 +211,13 @@ def memory_attention_panels(
         mapped = array(attention.bilinear(states)[0])
         yield looking.panel(Step("queries mapped", mapped, "q′", linear("W q", attention.bilinear, q[at])))
         score = Term("q′ · m", f"({products(mapped[at], m[best])})")
-    if attention.of_query is not None and attention.of_memory is not None and attention.total is not None:
+    if attention.of_query is not None and attention.of_memory is not None:
         a, k = array(attention.of_query(states)[0]), array(attention.of_memory(memory)[0])
-        v = array(attention.total.weight[0])
         yield looking.panel(Step("queries mapped", a, "a", linear("W q", attention.of_query, q[at])))
         yield looked_at.panel(Step("keys", k, "k", linear("U m", attention.of_memory, m[best])))
+        score = Term("a · k / √d, a = W q, k = U m", f"({products(a[at], k[best])}) / √{k.shape[1]}")
+    if attention.total is not None:
+        v = array(attention.total.weight[0])
         sums = zip(v.tolist(), a[at].tolist(), k[best].tolist(), strict=True)
         terms = [f"{number(weight)}·tanh({added([number(query), number(key)])})" for weight, query, key in sums]
         score = Term("v · tanh(a + k), a = W q + b, k = U m", added(terms))

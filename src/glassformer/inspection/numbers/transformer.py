@@ -65,7 +65,7 @@ def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterat
         if isinstance(part, Attention):
             among_tokens = name == "attend"
             rotary = acts.under("rotary") if among_tokens and encoder.rotary is not None else None
-            yield from attention_panels(part, own, letter, None if among_tokens else acts.source, rotary)
+            yield from attention_panels(part, own, letter, None if among_tokens else _source(encoder, acts), rotary)
             gives = "c" if part.output is None else "o"
         elif isinstance(part, OwnAttention):
             yield own.panel(Step(str(part.part), own["output"], "o"))
@@ -77,6 +77,12 @@ def transformer_panels(encoder: TransformerEncoder, acts: Activations) -> Iterat
     if acts.layer == len(encoder.blocks) - 1:
         x, normed = inside["output"], acts["norm.output"]
         yield from acts.panels(*norm_steps("The last norm", encoder.norm, x, normed, acts.at))
+
+
+def _source(encoder: TransformerEncoder, acts: Activations) -> Source | None:
+    """Return the part of the source that the chosen block attends to."""
+    memory = encoder.memory_of(None if acts.source is None else acts.source.memory, acts.layer)
+    return None if acts.source is None or memory is None else acts.source._replace(memory=memory)
 
 
 def position_steps(positions: nn.Module, acts: Activations) -> list[Step]:

@@ -1,11 +1,9 @@
 """Attention to be looked at: within a text, from a translation to its source, between the patches of an image."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.config.arrays import Array
@@ -128,6 +126,8 @@ def _patches_takeaway(
     who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
     looked_at = weights[layer or 0, head or 0].mean(0)
     first = leaders(looked_at)
+    if not first:
+        return ""
     if len(first) == len(places):
         return f"{who} looks at all {len(places)} patches alike"
     most = "; ".join(places[at] for at in first)
@@ -185,9 +185,3 @@ def first_shown(sizes: Sequence[int], layer: int | None, head: int | None) -> st
     """Which head is shown first, and why."""
     many = sizes[0] * sizes[1]
     return f"Shown first: layer {layer}, head {head}, whose pattern is the clearest of {many}." if many > 1 else ""
-
-
-def share_on(weights: Float[Array, "*heads T S"], places: Sequence[Sequence[int]]) -> NDArray[Any]:
-    """The share of each head's weights that lies where it should: on the columns named for each row, if any are."""
-    shares = [weights[..., row, list(columns)].sum(-1) for row, columns in enumerate(places) if columns]
-    return np.mean(shares, 0)

@@ -22,6 +22,7 @@ from glassformer.inspection.attribution import (
     score_in_words,
     translation_gradients,
 )
+from glassformer.inspection.capture import has_layers
 from glassformer.inspection.views.logit_lens import next_of, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq
@@ -63,7 +64,8 @@ class Explained:
 def _has_answer(loaded: Loaded) -> bool:
     """Whether a run has one answer to an example, whose score can be explained."""
     family = loaded.family
-    return family.is_trained and family.text_loss and (family.labels_examples or scores_tokens(loaded))
+    answers = family.labels_examples or (scores_tokens(loaded) and has_layers(loaded.model))
+    return family.is_trained and family.text_loss and answers
 
 
 @register_view(

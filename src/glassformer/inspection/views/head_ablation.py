@@ -7,6 +7,7 @@ import numpy as np
 from torch import nn
 
 from glassformer.config.errors import Misuse, unknown
+from glassformer.config.progress import may_stop
 from glassformer.data.wording import counted
 from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, heads_turn, sizes_of, without
@@ -48,6 +49,7 @@ def ablate_each(evaluate: Callable[[], float], model: nn.Module, heads: Iterable
     whole = evaluate()
     lacking = {}
     for head in all_heads(sizes_of(model)) if heads is None else heads:
+        may_stop()
         with without(model, [head]):
             lacking[head] = evaluate()
     return HeadAblation(whole, lacking)

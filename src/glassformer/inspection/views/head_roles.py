@@ -22,9 +22,11 @@ from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of
+from glassformer.rendering.panels import Grid
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
@@ -42,9 +44,13 @@ ROLES = {
 }
 """The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
 occurrence of the same token; `before`: at any earlier occurrence; `separator`: at an earlier mark that is no word."""
-ANTECEDENT = "antecedent"
-IN_WORDS = {**ROLES, ANTECEDENT: "finds the antecedent of a pronoun"}
-"""All roles; the last one is known only where somebody annotated whom each pronoun means."""
+IN_WORDS = {
+    **ROLES,
+    "antecedent": "finds the antecedent of a pronoun",
+    "subject": "finds the subject",
+    "object": "finds the object",
+}
+"""All roles; the last three are measured only on data sets that annotate such links."""
 
 PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
@@ -66,8 +72,26 @@ NO_VERB = ("spread", "long", "broad")
 """How names of heads begin that say how a head is, not what it does."""
 
 
+def head_grid(title: str, values: Float[Array, "L h"], *, takeaway: str, formula: str) -> Grid:
+    """Return a grid with a share from 0 to 1 for every head."""
+    layers, heads = (list(map(str, range(count))) for count in values.shape)
+    return Grid(
+        title=title,
+        takeaway=takeaway,
+        values=values,
+        rows=layers,
+        columns=heads,
+        row_name="layer",
+        column_name="head",
+        high=1.0,
+        numbers=True,
+        formula=formula,
+    )
+
+
 def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[TextAttention]:
     for example in examples:
+        may_stop()
         yield attention_of(loaded.model, example.inputs)[stack], ids_of(example, stack)
 
 

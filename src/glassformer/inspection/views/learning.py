@@ -7,6 +7,7 @@ from functools import singledispatch
 from typing import Any
 
 from glassformer.config.errors import Misuse, silent
+from glassformer.config.progress import may_stop
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import LanguageFamily, LoadedLanguageModel
@@ -44,6 +45,7 @@ def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
     frames = []
     heads = clearest_heads(loaded.model, example)  # one head all along: the clearest in the end
     for step in steps:
+        may_stop()
         put_weights(moment.model, history.weights_at(loaded.run, step), f"{loaded.run.path}, update {step:,}")
         guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
         outputs = output_panels(moment.family, moment, text, example)

@@ -1,19 +1,20 @@
-"""Links: which word should look at which, known beforehand, and the heads that do.
+"""Annotated links between words, and the heads that find them.
 
-A file holds a JSON object a line, `{"text": "mara met tobin . he fishes", "links": [[4, 2]]}`: words are what stands
-between blanks, counted from 0, and word 4 should look at word 2. Pronouns and whom they stand for, verbs and their
-subjects: whatever somebody knows.
+A file has a JSON object per line, `{"text": "mara met tobin . he fishes", "links": [[4, 2]]}`. Words are separated by
+whitespace and counted from 0; word 4 should look at word 2. Links of several relations are named, `"links": {"subject":
+[[1, 0]], "object": [[1, 2]]}`; every relation is scored separately. A file of gold alignments (`gold_alignments.py`)
+scores the cross-attention of a translator instead.
 
-A head looks from the last token of the one word (that holds a letter or digit, if any does) to all tokens of the other,
-and has found it when that word gets more weight than any other word. START, END and blanks belong to no word. Where the
-future is hidden, a link to a later word is looked for from the later word to the earlier. Links of words that were cut
-off, or that no token stands for, are left out and counted.
+A head looks from the last token of one word (the last that holds a letter or digit, if any does) to all tokens of the
+other. It has found the link if that word gets more weight than every other word of the text. START, END and blanks
+belong to no word. In a causal model, a link to a later word is scored from the later word to the earlier. Links of
+words that were cut off, or that have no token, are left out and counted.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,15 @@ from jaxtyping import Float
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.limits import parse_json
-from glassformer.data.datasets.embedded import DATASETS, open_dataset
+from glassformer.data.datasets.dataset import Alignment, Relations
+from glassformer.data.datasets.embedded import LINKED_DATASETS, open_dataset
 from glassformer.data.io.place import find
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted
+from glassformer.families.base import Loaded
 from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
-from glassformer.inspection.views.head_roles import TextAttention, attention_by_text, check_sizes, visible_to
+from glassformer.inspection.views.gold_alignments import alignment_scores, alignments_view, read_alignments
+from glassformer.inspection.views.head_roles import TextAttention, attention_by_text, check_sizes, head_grid, visible_to
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.view import View
@@ -37,8 +41,11 @@ from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
 
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
+CROSS = "cross"
+"""The stack of attention from a translation to its source."""
 BEST = 10
 """Heads in the table, at most."""
+COLUMNS_NOTE = "found: links whose word gets more weight than any other word; weight: what it gets on average."
 
 
 @register_view(
@@ -46,21 +53,45 @@ BEST = 10
     options=("links",),
     texts="none",
     needs=lambda loaded: (
-        loaded.tokenizer is not None and any(stack in SOURCE_ATTENTION for stack in sizes_of(loaded.model))
+        loaded.tokenizer is not None and any(stack in (*SOURCE_ATTENTION, CROSS) for stack in sizes_of(loaded.model))
     ),
 )
 def links(request: LookRequest) -> View:
-    if request.links is None:
-        raise Misuse("the view links needs links that somebody annotated: --links FILE")
-    stack = next(stack for stack in sizes_of(request.model) if stack in SOURCE_ATTENTION)
-    texts = read_links(request.links)
-    remarks: list[str] = []  # of hundreds of texts, one is enough
+    annotated = request.links or linked_dataset(request.loaded)
+    if annotated is None:
+        raise Misuse("the view links needs annotated links: --links FILE")
+    stacks = sizes_of(request.model)
+    if (pairs := read_gold_alignments(annotated)) is not None:
+        if CROSS not in stacks:
+            raise Misuse(f"{request.loaded.run.path} has no cross-attention: gold alignments are for translators")
+        seen = _attention(request, ((pair.source, pair.target) for pair in pairs), CROSS)
+        return alignments_view(
+            alignment_scores(zip(pairs, seen, strict=True), request.source_tokenizer, request.tokenizer)
+        )
+    stack = next((stack for stack in stacks if stack in SOURCE_ATTENTION), None)
+    if stack is None:
+        raise Misuse(f"{request.loaded.run.path} has no self-attention: give gold alignments, as in --links dates")
+    texts = read_links(annotated)
+    seen = _attention(request, ((linked.text, request.translation) for linked in texts), stack)
+    scores = link_scores(zip(texts, seen, strict=True), request.source_tokenizer)
+    return relations_view(scores) if len(scores) > 1 else links_view(*scores.values())
+
+
+def linked_dataset(loaded: Loaded) -> str | None:
+    """Return the data set that a run was trained on if it is a built-in one with links, else None."""
+    data = loaded.config.data.path or ""
+    return data if data.partition(":")[0] in LINKED_DATASETS and find(data) is None else None
+
+
+def _attention(request: LookRequest, examples: Iterable[tuple[str, str | None]], stack: str) -> Iterator[TextAttention]:
+    """Yield the attention of a stack for each text, with its translation if there is one."""
+    remarks: list[str] = []  # one is enough of hundreds of texts
     quiet = replace(request, say=remarks.append)
-    seen = list(attention_by_text(request.loaded, (quiet.encode(linked.text) for linked in texts), stack))
+    encoded = (replace(quiet, translation=translation).encode(text) for text, translation in examples)
+    yield from attention_by_text(request.loaded, encoded, stack)
     for remark in remarks[:1]:
         more = f" (and {len(remarks) - 1:,} more such remarks)" if len(remarks) > 1 else ""
         request.say(f"{remark}{more}")
-    return links_view(link_scores(zip(texts, seen, strict=True), request.source_tokenizer))
 
 
 @dataclass(frozen=True)
@@ -68,23 +99,41 @@ class LinkedText:
     """A text, and which of its words should look at which."""
 
     text: str
-    links: tuple[tuple[int, int], ...]
+    links: Relations
+    """Pairs of words, from and to, by relation; "" is the relation of links without a name."""
+
+    def named_links(self) -> list[tuple[str, int, int]]:
+        """Return relation, from and to of every link."""
+        return [(relation, *pair) for relation, pairs in self.links.items() for pair in pairs]
 
 
 # --- reading ---
 
 
+def read_gold_alignments(path_or_name: str | os.PathLike[str]) -> list[Alignment] | None:
+    """Return the gold alignments of a file or a built-in data set (`dates`); None if it has links of texts instead."""
+    name = os.fspath(path_or_name)
+    if (path := find(name)) is None:
+        alignments = open_dataset(name).alignments
+        return None if alignments is None else list(alignments())
+    if path.is_dir():
+        return None
+    first = next((line for _, line in numbered_lines(path, "utf-8") if line.strip()), FORM)
+    is_json = first.lstrip().startswith("{")
+    return read_alignments(path) if not is_json and ("|||" in first or "\t" in first) else None
+
+
 def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
-    """The links of a .jsonl file, or of an embedded data set that knows some: `pronouns`, or `pronouns:seed=7`."""
+    """Return the links of a .jsonl file, or of a built-in data set that has some (`pronouns`, `pronouns:seed=7`)."""
     name = os.fspath(path_or_name)
     path = find(name)
     if path is not None:
         return _of_file(path)
     links = open_dataset(name).links
     if links is None:
-        knowing = ", ".join(other for other, info in DATASETS.items() if info.links)
-        raise DataError(f"the data set '{name}' has no links (others have: {knowing}); or give a .jsonl file of them")
-    return [LinkedText(text, tuple(pairs)) for text, pairs in links()]
+        others = ", ".join(LINKED_DATASETS)
+        raise DataError(f"the data set '{name}' has no links ({others} have); or give a .jsonl file of links")
+    return [LinkedText(text, relations) for text, relations in links()]
 
 
 def _of_file(path: Path) -> list[LinkedText]:
@@ -92,8 +141,11 @@ def _of_file(path: Path) -> list[LinkedText]:
         raise DataError(f"{path} is a folder: links come from a .jsonl file, a line such as {FORM}")
     lines = numbered_lines(path, "utf-8")
     linked = [_read_line(line, f"{path}, line {number:,}") for number, line in lines if line.strip()]
-    if not any(text.links for text in linked):
+    relations = {relation for text in linked for relation, _, _ in text.named_links()}
+    if not relations:
         raise DataError(f"{path} holds no links: write a line such as {FORM}")
+    if "" in relations and len(relations) > 1:
+        raise DataError(f"{path}: some links name their relation and some do not; name it in all lines, or in none")
     return linked
 
 
@@ -114,22 +166,27 @@ def _read_line(line: str, where: str) -> LinkedText:
         text.encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: half a character (a lone surrogate) at position {error.start:,}") from None
-    if not isinstance(links, list):
-        raise DataError(f"{where}: 'links' must be a list of pairs such as [[4, 2]], not {json.dumps(links)[:40]}")
-    return LinkedText(
-        text, tuple(_read_link(link, number, len(text.split()), where) for number, link in enumerate(links))
-    )
+    words = len(text.split())
+    if not isinstance(links, dict):
+        return LinkedText(text, {"": _read_pairs(links, "links", words, where)})
+    return LinkedText(text, {name: _read_pairs(pairs, f"links.{name}", words, where) for name, pairs in links.items()})
 
 
-def _read_link(link: Any, number: int, words: int, where: str) -> tuple[int, int]:
+def _read_pairs(pairs: Any, name: str, words: int, where: str) -> list[tuple[int, int]]:
+    if not isinstance(pairs, list):
+        raise DataError(f"{where}: '{name}' must be a list of pairs such as [[4, 2]], not {json.dumps(pairs)[:40]}")
+    return [_read_link(link, f"{name}[{number}]", words, where) for number, link in enumerate(pairs)]
+
+
+def _read_link(link: Any, name: str, words: int, where: str) -> tuple[int, int]:
     if not isinstance(link, list) or len(link) != 2 or any(type(place) is not int for place in link):
-        raise DataError(f"{where}: links[{number}] must be two whole numbers, from and to, not {json.dumps(link)[:40]}")
+        raise DataError(f"{where}: {name} must be two whole numbers, from and to, not {json.dumps(link)[:40]}")
     for place in link:
         if not 0 <= place < words:
             has = f"the text has {counted(words, 'word')}, counted from 0: 0 to {words - 1}"
-            raise DataError(f"{where}: links[{number}] names word {place}, but {has}")
+            raise DataError(f"{where}: {name} names word {place}, but {has}")
     if link[0] == link[1]:
-        raise DataError(f"{where}: links[{number}] links word {link[0]} to itself: name two different words")
+        raise DataError(f"{where}: {name} links word {link[0]} to itself: name two different words")
     return link[0], link[1]
 
 
@@ -167,45 +224,62 @@ class LinkScores:
         return [(layer, head) for layer, head in by_found]
 
 
-def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> LinkScores:
-    """Each text with its links, and as the model saw it."""
+@dataclass
+class _LinkSums:
+    """Sums over the links of a relation, from which `LinkScores` are averages."""
+
     found: Any = 0.0
     weight: Any = 0.0
-    count = previous = first = turned = left_out = 0
-    even = 0.0
+    even: float = 0.0
+    count: int = 0
+    previous: int = 0
+    first: int = 0
+    turned: int = 0
+    left_out: int = 0
+
+    def scores(self) -> LinkScores:
+        if not self.count:
+            raise DataError(
+                f"none of the {self.left_out:,} links could be looked for: their words were cut off, or are no tokens "
+                "here"
+            )
+        return LinkScores(
+            found=self.found / self.count,
+            weight=self.weight / self.count,
+            count=self.count,
+            previous=self.previous / self.count,
+            first=self.first / self.count,
+            turned=self.turned,
+            even=self.even / self.count,
+            left_out=self.left_out,
+        )
+
+
+def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> dict[str, LinkScores]:
+    """Score every relation separately; each text comes with its attention."""
+    by_relation: dict[str, _LinkSums] = {}
     for linked, (weights, ids) in texts:
         check_sizes(weights, ids)
         words = words_of(linked.text, tokenizer, ids)
         ahead = bool(visible_to(weights).all())
-        for source, target in linked.links:
+        for relation, source, target in linked.named_links():
+            sums = by_relation.setdefault(relation, _LinkSums())
             if not words[source] or not words[target]:
-                left_out += 1
+                sums.left_out += 1
                 continue
             if target > source and not ahead:
-                source, target, turned = target, source, turned + 1
+                source, target = target, source
+                sums.turned += 1
             at = _speaking(words[source], tokenizer, ids)
             by_token = weights[:, :, at]
             looks = np.stack([by_token[..., places].sum(-1, dtype=np.float64) for places in words], -1)
-            found = found + (looks[..., target] > np.delete(looks, target, -1).max(-1))
-            weight = weight + looks[..., target]
-            even += len(words[target]) / (len(ids) if ahead else at + 1)
-            count += 1
-            previous += target == source - 1
-            first += target == 0
-    if not count:
-        raise DataError(
-            f"none of the {left_out:,} links could be looked for: their words were cut off, or are no tokens here"
-        )
-    return LinkScores(
-        found=found / count,
-        weight=weight / count,
-        count=count,
-        previous=previous / count,
-        first=first / count,
-        turned=turned,
-        even=even / count,
-        left_out=left_out,
-    )
+            sums.found = sums.found + (looks[..., target] > np.delete(looks, target, -1).max(-1))
+            sums.weight = sums.weight + looks[..., target]
+            sums.even += len(words[target]) / (len(ids) if ahead else at + 1)
+            sums.count += 1
+            sums.previous += target == source - 1
+            sums.first += target == 0
+    return {relation: sums.scores() for relation, sums in by_relation.items()}
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
@@ -221,13 +295,12 @@ def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -
 
 
 def links_view(scores: LinkScores, *, title: str = "Heads that find the links") -> View:
-    """The best heads beside those that always look at one place, and every head as a picture."""
+    """Return a table of the best heads and the trivial baselines, and a grid of all heads."""
     best = scores.ranking()[:BEST]
     rows: list[list[str | float | None]] = [
         [f"{layer}.{head}", float(scores.found[layer, head]), float(scores.weight[layer, head])] for layer, head in best
     ]
     rows += [["always the previous word", scores.previous, None], ["always the first word", scores.first, None]]
-    layers, heads = (list(map(str, range(count))) for count in scores.found.shape)
     return View(
         title,
         [
@@ -237,23 +310,43 @@ def links_view(scores: LinkScores, *, title: str = "Heads that find the links") 
                 columns=["head", "found", "weight"],
                 rows=rows,
                 bars=["found", "weight"],
-                note="found: links whose word gets more weight than any other word; weight: what it gets on average.",
+                note=COLUMNS_NOTE,
             ),
-            Grid(
-                title="Links found",
-                takeaway=_better(scores),
-                values=scores.found,
-                rows=layers,
-                columns=heads,
-                row_name="layer",
-                column_name="head",
-                high=1.0,
-                numbers=True,
-                formula="part of the links that a head finds",
-            ),
+            _grid("Links found", scores),
         ],
         note=_in_words(scores),
     )
+
+
+def relations_view(scores: Mapping[str, LinkScores]) -> View:
+    """Return a table of the best head of each relation, and a grid of all heads per relation."""
+    rows: list[list[str | float | None]] = [
+        [
+            relation,
+            "{}.{}".format(*score.best),
+            float(score.found[score.best]),
+            float(score.weight[score.best]),
+            score.previous,
+            score.first,
+            score.count,
+        ]
+        for relation, score in scores.items()
+    ]
+    table = Table(
+        title="The best head of each relation",
+        takeaway=", ".join(f"{row[0]}: head {row[1]} ({_percent(float(row[2] or 0))})" for row in rows),
+        columns=["relation", "head", "found", "weight", "always the previous word", "always the first word", "links"],
+        rows=rows,
+        bars=["found", "weight"],
+        note=COLUMNS_NOTE,
+    )
+    grids = [_grid(f"Links found: {relation}", score) for relation, score in scores.items()]
+    note = " ".join(f"{relation}: {_in_words(score)}" for relation, score in scores.items())
+    return View("Heads that find the links", [table, *grids], note=note)
+
+
+def _grid(title: str, scores: LinkScores) -> Grid:
+    return head_grid(title, scores.found, takeaway=_better(scores), formula="share of the links that a head finds")
 
 
 def _best_heads(scores: LinkScores) -> str:

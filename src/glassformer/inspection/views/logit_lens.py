@@ -11,11 +11,12 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
-from glassformer.inspection.capture import INPUT, OUTPUT, vectors_by_layer
+from glassformer.inspection.capture import INPUT, OUTPUT, has_layers, vectors_by_layer
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.panels import Guesses, Line, Lines, Panel
@@ -23,13 +24,24 @@ from glassformer.rendering.takeaways import course, leaders, listed
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
 
+TIED = (
+    "The head shares its weights with the word vectors (model.tied), so at the embedding the likeliest token is often "
+    "the input token itself: here {repeated} of {all} times. That layer shows the input, not a prediction."
+)
+"""Caveat about the first layer of a model with tied weights."""
+
 
 def scores_tokens(loaded: Loaded) -> bool:
     """Whether the model's head scores tokens, so that a lens can be held before it."""
     return isinstance(loaded.model, TokenModel | Seq2Seq)
 
 
-@register_view("logit-lens", options=DECODING, quick=True, needs=scores_tokens)
+@register_view(
+    "logit-lens",
+    options=DECODING,
+    quick=True,
+    needs=lambda loaded: scores_tokens(loaded) and has_layers(loaded.model),
+)
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)
@@ -42,6 +54,7 @@ def logit_lens(request: LookRequest) -> View:
         chances=seen.chances,
         entropy=seen.entropy,
         at=example.stand is not None,
+        repeated=seen.repeated,
     )
 
 
@@ -55,6 +68,7 @@ def guesses_panel(loaded: Loaded, example: ModelInput) -> Guesses:
         seen.probabilities,
         example.answers,
         at=example.stand is not None,
+        repeated=seen.repeated,
     )
 
 
@@ -75,6 +89,8 @@ class Lens:
     """The place of the token that did follow; 1: the likeliest; 0: nobody knows what followed."""
     chances: Float[Array, "L T"]
     """The probability of that token, NaN where nobody knows."""
+    repeated: int | None = None
+    """Tokens of which the embedding's likeliest token is the token itself; None unless the head shares its weights."""
 
     def words(self, shown: Callable[[int], str]) -> list[list[list[str]]]:
         """The likeliest next tokens by name."""
@@ -111,7 +127,17 @@ def lens_of(
         raise ValueError(f"{len(follows)} answers for {len(written)} tokens")
     follows += [None] * (len(written) - len(follows))
     layers = {name: _read(scores, follows, most, never) for name, scores in layer_scores(model, inputs)}
-    return Lens(list(layers), *(np.stack(part) for part in zip(*layers.values(), strict=True)))
+    ids, probabilities, entropy, ranks, chances = (np.stack(part) for part in zip(*layers.values(), strict=True))
+    repeated = None
+    if INPUT in layers and is_tied(_able(model)):
+        repeated = int((ids[list(layers).index(INPUT), :, 0] == np.array(written)).sum())
+    return Lens(list(layers), ids, probabilities, entropy, ranks, chances, repeated)
+
+
+def is_tied(model: TokenModel | Seq2Seq) -> bool:
+    """Return whether the head shares its weights with the word vectors."""
+    embed = model.embed_target if isinstance(model, Seq2Seq) else model.embed
+    return isinstance(embed, WordVectors) and model.head.weight is embed.table.weight
 
 
 @torch.inference_mode()
@@ -188,13 +214,14 @@ def lens_view(
     entropy: Float[Array, "L T"] | None = None,
     title: str = "What it would say after each layer",
     at: bool = False,
+    repeated: int | None = None,
 ) -> View:
     """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
 
-    `at`: the tokens themselves are guessed, not what follows them.
+    `at`: the tokens themselves are guessed, not what follows them. `repeated`: as in `Lens`.
     """
     right = "the token that stands there" if at else "the token that did follow"
-    panels: list[Panel] = [_guesses(tokens, layers, guesses, probabilities, answers, at=at)]
+    panels: list[Panel] = [_guesses(tokens, layers, guesses, probabilities, answers, at=at, repeated=repeated)]
     x, note = list(range(len(layers))), ""
     if chances is not None and not np.isnan(chances).all():
         mean = np.nanmean(chances, 1).tolist()
@@ -238,6 +265,7 @@ def _guesses(
     answers: Sequence[str] | None,
     *,
     at: bool,
+    repeated: int | None,
 ) -> Guesses:
     panel = Guesses(
         title=f"What it would {'guess' if at else 'say next'}, layer by layer",
@@ -247,6 +275,7 @@ def _guesses(
         probabilities=probabilities,
         answers=answers,
         at=at,
+        note="" if repeated is None else TIED.format(repeated=repeated, all=len(tokens)),
     )
     return replace(panel, takeaway=_leads(panel))
 

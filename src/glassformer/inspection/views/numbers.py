@@ -2,6 +2,7 @@
 
 from glassformer.config.presets import LABEL_SET
 from glassformer.families.base import Loaded
+from glassformer.inspection.capture import has_layers
 from glassformer.inspection.numbers.training import training_step
 from glassformer.inspection.numbers.walk import walk
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
@@ -22,7 +23,7 @@ def _has_written_out_loss(loaded: Loaded) -> bool:
 @register_view(
     "numbers",
     options=("layer", "head", "position", *DECODING),
-    needs=lambda loaded: isinstance(loaded.model, OURS) and _has_written_out_loss(loaded),
+    needs=lambda loaded: isinstance(loaded.model, OURS) and has_layers(loaded.model) and _has_written_out_loss(loaded),
 )
 def walk_through(request: LookRequest) -> View:
     """Every formula with its numbers."""

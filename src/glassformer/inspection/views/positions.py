@@ -126,6 +126,8 @@ def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
         return "One position: nothing changes"
     steps = np.abs(np.diff(vectors, axis=0)).mean(0)
     first = leaders(steps)
+    if not first:
+        return ""
     if len(first) == len(steps):
         return "All numbers change alike from one position to the next"
     name = "Pair" if kind == ROTARY else "Number"
@@ -138,6 +140,8 @@ def _alike(alike: Float[Array, "T T"]) -> str:
         return "One position: there is nothing to compare it with"
     others = np.where(np.eye(len(alike), dtype=bool), np.nan, alike)
     first = leaders(others)
+    if not first:
+        return ""
     if len(first) == others.size - len(alike):
         return f"Any two positions are as alike as any others (cosine {three(float(np.nanmax(others)))})"
     one, other = divmod(first[0], len(alike))

@@ -17,6 +17,7 @@ from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
+from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
@@ -96,7 +97,11 @@ class LookRequest(LookOptions):
 
     @property
     def sampling(self) -> Sampling:
-        return Sampling(self.temperature, self.top_k, self.top_p)
+        return Sampling(1.0 if self.temperature is None else self.temperature, self.top_k, self.top_p)
+
+    @property
+    def asks_for_sampling(self) -> bool:
+        return any(value is not None for value in (self.temperature, self.top_k, self.top_p, self.samples))
 
     @cached_property
     def example(self) -> ModelInput:
@@ -117,7 +122,7 @@ class LookRequest(LookOptions):
     @property
     def never(self) -> set[int]:
         """Tokens that are no answer: all that stand for no text, but for END, and rows that no token has."""
-        assert isinstance(self.model.head, nn.Linear)
+        assert isinstance(self.model, TokenModel | Seq2Seq)
         return set(self.tokenizer.never(self.model.head.out_features))
 
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.data.datasets.embedded import DATASETS
-from glassformer.data.io.place import find
+from glassformer.data.datasets.embedded import open_dataset
 from glassformer.families.evaluate import validation_examples
 from glassformer.inspection.attention import SELF_ATTENTION, SOURCE_ATTENTION, attention_of, causal_stacks, sizes_of
 from glassformer.inspection.views.head_roles import (
-    ANTECEDENT,
     IN_WORDS,
     HeadRole,
     attention_by_text,
@@ -18,7 +16,7 @@ from glassformer.inspection.views.head_roles import (
     names_of,
     separators_of,
 )
-from glassformer.inspection.views.links import link_scores, read_links
+from glassformer.inspection.views.links import link_scores, linked_dataset, read_links
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.rendering.panels import Grid, Heads, Panel, Table
 from glassformer.rendering.view import View
@@ -43,7 +41,7 @@ def roles(request: LookRequest) -> View:
     for stack in stacks:
         separators = separators_of(request.loaded.tokenizer if stack in SOURCE_ATTENTION else request.tokenizer)
         heads = head_roles(attention_by_text(request.loaded, examples, stack), separators)
-        heads = _with_antecedents(request, stack, heads)
+        heads = _with_relations(request, stack, heads)
         view = roles_view(heads)
         notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
         panels += view.panels
@@ -64,22 +62,22 @@ def roles(request: LookRequest) -> View:
     return View("What each head does", panels, " ".join(notes))
 
 
-def _with_antecedents(request: LookRequest, stack: str, roles: list[list[HeadRole]]) -> list[list[HeadRole]]:
-    """The same heads with how much they look from a pronoun to whom it means, if the run's data set knows."""
-    data = request.loaded.config.data.path or ""
-    known = DATASETS.get(data.partition(":")[0])
-    if stack not in SOURCE_ATTENTION or known is None or known.links is None or find(data) is not None:
+def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]]) -> list[list[HeadRole]]:
+    """Add a role for each relation that the run's data set has links for."""
+    data = linked_dataset(request.loaded)
+    if stack not in SOURCE_ATTENTION or data is None or open_dataset(data).links is None:
         return roles
     texts = read_links(data)[:HELD_OUT]
     seen = attention_by_text(request.loaded, (request.encode(linked.text) for linked in texts), stack)
-    scores = link_scores(zip(texts, seen, strict=True), request.source_tokenizer)
-    return [
-        [
-            head.with_role(ANTECEDENT, float(scores.weight[head.layer, head.head]), scores.even, scores.count)
-            for head in layer
+    for relation, scores in link_scores(zip(texts, seen, strict=True), request.source_tokenizer).items():
+        roles = [
+            [
+                head.with_role(relation, float(scores.weight[head.layer, head.head]), scores.even, scores.count)
+                for head in layer
+            ]
+            for layer in roles
         ]
-        for layer in roles
-    ]
+    return roles
 
 
 def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:

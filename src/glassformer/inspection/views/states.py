@@ -176,6 +176,8 @@ def _takeaway(letter: str, tokens: Sequence[str], units: Units) -> str:
         return "One token: nothing has changed yet"
     reach = np.ptp(units, 0)
     first = leaders(reach)
+    if not first:
+        return ""
     if len(first) > 1:
         return "No unit changes from token to token" if not reach.any() else f"{len(first)} units change alike"
     low, high = (three(float(end(units[:, first[0]]))) for end in (np.min, np.max))

@@ -34,7 +34,7 @@ MOST_HIDDEN = 4
 """Hidden places of a text that are shown."""
 LONGEST_ROOT = 20
 """Letters of the prompt at the root of a tree."""
-MOST_SAMPLES = 16
+SAMPLES, MOST_SAMPLES = 3, 16
 SAMPLED = ("temperature", "top_k", "top_p")
 
 
@@ -60,6 +60,8 @@ def next_token(request: LookRequest) -> View:
     panels, notes = list[Panel](), list[str]()
     for at, row in zip(places, scores, strict=True):
         choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=never, unnamed=unnamed)
+        if not choices:
+            raise Misuse("the model's scores are not finite numbers: glassformer doctor RUN says what went wrong")
         where = f"At token {at + 1}, {quoted(names[at])}" if example.stand is not None else f"After {quoted(names[at])}"
         panels.append(choices_panel(choices, request, where))
         notes.append(_openness(row, choices))
@@ -124,17 +126,19 @@ def tree(request: LookRequest) -> View:
     how, text = request.sampling, str(request.text)
     if not text.strip():
         raise Misuse("there is no text to look at")
-    translates = isinstance(request.model, Seq2Seq)
-    if not 1 <= request.samples <= MOST_SAMPLES:
-        raise Misuse(f"--samples is {request.samples}, but must lie between 1 and {MOST_SAMPLES}")
+    translates, samples = isinstance(request.model, Seq2Seq), SAMPLES if request.samples is None else request.samples
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
     check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
+    if translates and request.beam is not None and request.asks_for_sampling:
+        raise Misuse("--beam shows a beam search, --temperature, --top-k, --top-p and --samples show sampled texts")
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
-    if translates or request.beam is not None:
+    if request.beam is not None or (translates and not request.asks_for_sampling):
         penalty = request.length_penalty
         found = beam_tree(request.loaded, text, request.search, tokens=request.tokens, say=request.say)
         return _beam_view(found, request, root, penalty)
-    found = sampling_tree(request.loaded, text, how, samples=request.samples, tokens=request.tokens, say=request.say)
+    found = sampling_tree(request.loaded, text, how, samples=samples, tokens=request.tokens, say=request.say)
     return _sampling_view(found, request, root)
 
 
@@ -181,7 +185,7 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
 
 
 def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View:
-    how, count = request.sampling, request.samples
+    how, count = request.sampling, len(found.finished)
     grown = Tree(
         title=f"{count} sampled {'text' if count == 1 else 'texts'}",
         takeaway=_unlike([tuple(text.ids) for _, text in found.finished]),

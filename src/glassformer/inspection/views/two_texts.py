@@ -384,6 +384,8 @@ def _furthest(differences: Sequence[tuple[str, Difference]]) -> str:
     if not any(apart):
         return "They are the same all along"
     first = leaders(apart)
+    if not first:
+        return ""
     if len(first) == len(apart) > 1:
         return f"They are as far apart all along ({three(apart[0])})"
     return f"They are furthest apart after {listed([ends[at] for at in first])} ({three(apart[first[0]])})"

@@ -3,7 +3,7 @@ the words nearest to a word, with a plane on which one sees it.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import nn
 from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.capture import numbers_of, vectors_by_layer
+from glassformer.inspection.capture import has_layers, numbers_of, vectors_by_layer
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.models.inputs import words_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
@@ -44,9 +44,11 @@ WITH_CONTEXT = (TokenModel, Predictor, Seq2Seq)
 
 @register_view(
     "word",
-    options=("word",),
+    options=("word", "anchors"),
     texts="several",
-    needs=lambda loaded: loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT),
+    needs=lambda loaded: (
+        loaded.tokenizer is not None and isinstance(loaded.model, WITH_CONTEXT) and has_layers(loaded.model)
+    ),
 )
 def word(request: LookRequest) -> View:
     if request.word is None:
@@ -55,13 +57,23 @@ def word(request: LookRequest) -> View:
         raise Misuse(f"--word {request.word} compares the word in several texts, and there are none")
     sentences: list[str] = []
     vectors, layers = [], [""]
-    for text, example in zip(request.texts, request.encode_all(), strict=True):
-        spans = find_word(request.word, str(text), request.source_tokenizer, example.ids)
-        places = [(start + example.words.start, end + example.words.start) for start, end in spans]
-        layers, of_text = word_vectors(request.model, example.inputs, places)
-        sentences += [str(text)] * len(spans)
+    for text in request.texts:
+        layers, of_text = _vectors_in(request, request.word, str(text))
+        sentences += [str(text)] * len(of_text)
         vectors.append(of_text)
-    return word_view(request.word, sentences, np.concatenate(vectors), layers)
+    anchors = [anchor.strip() for anchor in (request.anchors or "").split(",") if anchor.strip()]
+    if request.anchors is not None and not anchors:
+        raise Misuse("--anchors has no words: separate them by commas, as in --anchors river,money")
+    by_anchor = {anchor: _vectors_in(request, anchor, anchor)[1][0] for anchor in anchors}
+    return word_view(request.word, sentences, np.concatenate(vectors), layers, by_anchor)
+
+
+def _vectors_in(request: LookRequest, word: str, text: str) -> tuple[list[str], Float[Array, "N L d"]]:
+    """Return the names of the layers, and the vectors of a word at each of its occurrences in a text."""
+    example = request.encode(text)
+    spans = find_word(word, text, request.source_tokenizer, example.ids)
+    places = [(start + example.words.start, end + example.words.start) for start, end in spans]
+    return word_vectors(request.model, example.inputs, places)
 
 
 @register_view(
@@ -133,14 +145,72 @@ def word_vectors(
     return [name for name, _ in layers], numbers_of(torch.stack(means))
 
 
-def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> View:
-    """Layer by layer how alike the vectors of a word are; `sentences` says for each vector which it is from.
+def word_view(
+    word: str,
+    sentences: Sequence[str],
+    vectors: Float[Array, "N L d"],
+    layers: Sequence[str],
+    anchors: Mapping[str, Float[Array, "L d"]] | None = None,
+) -> View:
+    """Return how similar the vectors of a word are, layer by layer; `sentences` names the sentence of each vector.
 
-    A sentence that holds the word twice comes twice, in the order of its places.
+    A sentence that has the word twice comes twice, in text order. `anchors` are vectors of other words by layer; a
+    chart per occurrence of the word shows the cosine with each of them.
     """
-    if len(vectors) < 2:
-        raise Misuse(f"'{word}' stands in one place only: there is nothing to compare it with; give two sentences")
     labels = _labels(word, sentences)
+    charts, note = _anchor_charts(word, labels, vectors, layers, anchors) if anchors else ([], "")
+    if len(vectors) < 2:
+        if anchors:
+            return View(f"“{word}” in its context", charts, note)
+        raise Misuse(f"'{word}' stands in one place only: there is nothing to compare it with; give two sentences")
+    panels, similarity_note = _similarity(word, labels, vectors, layers)
+    return View(f"“{word}” in its context", [*charts, *panels], " ".join(filter(None, (note, similarity_note))))
+
+
+def _anchor_charts(
+    word: str,
+    labels: Sequence[str],
+    vectors: Float[Array, "N L d"],
+    layers: Sequence[str],
+    anchors: Mapping[str, Float[Array, "L d"]],
+) -> tuple[list[Panel], str]:
+    """Return a chart per occurrence of the word, its cosine with each anchor by layer, and a note of the changes."""
+    charts: list[Panel] = []
+    notes = []
+    for label, own in zip(labels, vectors, strict=True):
+        by_anchor = {
+            anchor: [float(cosines(np.stack(pair))[0, 1]) for pair in zip(own, other, strict=True)]
+            for anchor, other in anchors.items()
+        }
+        nearest = leading(
+            [quoted(anchor) for anchor in by_anchor],
+            [values[-1] for values in by_anchor.values()],
+            does="is the nearest",
+            do="are equally near",
+            even="All {count} are equally near ({number})",
+            alone="The cosine with {name} is {number}",
+        )
+        x = list(range(len(layers)))
+        lines = [Line(name=anchor, x=x, y=values, dots=True) for anchor, values in by_anchor.items()]
+        charts.append(
+            Lines(
+                title=f"“{label}”",
+                takeaway=f"{nearest} after {layers[-1]}",
+                series=lines,
+                x_name="after",
+                x_ticks=layers,
+                y_name=f"cosine with “{word}”",
+            )
+        )
+        moves = ", ".join(f"“{anchor}” {values[0]:.2f} → {values[-1]:.2f}" for anchor, values in by_anchor.items())
+        notes.append(f"In “{label}”: {moves}.")
+    return charts, f"Cosine from {layers[0]} to {layers[-1]}; each anchor is read alone. {' '.join(notes)}"
+
+
+def _similarity(
+    word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]
+) -> tuple[list[Panel], str]:
+    """Return panels of the similarity of a word's vectors, layer by layer, and a note on the most similar pair."""
     alike = [cosines(vectors[:, layer]) for layer in range(len(layers))]
     frames: list[list[Panel]] = []
     points: NDArray[np.float64] | None = None
@@ -190,7 +260,7 @@ def word_view(word: str, sentences: Sequence[str], vectors: Float[Array, "N L d"
     first, second = closest(alike[-1])
     note = f"After {layers[-1]}, “{word}” is most alike in “{labels[first]}” and “{labels[second]}” "
     note += f"(cosine {alike[-1][first, second]:.2f}; the mean of all pairs is {means[-1]:.2f})."
-    return View(f"“{word}” in its context", panels, note)
+    return panels, note
 
 
 def _labels(word: str, sentences: Sequence[str]) -> list[str]:
@@ -393,6 +463,8 @@ def _table(title: str, near: Neighbours) -> Table:
 def _closest_in_words(alike: Float[Array, "N N"], labels: Sequence[str]) -> str:
     pairs = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan)
     first = leaders(pairs)
+    if not first:
+        return ""
     if len(first) > 1:
         all_of_them = len(first) == np.isfinite(pairs).sum()
         return "All are as alike as one another" if all_of_them else f"{len(first)} pairs are the most alike"

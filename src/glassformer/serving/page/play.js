@@ -111,7 +111,7 @@ async function answered(body, side, signal) {
 function bodyOf(facts, text, views, own) {
   const body = { run: facts.run, example: example(text, facts), views,
     options: Object.fromEntries(views.map((name) => [name, optionsOf(name, facts)])),
-    temperature: state.temperature, top_k: state.topK, top_p: state.topP };
+    temperature: state.temperature, top_k: state.topK, top_p: state.topP, beam: state.beam };
   if (state.update !== null && facts.updates.includes(state.update)) body.update = state.update;
   if (own) body.changes = Object.entries(state.dials).map(([name, scale]) => ({ ...headOf(name), scale })).filter((one) => facts.heads[one.stack]);
   if (own && state.patch && state.other) Object.assign(body, { patch: state.patch, other: example(state.other, facts) });

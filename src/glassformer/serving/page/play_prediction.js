@@ -16,30 +16,40 @@ export class Prediction {
     this.title = make("h2");
     this.changed = make("p.changed");
     this.body = make("div.said");
-    this.controls = make("div.sampling", { hidden: true }, ...this.sliders());
+    this.fills = [];
+    this.sampling = make("div.sampling", { hidden: true }, ...this.samplingSliders());
+    this.search = make("div.sampling", { hidden: true }, this.beamSlider());
     this.tools = make("div.prediction-tools");
     this.coder = coder(() => "prediction", "The next token");
-    element.replaceChildren(make("div.heading", {}, this.title, this.changed, make("span.end", {}, this.coder, this.tools)), this.body, this.controls);
+    element.replaceChildren(make("div.heading", {}, this.title, this.changed, make("span.end", {}, this.coder, this.tools)), this.body, this.sampling, this.search);
   }
 
-  sliders() {
-    const slider = (name, label, { min, max, step, title, read, write, words }) => {
-      const shownValue = make("output"), input = make("input", { type: "range", min, max, step, "aria-label": label,
-        oninput: () => { choose({ [name]: write(Number(input.value)) }); fill(); } });
-      const fill = () => {
-        input.value = read(state[name]);
-        shownValue.textContent = words(state[name]);
-        input.setAttribute("aria-valuetext", shownValue.textContent);
-      };
-      (this.fills ??= []).push(fill);
-      return make("label", { title }, make("span", {}, label), input, shownValue);
+  /** A slider over one number of the state. */
+  slider(name, label, { min, max, step, title, read = (one) => one, write = (one) => one, words }) {
+    const shownValue = make("output"), input = make("input", { type: "range", min, max, step, "aria-label": label,
+      oninput: () => { choose({ [name]: write(Number(input.value)) }); fill(); } });
+    const fill = () => {
+      input.value = read(state[name]);
+      shownValue.textContent = words(state[name]);
+      input.setAttribute("aria-valuetext", shownValue.textContent);
     };
+    this.fills.push(fill);
+    return make("label", { title }, make("span", {}, label), input, shownValue);
+  }
+
+  /** Of translators. */
+  beamSlider() {
+    return this.slider("beam", "beam width", { min: 1, max: 16, step: 1, title: "translations that beam search follows at once",
+      words: (one) => (one === 1 ? "1: greedy" : String(one)) });
+  }
+
+  samplingSliders() {
     return [
-      slider("temperature", "temperature", { min: 0, max: 2, step: 0.05, title: "scores are divided by it: low is sure, high is wild",
-        read: (one) => one, write: (one) => one, words: (one) => (one === 0 ? "0: greedy" : one.toFixed(2)) }),
-      slider("topK", "top-k", { min: 1, max: 51, step: 1, title: "only the k likeliest stay",
+      this.slider("temperature", "temperature", { min: 0, max: 2, step: 0.05, title: "scores are divided by it: low is sure, high is wild",
+        words: (one) => (one === 0 ? "0: greedy" : one.toFixed(2)) }),
+      this.slider("topK", "top-k", { min: 1, max: 51, step: 1, title: "only the k likeliest stay",
         read: (one) => one ?? 51, write: (one) => (one > 50 ? null : one), words: (one) => (one === null ? "all" : String(one)) }),
-      slider("topP", "top-p", { min: 0.05, max: 1, step: 0.05, title: "the likeliest stay that together reach p",
+      this.slider("topP", "top-p", { min: 0.05, max: 1, step: 0.05, title: "the likeliest stay that together reach p",
         read: (one) => one ?? 1, write: (one) => (one >= 1 ? null : Number(one.toFixed(2))), words: (one) => (one === null ? "1" : one.toFixed(2)) }),
     ];
   }
@@ -47,7 +57,8 @@ export class Prediction {
   /** `now` beside what was `before` a change, and what the other side says. */
   show({ now, before, other, changes }) {
     this.title.textContent = WHAT[now.kind];
-    this.controls.hidden = this.coder.hidden = !["next", "fill"].includes(now.kind);
+    this.sampling.hidden = this.coder.hidden = !["next", "fill"].includes(now.kind);
+    this.search.hidden = now.kind !== "translation";
     this.tools.replaceChildren(tools({ kind: "prediction", title: WHAT[now.kind], before, now, other }, this.element));
     this.fills.forEach((fill) => fill());
     this.changed.replaceChildren(...(before ? [make("span", {}, changes), button("undo", this.reset)] : []));

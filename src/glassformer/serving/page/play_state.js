@@ -2,14 +2,14 @@
 
 const BEGINNING = {
   run: null, second: null, text: null, other: null, show: null, beside: null, head: null, mode: "heat", dials: {},
-  temperature: 1, topK: null, topP: null, update: null, patch: null,
+  temperature: 1, topK: null, topP: null, beam: 5, update: null, patch: null,
 };
 const CALM = 1200; // milliseconds: changes closer to each other are one step of back
 
 export const state = { ...BEGINNING };
 let written = 0, last = "", stepping = false, writing = null, heard = () => {};
 
-const numbers = ["temperature", "topK", "topP", "update"];
+const numbers = ["temperature", "topK", "topP", "beam", "update"];
 
 function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)), out = { ...BEGINNING, dials: {} };

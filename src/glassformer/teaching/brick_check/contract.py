@@ -120,6 +120,8 @@ class Contract:
     """What becomes of the output when tokens change places: it goes `with` them, or is the `same`."""
     permuted: Sequence[str] = ("x",)
     """The inputs whose tokens change places."""
+    masked: str = "x"
+    """The input that the mask belongs to."""
     time: int | None = 1
     """The axis of those that the tokens lie on; None: there are none."""
     learns: int = 0

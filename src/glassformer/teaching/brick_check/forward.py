@@ -71,10 +71,13 @@ def compare_forward(subject: Subject) -> Forward:
     tries: list[tuple[dict[str, Any], list[CaseRun] | StudentError]] = []
     for facts in variants:
         subject.settle_on({**subject.settled, **facts})
+        tried: list[CaseRun] = []
         try:
-            tried = [CaseRun(case, contract.expected(case), subject.run(case)) for case in subject.cases()]
-        except StudentError as error:
-            tries.append((facts, error))
+            for case in subject.cases():
+                tried.append(CaseRun(case, contract.expected(case), subject.run(case)))
+        except StudentError as error:  # a wrong number in a case before it says more
+            is_wrong = any(one.line is not None for one in tried)
+            tries.append((facts, tried if is_wrong else error))
             continue
         tries.append((facts, tried))
         if all(one.line is None for one in tried):

@@ -101,9 +101,10 @@ def padding(subject: Subject) -> Deviation:
         real = case.inputs["mask"]
         whole = subject.run(case).output
         for row, length in enumerate(real.sum(1).tolist()):
-            alone = first_tokens(case, slice(row, row + 1), slice(length))
+            alone = _without_padding(case, row, length, subject.contract.masked)
             out = subject.run(replace(alone, inputs={**alone.inputs, "mask": None})).output[0]
-            padded = whole[row, :length] if whole.dim() == 3 else whole[row]
+            cut = whole.dim() == 3 and subject.contract.masked == "x"
+            padded = whole[row, :length] if cut else whole[row]
             if (far := apart(out, padded)) > TOLERANCE:
                 raise Fails(
                     f"row {row} with {real.shape[1] - length} paddings behind it is {_far(far)} what it is alone"
@@ -111,6 +112,14 @@ def padding(subject: Subject) -> Deviation:
             most = max(most, far)
     form = "" if subject.mask_form == "B×T" else f"; its mask is {subject.mask_form}, and a model gives B×T"
     return Deviation(most, f"rows of {', '.join(map(str, real.sum(1).tolist()))} tokens together and alone{form}")
+
+
+def _without_padding(case: Case, row: int, length: int, masked: str) -> Case:
+    """Return one row of a case, its masked input cut to the real tokens."""
+    if masked == "x":
+        return first_tokens(case, slice(row, row + 1), slice(length))
+    tokens = {masked: slice(length)}
+    return with_inputs(case, lambda name, one: one[row : row + 1, tokens.get(name, slice(None))])
 
 
 def permutation(subject: Subject) -> Deviation:

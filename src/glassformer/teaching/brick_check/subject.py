@@ -141,7 +141,8 @@ class Subject:
                 continue
         else:
             self.settle_on(self.variants()[0])
-        if self.contract.causal != "option":
+        hides_future = self.contract.causal == "option"
+        if not hides_future and self.contract.masked == "x":
             return
         for form in MASKS if "mask" in self.takes else ():
             self.mask_form = form
@@ -152,7 +153,7 @@ class Subject:
             break
         else:
             self.mask_form = "B×T"
-        if "causal" in self.built_with:
+        if "causal" in self.built_with or not hides_future:
             return
         if self.mask_form in PAIRWISE:
             self.settled = self.facts = {**self.facts, "causal": None}
@@ -218,7 +219,7 @@ class Subject:
             bind, self._called, self._offers(self._shaped(passed, case)), self.contract.arguments
         )
         for name in keywords:
-            if name == "key_padding_mask" and isinstance(keywords[name], Tensor):
+            if name.endswith("key_padding_mask") and isinstance(keywords[name], Tensor):
                 keywords[name] = ~keywords[name]  # as torch has it
         roles = {id(one): Role((name,)) for name, one in passed.items() if self.contract.is_function and name != "x"}
         if module is not None and "bridge" in self.__dict__:
@@ -243,7 +244,8 @@ class Subject:
         mask = inputs.get("mask")
         if mask is None and not by_mask and not self._must_have_mask:
             return shaped
-        seen = torch.ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+        masked = inputs[self.contract.masked]
+        seen = torch.ones(masked.shape[:2], dtype=torch.bool) if mask is None else mask
         pairs = seen[:, None, :].expand(-1, x.shape[1], -1)
         if by_mask and "causal" not in self.built_with:
             pairs = pairs & torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()

@@ -35,8 +35,19 @@ NOISE = frozenset(
     ]
 )
 """Words of a name that do not say which weight it is."""
-FUSED = {"qkv": "qkv", "kqv": "kqv", "in": "qkv", "attn": "qkv", "query_key_value": "qkv", "kvq": "kvq", "qvk": "qvk"}
-"""Names of one matrix for three, and the order in it."""
+FUSED = {
+    "qkv": "qkv",
+    "kqv": "kqv",
+    "in": "qkv",
+    "attn": "qkv",
+    "query_key_value": "qkv",
+    "kvq": "kvq",
+    "qvk": "qvk",
+    "kv": "kv",
+    "vk": "vk",
+    "key_value": "kv",
+}
+"""Names of one matrix for several, and the order in it."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
     missing = [
         weight
         for weight in wanted
-        if weight.needed(options) and weight.name not in found and not (fused and weight.name[-1] in "qkv")
+        if weight.needed(options) and weight.name not in found and not (fused and weight.name[-1] in order)
     ]
     if len(missing) == 1 and left and len({name.removesuffix(".weight").removesuffix(".bias") for name in left}) == 1:
         weight = missing.pop()  # who else could it be
@@ -113,7 +124,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
             whole = torch.cat([_upright(name, tensors[name], turned) for name in names])
             if place.startswith("fused"):
                 kind = "b" if "bias" in place else "w"
-                out |= {f"{kind}_{letter}": part for letter, part in zip(order, whole.chunk(3), strict=True)}
+                out |= {f"{kind}_{letter}": part for letter, part in zip(order, whole.chunk(len(order)), strict=True)}
             else:
                 out[place] = whole
         for weight in wanted:
@@ -147,7 +158,7 @@ def _place(name: str, parameter: Tensor, wanted: Sequence[Weight]) -> tuple[str 
     is_bias = parameter.dim() == 1 and (not vectors or parameter.numel() == 1)
     if any(weight.name == "w_q" for weight in wanted) and not _matches(forms, wanted, is_bias, exact=True):
         for form in forms:
-            if form in FUSED and max(parameter.shape) % 3 == 0:
+            if form in FUSED and max(parameter.shape) % len(FUSED[form]) == 0:
                 return ("fused bias" if is_bias else "fused"), FUSED[form]
     return _matches(forms, wanted, is_bias), ""
 

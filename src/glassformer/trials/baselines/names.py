@@ -14,11 +14,11 @@ NGRAM = "n-gram"
 COPY = "copy the source"
 """The source, as it is."""
 
-TFIDF, PAIRS = "sklearn:tfidf", "sklearn:tfidf-pairs"
+TFIDF, NGRAMS = "sklearn:tfidf", "sklearn:tfidf-ngrams"
 LINEAR, BOOSTING = "sklearn:linear", "sklearn:boosting"
 REFERENCES = {
     TFIDF: "scikit-learn's TF-IDF of words with {head}",
-    PAIRS: "scikit-learn's TF-IDF of words and pairs of words with {head}",
+    NGRAMS: "scikit-learn's TF-IDF of words, pairs of words and character n-grams with {head}",
     LINEAR: "scikit-learn's {head}",
     BOOSTING: "scikit-learn's gradient-boosted trees",
 }

@@ -1,18 +1,20 @@
 """The floors and references of each family, judged as a model is: by the task itself, on the same examples."""
 
+import contextlib
 import importlib
+import math
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.config.errors import DataError, GlassformerError, SettingError, unknown
+from glassformer.config.errors import DataError, MissingPackage, SettingError, unknown
 from glassformer.config.presets import TABLE, TEXT
 from glassformer.config.resolve import Config
 from glassformer.data.features.inputs import Inputs
@@ -48,21 +50,24 @@ class Baseline:
     """A floor or a reference of a family."""
 
     name: str
-    evaluate: Callable[[Any, str], BaselineResult]
-    """Judges it, from the prepared data and the name of the part to judge it on."""
+    evaluate: Callable[..., BaselineResult]
+    """Judges it, from the prepared data, the name of the part to judge it on and, of a reference, the seconds that it
+    may learn."""
     kind: str = FLOOR
 
 
 @singledispatch
 def baselines(family: Family, kind: str) -> list[Baseline]:
     """What a model must beat, on examples of a kind: floors, which learn nothing, or only count, and models of
-    scikit-learn with its defaults, which are what most people would try first.
+    scikit-learn, as they are usually tuned.
     """
     return []
 
 
-def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, part: str) -> BaselineResult:
-    """A floor or a reference (`what`) on a part."""
+def evaluate_baseline(
+    what: str, name: str, config: Config, prepared: Prepared, part: str, slowest: float | None = None
+) -> BaselineResult:
+    """A floor or a reference (`what`) on a part. `slowest`: seconds of the slowest trained model, None if unknown."""
     known = {
         baseline.name: baseline
         for baseline in baselines(FAMILIES[config.task], config.data.kind)
@@ -70,7 +75,9 @@ def evaluate_baseline(what: str, name: str, config: Config, prepared: Prepared, 
     }
     if name not in known:
         raise SettingError(unknown(f"{what} for this task", name, known))
-    return known[name].evaluate(prepared, part)
+    if what != REFERENCE:
+        return known[name].evaluate(prepared, part)
+    return known[name].evaluate(prepared, part, SECONDS if slowest is None else max(slowest, LEAST_SECONDS))
 
 
 # --- texts ---
@@ -167,63 +174,138 @@ def _logit(shares: Floats) -> NDArray[np.float64]:
     return np.log(clipped) - np.log1p(-clipped)
 
 
-# --- references: scikit-learn's models with its defaults, fitted to exactly the training part ---
+# --- references: scikit-learn's models as they are usually tuned, fitted to exactly the training part ---
 
-MISSING = "scikit-learn is not installed: pip install 'glassformer[samples]'"
 UNSEEN = -50.0
 """The score of a class that no training example has."""
 MOST_CATEGORIES = 255
 """Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
 """The most of logistic regression: its default of 100 is often too few to arrive."""
+STRENGTHS = {TEXT: (10.0, 100.0, 1.0, 0.1), TABLE: (1.0, 10.0, 0.1, 100.0)}
+"""Values of C (of ridge regression 1/alpha) that cross-validation chooses among, the usual best first."""
+FOLDS, FEWEST = 3, 30
+"""Folds of that cross-validation, and the fewest training examples for which it is made."""
+SECONDS, LEAST_SECONDS = 60.0, 10.0
+"""How long a reference may learn where no trained model says how long is long, and how long it always may."""
+PROBED = 1000
+"""Training texts by which it is judged how long all of them would take, where there are many more."""
+LARGE = 5 * PROBED
 
 
 @dataclass(frozen=True)
 class Estimator:
     """What scikit-learn has for a family."""
 
-    linear: Callable[[], Any]
-    """Makes its linear model."""
+    linear: Callable[[str, float], Any]
+    """Makes its linear model, for a kind of examples and a value of C."""
+    scoring: str
+    """Scikit-learn's name of the metric that cross-validation ranks by."""
     scores: Callable[[Any, Any, Any], Any]
     """Scores as a model of this task gives them, from what was fitted, examples and the task."""
     boosting: str = ""
     """The name of its boosted trees."""
 
 
-def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str) -> BaselineResult:
+class _Fitted(NamedTuple):
+    model: Any
+    note: str
+
+
+def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
+    """`seconds`: how long it may learn; where that is too short, it uses less, and its note says so."""
     task = prepared.task
-    model = _model(name, estimator, _categories(task.parts["train"]))
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what did not quite converge, or of a label that every example has
         before = time.perf_counter()
-        model.fit(train, answers)
-        seconds = time.perf_counter() - before
-        scores = estimator.scores(model, _read(task.parts[part]), task)
+        if name == names.BOOSTING:
+            few = [0 < count <= MOST_CATEGORIES for count in _categories(task.parts["train"])]
+            trees = getattr(_scikit("ensemble"), estimator.boosting)(categorical_features=few, random_state=0)
+            fitted = _Fitted(trees.fit(train, answers), "")
+        else:
+            categories = _categories(task.parts["train"])
+            fitted = _fit_linear(name, estimator, categories, train, answers, seconds)
+        took = time.perf_counter() - before
+        scores = estimator.scores(fitted.model, _read(task.parts[part]), task)
     evaluation = task.judge(task.parts[part], torch.from_numpy(scores.astype(np.float32)))
-    return BaselineResult(evaluation, _size(model), seconds)
+    return BaselineResult(evaluation, _size(fitted.model), took, fitted.note)
 
 
-def _model(name: str, estimator: Estimator, categories: list[int]) -> Any:
-    if name == names.BOOSTING:
-        few = [0 < count <= MOST_CATEGORIES for count in categories]
-        return getattr(_scikit("ensemble"), estimator.boosting)(categorical_features=few, random_state=0)
-    pipeline, head = _scikit("pipeline").make_pipeline, estimator.linear()
-    if name in (names.TFIDF, names.PAIRS):
-        words = _scikit("feature_extraction.text").TfidfVectorizer(
-            ngram_range=(1, 2) if name == names.PAIRS else (1, 1)
-        )
-        return pipeline(words, head)
+def _fit_linear(
+    name: str, estimator: Estimator, categories: list[int], train: Any, answers: Any, seconds: float
+) -> _Fitted:
+    """Fit a linear model, with C chosen by cross-validation on the training part, in about the given seconds."""
+    deadline = time.perf_counter() + seconds
+    kind = TEXT if name in (names.TFIDF, names.NGRAMS) else TABLE
+    notes = []
+    features = _features(name, categories)
+    if name == names.NGRAMS and len(train) > LARGE:
+        sample = slice(0, PROBED)
+        began = time.perf_counter()
+        _fit(estimator.linear(kind, STRENGTHS[kind][0]), features.fit_transform(train[sample]), answers[sample])
+        now = time.perf_counter()
+        if now + (now - began) * len(train) / PROBED > deadline:
+            features = _features(names.NGRAMS, categories, characters=False)
+            notes.append(f"no character n-grams: they would take longer than {seconds:.0f} s")
+    matrix = features.fit_transform(train)
+    began = time.perf_counter()
+    model = estimator.linear(kind, STRENGTHS[kind][0]).fit(matrix, answers)
+    scores = _cross_validate(estimator, kind, matrix, answers, deadline, time.perf_counter() - began)
+    chosen = max(scores, key=scores.__getitem__, default=STRENGTHS[kind][0])
+    if chosen != STRENGTHS[kind][0]:
+        model = estimator.linear(kind, chosen).fit(matrix, answers)
+    notes.insert(0, f"C = {chosen:g}")
+    if len(scores) < len(STRENGTHS[kind]) and len(answers) >= FEWEST:
+        tried = f"only {len(scores)} of {len(STRENGTHS[kind])} values of C" if scores else "no other value of C"
+        notes.append(f"{tried} tried: more would take longer than {seconds:.0f} s")
+    return _Fitted(_scikit("pipeline").make_pipeline(features, model), "; ".join(notes))
+
+
+def _cross_validate(
+    estimator: Estimator, kind: str, matrix: Any, answers: Any, deadline: float, fit_seconds: float
+) -> dict[float, float]:
+    """Return cross-validated scores by value of C, for as many values as there is time for; none for a single one.
+
+    `fit_seconds`: how long one fit to all examples takes. A fit of the chosen value follows.
+    """
+    selection, scores = _scikit("model_selection"), dict[float, float]()
+    folds = selection.KFold(FOLDS, shuffle=True, random_state=0)
+    value_seconds = (FOLDS - 1) * fit_seconds  # each fold leaves 1/FOLDS of the examples out
+    if len(answers) < FEWEST or time.perf_counter() + 2 * value_seconds + fit_seconds > deadline:
+        return {}
+    for strength in STRENGTHS[kind]:
+        if len(scores) > 1 and time.perf_counter() + value_seconds + fit_seconds > deadline:
+            break
+        model = estimator.linear(kind, strength)
+        found = selection.cross_val_score(model, matrix, answers, cv=folds, scoring=estimator.scoring)
+        scores[strength] = float(np.nan_to_num(np.mean(found), nan=-math.inf))  # a fold of one class has no score
+    return scores
+
+
+def _fit(model: Any, matrix: Any, answers: Any) -> None:
+    """Fit a model whose time alone counts: a few examples may be of one class."""
+    with contextlib.suppress(ValueError):
+        model.fit(matrix, answers)
+
+
+def _features(name: str, categories: list[int], *, characters: bool = True) -> Any:
+    if name in (names.TFIDF, names.NGRAMS):
+        tfidf = _scikit("feature_extraction.text").TfidfVectorizer
+        words = tfidf(ngram_range=(1, 2) if name == names.NGRAMS else (1, 1))
+        if name == names.TFIDF or not characters:
+            return words
+        return _scikit("pipeline").make_union(words, tfidf(analyzer="char", ngram_range=(2, 5)))
     encoder = _scikit("preprocessing").OneHotEncoder(handle_unknown="ignore")
     columns = [("categories", encoder, np.flatnonzero(categories).tolist())]
-    return pipeline(_scikit("compose").ColumnTransformer(columns, remainder="passthrough"), head)
+    return _scikit("compose").ColumnTransformer(columns, remainder="passthrough")
 
 
 def _scikit(module: str) -> Any:
     try:
         return importlib.import_module(f"sklearn.{module}")
     except ImportError:
-        raise GlassformerError(MISSING) from None
+        raise MissingPackage.needed("a reference of compare", "scikit-learn", "sklearn") from None
 
 
 def _categories(inputs: Inputs) -> list[int]:
@@ -249,8 +331,18 @@ def _size(model: Any) -> int:
     return sum(np.size(getattr(part, "coef_", ())) + np.size(getattr(part, "intercept_", ())) for part in parts)
 
 
-def _logistic() -> Any:
-    return _scikit("linear_model").LogisticRegression(max_iter=ITERATIONS)
+def _logistic(kind: str, strength: float) -> Any:
+    """Logistic regression; of the many features of texts one class against the rest, which takes half as long."""
+    make = _scikit("linear_model").LogisticRegression
+    if kind == TABLE:
+        return make(C=strength, max_iter=ITERATIONS)
+    return _scikit("multiclass").OneVsRestClassifier(make(C=strength, solver="liblinear", max_iter=ITERATIONS))
+
+
+def _one_per_label(kind: str, strength: float) -> Any:
+    solver = "lbfgs" if kind == TABLE else "liblinear"
+    head = _scikit("linear_model").LogisticRegression(C=strength, solver=solver, max_iter=ITERATIONS)
+    return _scikit("multiclass").OneVsRestClassifier(head)
 
 
 def _of_classes(model: Any, examples: Any, task: Any) -> Any:
@@ -260,13 +352,15 @@ def _of_classes(model: Any, examples: Any, task: Any) -> Any:
     return scores if task.outputs > 1 else scores[:, 1:] - scores[:, :1]
 
 
-CLASSIFIER = Estimator(_logistic, _of_classes, "HistGradientBoostingClassifier")
+CLASSIFIER = Estimator(_logistic, "accuracy", _of_classes, "HistGradientBoostingClassifier")
 MULTILABEL_CLASSIFIER = Estimator(
-    lambda: _scikit("multiclass").OneVsRestClassifier(_logistic()),
+    _one_per_label,
+    "f1_micro",
     lambda model, examples, task: np.reshape(model.decision_function(examples), (-1, task.outputs)),
 )
 REGRESSOR = Estimator(
-    lambda: _scikit("linear_model").Ridge(),
+    lambda kind, strength: _scikit("linear_model").Ridge(alpha=1 / strength),
+    "neg_mean_squared_error",
     lambda model, examples, task: np.reshape(model.predict(examples), (-1, 1)),
     "HistGradientBoostingRegressor",
 )
@@ -278,7 +372,7 @@ REGRESSOR = Estimator(
 def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Baseline]:
     """Constant answers as floors, and what scikit-learn has for such examples as references."""
     of_tables = [names.LINEAR, *([names.BOOSTING] if estimator.boosting else [])]
-    references = {TEXT: [names.TFIDF, names.PAIRS], TABLE: of_tables}.get(kind, [])
+    references = {TEXT: [names.TFIDF, names.NGRAMS], TABLE: of_tables}.get(kind, [])
     return [
         *(Baseline(name, partial(_judge_constant, scores)) for name, scores in constants.items()),
         *(Baseline(name, partial(_judge_fitted, name, estimator), REFERENCE) for name in references),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, RunError, Say, first_line, silent
+from glassformer.config.errors import MissingPackage, Misuse, RunError, Say, first_line, silent
 from glassformer.trials.places.base import GRACE, RETRIES, Task, TaskEnd
 from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_large
 
@@ -147,7 +147,7 @@ def check_ray() -> None:
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
+        raise MissingPackage.needed("--on ray", "Ray", "ray") from None
     address = os.environ.get("RAY_ADDRESS", "")
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():  # none, or a word of Ray's own: auto, local

@@ -19,14 +19,30 @@ from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
-from glassformer.trials.results.panels import against_cost, each_seed, learning_curves, panels_of_mode, row_colours
+from glassformer.trials.results.panels import (
+    NO_MODEL,
+    against_cost,
+    each_seed,
+    learning_curves,
+    panels_of_mode,
+    row_colours,
+)
 from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, compare_rows, rows_of
+from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, LADDER
 
 FILE = "comparison"
 TEXT_COLUMNS = ("model", "remarks")
 """Columns that hold no numbers."""
+HEADLINES = {
+    "best": "{names} {score} best{among}: {metric} {value}",
+    "undertrained": " among the rows trained to the end",
+    "seen": " among the rows that did not learn from these examples",
+    "unmasked": " among the rows that cannot read the answer",
+    "several reasons": " among the ranked rows",
+    "no whole model": "The whole model was not trained to the end",
+}
 UNBROKEN = "\u00a0"
 """A space at which no line ends."""
 
@@ -133,7 +149,7 @@ class Comparison:
                 "low": row.interval.low if row.interval else None,
                 "high": row.interval.high if row.interval else None,
                 "seeds": len(row.outcomes),
-                "failed": len(row.errors),
+                "failed": 0 if row.skipped else len(row.errors),
                 "behind": behind.value if behind else None,
                 "behind_low": behind.low if behind else None,
                 "behind_high": behind.high if behind else None,
@@ -175,14 +191,14 @@ class Comparison:
             ]
             for row in rows
         ]
-        competing = sorted(with_all_data(self.rows), key=lambda row: row.rank if row.outcomes else math.inf)
+        competing = sorted(with_all_data(self.rows), key=lambda row: row.table_order)
         colours = row_colours(self.rows, competing)
         spots = [colours.get(row.label) for row in self.rows]
         panels: list[Panel] = [
             Words(title="What it says", text="\n\n".join(self.words)),
             Table(
                 title="Side by side",
-                takeaway=_first(competing),
+                takeaway=_headline(self.rows, self.mode),
                 columns=names,
                 rows=whole,
                 colours=spots,
@@ -223,14 +239,28 @@ class Comparison:
         return self.view()._repr_html_()
 
 
-def _first(competing: Sequence[Row]) -> str:
-    """Who scores best of those that were judged; the words say whether that is more than luck."""
-    judged = [row for row in competing if row.is_judged and math.isfinite(row.score)]
-    if not judged:
-        return "Nothing was trained to its end"
+def _headline(rows: Sequence[Row], mode: str) -> str:
+    """Name the row with the best score among the ranked rows of the table, and say which rows are not ranked."""
+    unmasked = [row for row in rows if row.varied.get(MASK) is False]
+    judged = [row for row in rows if row.is_judged and row not in unmasked and math.isfinite(row.score)]
+    if mode == ABLATION and parts_left_out(rows)[0] is None:
+        return HEADLINES["no whole model"]
+    if not any(row.is_trained for row in judged):
+        return NO_MODEL
+    unranked = {
+        "undertrained": any(row.undertrained for row in rows),
+        "seen": any(row.seen for row in rows),
+        "unmasked": bool(unmasked),
+    }
+    reasons = [HEADLINES[reason] for reason, there in unranked.items() if there]
     best = [judged[at] for at in leaders([-row.score if row.lower else row.score for row in judged])]
-    score = f"{titled(best[0].metric)} {rounded(best[0].score, best[0].decimals)}"
-    return f"{listed([row.label for row in best])} {'scores' if len(best) == 1 else 'score'} best: {score}"
+    return HEADLINES["best"].format(
+        names=listed([row.label for row in best]),
+        score="scores" if len(best) == 1 else "score",
+        among="".join(reasons) if len(reasons) < 2 else HEADLINES["several reasons"],
+        metric=titled(best[0].metric),
+        value=rounded(best[0].score, best[0].decimals),
+    )
 
 
 def _cells(row: Row, behind: Difference | None) -> list[str]:

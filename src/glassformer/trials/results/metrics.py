@@ -8,27 +8,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from glassformer.config.units import two_digits
-from glassformer.rendering.curves import named
+from glassformer.config.units import metric_name, two_digits
 from glassformer.statistics.intervals import Interval
 from glassformer.trials.outcome import Outcome
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"
 MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
 """The mean that rows are ranked by, where a metric of a whole part is no mean over its examples."""
-NAMES = {EXAMPLE_F1: "mean F1 of the examples", SENTENCE_CHRF: "mean chrF of the sentences", "micro_f1": "micro F1"}
-UNITS = {"loss": "nats per token", EXAMPLE_F1: "F1", SENTENCE_CHRF: "chrF"}
+NAMES = {EXAMPLE_F1: "mean F1 of the examples", SENTENCE_CHRF: "mean chrF of the sentences"}
+UNITS = {"loss": "nats", EXAMPLE_F1: "F1", SENTENCE_CHRF: "chrF"}
 """Units of differences, where the metric's name is none."""
-LABELLED = ("accuracy", EXAMPLE_F1)
+LABELLED = ("accuracy", "macro_f1", "average_precision", EXAMPLE_F1)
 """Where there are labels to be told."""
 SCALES = {
-    **dict.fromkeys(("accuracy", "micro_f1", EXAMPLE_F1), (0.0, 1.0)),
+    **dict.fromkeys(("accuracy", "micro_f1", "macro_f1", "average_precision", EXAMPLE_F1), (0.0, 1.0)),
     **dict.fromkeys(("chrf", SENTENCE_CHRF), (0.0, 100.0)),
     **dict.fromkeys(("loss", "bits_per_byte", "rmse"), (0.0, math.inf)),
 }
 """The ends between which a metric lies."""
 QUALITY = (
-    "accuracy", "micro_f1", "macro_f1", "exact_match", "hamming", "rmse", "mae", "r2",
+    "accuracy", "micro_f1", "macro_f1", "average_precision", "exact_match", "hamming", "rmse", "mae", "r2",
     "chrf", "bleu", "bleu_lowercase", "loss", "perplexity", "bits_per_byte",
 )  # fmt: skip
 """What says how good a model is; the rest counts examples, or says what a constant would come to."""
@@ -36,7 +35,7 @@ QUALITY = (
 
 def titled(metric: str) -> str:
     """A metric as it is written."""
-    return NAMES.get(metric) or named(metric)
+    return NAMES.get(metric) or metric_name(metric)
 
 
 def unit_of(metric: str) -> str:
@@ -66,6 +65,12 @@ def is_paired(metric: str, outcome: Outcome) -> bool:
 
 def value_of(outcome: Outcome, metric: str) -> float:
     return float(np.mean(outcome.scores)) if metric in MEANS.values() else outcome.metrics[metric]
+
+
+def limit_of(metric: str) -> float:
+    """Return the largest possible difference of two values of a metric: 1 for accuracies; inf where there is none."""
+    low, high = SCALES.get(metric, (-math.inf, math.inf))
+    return high - low
 
 
 def within(interval: Interval | None, metric: str) -> Interval | None:

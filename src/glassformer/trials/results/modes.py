@@ -143,8 +143,9 @@ def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Dif
 def _ablation(rows: Sequence[Row]) -> Verdict:
     whole, parts = parts_left_out(rows)
     plain = verdict([row for row in rows if not row.is_trained or not row.varied or not row.outcomes])
+    failures = [word for word in plain.words if " failed: " in word]
     if whole is None:
-        return plain
+        return Verdict([sentence("no whole"), *failures])
     honest = [(row, worth) for row, worth in parts if row.varied.get(MASK) is not False]
     worse = [f"{_lacking(row)}, by {difference_in_words(worth, row)}" for row, worth in honest if is_better(worth)]
     better = [
@@ -158,8 +159,8 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
     once = next((scope(worth, whole) for _, worth in honest if not worth.seeds), "")
     words += [sentence(key, parts="; ".join(group), scope=once) for key, group in groups.items() if group]
     words += [sentence("mask")] if len(honest) < len(parts) else []
-    more = [word for word in plain.words if word.startswith(("One seed", "It does not beat")) or " failed: " in word]
-    return Verdict([*words, *more], whole, None)
+    more = [word for word in plain.words if word.startswith(("One seed", "It does not beat"))]
+    return Verdict([*words, *more, *failures], whole, None)
 
 
 def _lacking(row: Row) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from glassformer.statistics.paired import Difference, SeedSpread, difference, seed_spread
 from glassformer.trials.outcome import FLOOR, REFERENCE, Outcome
-from glassformer.trials.results.metrics import is_paired
+from glassformer.trials.results.metrics import is_paired, limit_of
 
 SURE = (FLOOR, REFERENCE)
 """Kinds in which no chance has a part: fitted twice they are the same."""
@@ -57,7 +57,9 @@ class Pairs:
             return None
         if len({outcome.examples for outcome in outcomes}) == 1:
             weights = None if outcomes[0].weights is None else weights_of(outcomes[0])
-            return difference(_stack(first), _stack(second), weights, rows=self.rows, spread=self.spread)
+            return difference(
+                _stack(first), _stack(second), weights, rows=self.rows, spread=self.spread, limit=limit_of(metric)
+            )
         # folds: each seed has examples of its own, which together are one long list
         mine, theirs = ({outcome.cell.repeat: outcome for outcome in row} for row in (first, second))
         both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
@@ -66,7 +68,7 @@ class Pairs:
         # each fold counts alike, as in the mean over folds that the table shows
         weights = np.concatenate([weights_of(mine[seed]) / weights_of(mine[seed]).sum() for seed in both])
         scores = [np.concatenate([scores_of(folds[seed]) for seed in both])[None] for folds in (mine, theirs)]
-        return difference(scores[0], scores[1], weights, rows=self.rows)
+        return difference(scores[0], scores[1], weights, rows=self.rows, limit=limit_of(metric))
 
 
 def scores_of(outcome: Outcome) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """Panels of a comparison: what is varied, scores against cost, and how each model learned."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,9 @@ MOST_LINES = 8
 """Learning curves on one picture: those of the best."""
 FAR = 0.5
 """A floor that is farther off than so many times what the models reach over would squeeze them to a line."""
+NO_MODEL = "No model was trained to the end"
+"""The takeaway of a panel in which every row is undertrained or failed."""
+AMONG = " among the models trained to the end"
 SOME = 1.05
 """Costs that differ less (each was trained for so many minutes) are no picture."""
 
@@ -95,7 +98,11 @@ def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     return [
         Lines(
             title="How each learned",
-            takeaway=_ends_best(lines, lower=drawn[0].outcomes[0].lower_is_better),
+            takeaway=_ends_best(
+                lines,
+                {label for label, (row, _) in curves.items() if row.is_judged},
+                lower=drawn[0].outcomes[0].lower_is_better,
+            ),
             series=lines,
             x_name="updates" if alike else "share of its updates",
             y_name=f"{titled(drawn[0].outcomes[0].primary)} in validation",
@@ -105,21 +112,29 @@ def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
 
 
 def _best_and_cheapest(placed: Sequence[Row]) -> str:
-    """Who scores best among those in the picture, and who takes the least time."""
+    """Name the best and the cheapest of the rows in the picture that are not undertrained."""
+    placed = [row for row in placed if row.is_judged]
+    if not placed:
+        return NO_MODEL
     best = [placed[at].label for at in leaders([-row.score if row.lower else row.score for row in placed])]
     cheapest = min(placed, key=lambda row: row.seconds).label
     scores = f"{listed(best)} {'scores' if len(best) == 1 else 'score'} best"
     return f"{scores} and {'takes' if best == [cheapest] else f'{cheapest} takes'} the least time"
 
 
-def _ends_best(lines: Sequence[Line], *, lower: bool) -> str:
-    ends = [line.y[-1] for line in lines]
-    first = leaders([-end if lower else end for end in ends])
+def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -> str:
+    """Name the line with the best end among the ranked ones. `ranked`: names of the lines that are not undertrained."""
     if len(lines) == 1:
         return f"{lines[0].name} {course(lines[0].y)}"
+    competing = [line for line in lines if line.name in ranked]
+    if not competing:
+        return NO_MODEL
+    among = AMONG if len(competing) < len(lines) else ""
+    ends = [line.y[-1] for line in competing]
+    first = leaders([-end if lower else end for end in ends])
     if len(first) != 1:
-        return f"{listed([lines[at].name for at in first])} end alike" if first else ""
-    return f"{lines[first[0]].name} ends best ({three(ends[first[0]])})"
+        return f"{listed([competing[at].name for at in first])} end alike{among}" if first else ""
+    return f"{competing[first[0]].name} ends best{among} ({three(ends[first[0]])})"
 
 
 def _curve(row: Row) -> Line | None:
@@ -191,7 +206,8 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
     metric = next(row.metric for row in rows if row.outcomes)
     lower = next(row.lower for row in rows if row.outcomes)
     models = [line for line in series if not line.faint]
-    told = _ends_best(models, lower=lower) if models else ""
+    ranked = {label for label, line in along(rows, key).items() if line[-1].is_judged}
+    told = _ends_best(models, ranked, lower=lower) if models else ""
     return Lines(title=title, takeaway=told, series=series, x_name=name, y_name=titled(metric), log_x=log)
 
 
@@ -214,16 +230,19 @@ def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
 def _grid(name: str, rows: Sequence[Row], keys: Sequence[str]) -> Grid:
     down, across = (sorted({row.varied[key] for row in rows}, key=_order) for key in keys)
     values = np.full((len(down), len(across)), np.nan)
+    judged = values.copy()
     for row in rows:
-        if row.outcomes:
-            values[down.index(row.varied[keys[0]]), across.index(row.varied[keys[1]])] = row.score
+        at = down.index(row.varied[keys[0]]), across.index(row.varied[keys[1]])
+        values[at] = row.score
+        judged[at] = row.score if row.is_judged else math.nan
     known = values[np.isfinite(values)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    best = [divmod(at, len(across)) for at in leaders(-values if rows[0].lower else values)]
+    best = [divmod(at, len(across)) for at in leaders(-judged if rows[0].lower else judged)]
     where = f"{keys[0]} {down[best[0][0]]}, {keys[1]} {across[best[0][1]]}" if best else ""
+    told = f"The best is at {where}" if len(best) == 1 else f"{len(best)} settings are equally good"
     return Grid(
         title=f"{name}: {keys[0]} by {keys[1]}",
-        takeaway=f"The best is at {where}" if len(best) == 1 else f"{len(best)} settings are equally good",
+        takeaway=told if best else NO_MODEL,
         values=values,
         rows=[str(value) for value in down],
         columns=[str(value) for value in across],

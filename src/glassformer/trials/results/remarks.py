@@ -35,7 +35,8 @@ def marks_of(row: Row, behind: Difference | None, best: bool, chosen: bool, mode
         f"stopped after {few:,} of {budget or 0:,} updates": stopped,
         f"{few:,} to {many:,} updates": row.is_trained and few < many and not stopped,
         f"{failed} of {failed + done} {row.repeats} failed": failed and done,
-        "failed": failed and not done,
+        "skipped": row.skipped,
+        "failed": failed and not done and not row.skipped,
         **{outcome.note: bool(outcome.note) for outcome in row.outcomes},
     }
     return [mark for mark, holds in marks.items() if holds]
@@ -56,8 +57,9 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Difference | None], mode: str
     notes += _uncertainty(done)
     if any(row.undertrained for row in done):
         notes.append(
-            f"{FALLING} {UNDERTRAINED}: its loss was still falling at the end, it has not gone through the training "
-            "data once, or made too few updates. Such a score says how far a training got, not how good the model is."
+            f"{FALLING} {UNDERTRAINED}: the loss was still falling at the end, or training stopped within the first "
+            "epoch or after very few updates. These rows are not ranked: their scores show how far training got, not "
+            "how good the model is."
         )
     leads = [lead for row, lead in zip(rows, behind, strict=True) if lead is not None and row.is_trained]
     if any(lead is not None for lead in behind):

@@ -34,6 +34,8 @@ class Row:
     """The outcomes of the seeds that were trained to the end, in the order of the seeds."""
     errors: Sequence[str]
     """Why the others were not."""
+    skipped: bool = False
+    """Whether all of these errors are packages that are not installed."""
     metric: str
     lower: bool
     """The lower the metric, the better."""
@@ -114,6 +116,11 @@ class Row:
         return math.inf if self.seen else self.score if self.lower else -self.score
 
     @property
+    def table_order(self) -> tuple[bool, bool, float]:
+        """The key that sorts the rows of the table: undertrained rows come after the others, failed rows last."""
+        return not self.outcomes, bool(self.undertrained), self.rank if self.outcomes else 0.0
+
+    @property
     def parameters(self) -> int:
         return max((outcome.parameters for outcome in self.outcomes), default=0)
 
@@ -169,7 +176,8 @@ class Row:
             "updates": [outcome.steps for outcome in self.outcomes],
             "undertrained": [outcome.undertrained for outcome in self.outcomes],
             "runs": [outcome.run for outcome in self.outcomes],
-            "failed": len(self.errors),
+            "failed": 0 if self.skipped else len(self.errors),
+            "skipped": self.skipped,
             "errors": list(self.errors),
             "marks": list(self.marks),
         }
@@ -193,7 +201,7 @@ def percent(share: float) -> str:
 
 
 def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
-    """Put together by row, those that came to something from best to worst, the others after them."""
+    """Group outcomes into rows, from best to worst; undertrained rows follow, then failed ones."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.cell.row, []).append(outcome)
@@ -215,6 +223,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
                 varied=cell.varied,
                 outcomes=done,
                 errors=[outcome.error for outcome in group if outcome.error is not None],
+                skipped=not done and all(outcome.skipped for outcome in group),
                 metric=metric,
                 lower=lower,
                 interval=within(interval, metric),
@@ -224,7 +233,7 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     finest = max((score_decimals(row.score, row.half) or 0 for row in rows if row.half), default=0)
     pairs = Pairs.of([row.outcomes for row in rows if row.is_judged])
     rows = [replace(row, decimals=_decimals(row, finest), pairs=pairs) for row in rows]
-    return sorted(rows, key=lambda row: (not row.outcomes, row.rank if row.outcomes else 0.0))
+    return sorted(rows, key=lambda row: row.table_order)
 
 
 def _decimals(row: Row, finest: int) -> int | None:

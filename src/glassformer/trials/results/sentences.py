@@ -10,7 +10,7 @@ from glassformer.trials.results.rows import Row
 WORTH = "Is the Transformer worth it?"
 SENTENCES = {
     # which is best
-    "nothing": "Nothing was trained to the end, so there is nothing to compare.",
+    "nothing": "No model was trained to the end, so there is nothing to compare.",
     "leader": "Best of the {models}: {row.label} ({score}{repeats}).",
     "alone": "It is the only model that was trained to the end: there is no other to compare it with.",
     "luck unknown": "Whether that is luck cannot be told: {row.label} was not judged on the same examples.",
@@ -50,6 +50,7 @@ SENTENCES = {
     "it.",
     "undertrained": "Not trained to {end}, so not judged: {reasons}. Train longer: {budget}.",
     "failed": "{row.label} failed: {error}",
+    "skipped": "{row.label} was skipped: {error}",
     "partly failed": "{row.label}: {failed} of {all} {row.repeats} failed: {error}",
     # more data, larger models
     "more data": "{name}: more data still helps: {step} it gained {by}. Twice the data would bring about {twice}, if "
@@ -60,6 +61,7 @@ SENTENCES = {
     "unsure": "{name}: {step} it gained {by}, which may be chance: whether {what} helps cannot be told by these "
     "examples.",
     # parts left out
+    "no whole": "The whole model was not trained to the end, so the value of its parts cannot be measured.",
     "whole": "The whole model has {score}.",
     "parts worse": "Worse{scope}, the part worth most first: {parts}.",
     "parts better": "Better{scope}: {parts}.",

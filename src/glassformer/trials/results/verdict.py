@@ -44,7 +44,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     done = [row for row in rows if row.is_judged]
     trained = [row for row in done if row.is_trained]
     if not trained:
-        return Verdict([sentence("nothing"), *_failures(rows)], done[0] if done else None)
+        return Verdict([sentence("nothing"), *_failures(rows)])
     leader, best = trained[0], done[0]
     late = [row for row in rows if row.undertrained]
     recommended = _recommended(best, done)
@@ -150,7 +150,7 @@ def _untold(row: Row, best: Row) -> str:
     lead = compare_rows(row, best)
     assert lead is not None
     way, shown = ("ahead", lead) if lead.value > 0 else ("behind", reverse(lead))
-    apart = f"{way} by {difference_within(shown, row)}" if shown.high > 0 else "no example differs"
+    apart = f"{way} by {difference_within(shown, row)}" if lead.value else f"difference {difference_within(shown, row)}"
     cost = f"trains in {duration(row.seconds)}"
     if row.seconds < best.seconds:
         cost += f" instead of {duration(best.seconds)}"
@@ -278,7 +278,11 @@ def more_budget(late: Sequence[Row]) -> str:
 
 
 def _failures(rows: Sequence[Row]) -> list[str]:
-    words = [sentence("failed", row=row, error=row.errors[0]) for row in rows if not row.outcomes]
+    words = [
+        sentence("skipped" if row.skipped else "failed", row=row, error=row.errors[0])
+        for row in rows
+        if not row.outcomes
+    ]
     words += [
         sentence("partly failed", row=row, failed=len(row.errors), all=len(row.errors) + len(row.outcomes), error=error)
         for row in rows

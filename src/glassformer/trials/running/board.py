@@ -12,7 +12,7 @@ from glassformer.trials.results.rows import label_of
 from glassformer.trials.running.engine import CellEvent
 
 STATES = {"begun": "reading", "started": "training", "stepped": "training", "validated": "training"}
-OVER = ("found", "done", "failed")
+OVER = ("found", "done", "failed", "skipped")
 COLUMNS = ("", "", "done", "so far", "score", "time left")
 """What is told of each row."""
 
@@ -55,6 +55,8 @@ class BoardRow:
             return STATES.get(running[0], running[0])
         if not self.is_over:
             return "waiting"
+        if all(event.what == "skipped" for event in self.events.values()):
+            return "skipped"
         return "failed" if self.error else "done"
 
     @property

@@ -77,13 +77,20 @@ def rung(name: str) -> dict[str, Any]:
 
 
 def parse_models(models: str | Sequence[str]) -> tuple[str, ...]:
-    """Names with commas between them, or a list of them; each once, and known."""
-    names = tuple(dict.fromkeys(split_words(models)))
+    """Return the names of models, given as a list or with commas between them; refuse unknown and repeated names."""
+    names = tuple(split_words(models))
     if not names:
         raise Misuse("--models: name at least one model, such as lstm,transformer")
     for name in names:
         rung(name)
+    if repeated := _repeated(names):
+        raise Misuse(f"--models names {repeated[0]} twice: name each model once (--seeds N trains each N times)")
     return names
+
+
+def _repeated(values: Sequence[Any]) -> list[Any]:
+    """Return the values that equal an earlier one."""
+    return [value for place, value in enumerate(values) if value in values[:place]]
 
 
 # --- settings with several values ---
@@ -95,12 +102,13 @@ INSTEAD = {
     "data.fold": "--folds",
     "data.path": "DATA",
     "model.from_run": "--from",
+    "training.choose_by": "--training.choose_by, with one value for all rows,",
 }
 """What is varied by a flag of its own."""
 
 
 def parse_varied(vary: "str | Iterable[str] | Varied | None", say: Say) -> dict[str, list[Any]]:
-    """The values to try by dotted key, each once: from `key=a,b` (one, or several), or a mapping."""
+    """Return the values to try by dotted key, from `key=a,b` (one, or several) or a mapping; refuse repeated values."""
     wanted: dict[str, Any] = dict(vary) if isinstance(vary, Mapping) else {}
     words = () if vary is None or isinstance(vary, Mapping) else [vary] if isinstance(vary, str) else vary
     for word in words:
@@ -126,7 +134,11 @@ def _parse_values(key: str, values: Any) -> tuple[str, list[Any]]:
         raise Misuse(f"--vary {key}: give at least one value")
     for value in parsed:
         check_ranges({key: value})
-    return key, list(dict.fromkeys(parsed))
+    if repeated := _repeated(parsed):
+        raise SettingError(
+            f"{key} has the value {repeated[0]} twice: give each value once (--seeds N trains each N times)"
+        )
+    return key, parsed
 
 
 def grid(varied: Varied) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import GlassformerError, out_of_memory
+from glassformer.config.errors import GlassformerError, MissingPackage, out_of_memory
 from glassformer.config.locks import lock_file
 from glassformer.config.plugins import load_plugins
 from glassformer.runs.files import read_json
@@ -58,7 +58,7 @@ def _work(folder: Path) -> int:
 
         outcome = run_cell(cell, folder, str(cell_file["part"]), tell)
     except GlassformerError as error:
-        outcome = Outcome(cell=cell, error=str(error))
+        outcome = Outcome(cell=cell, error=str(error), skipped=isinstance(error, MissingPackage))
     except KeyboardInterrupt:
         outcome = None
     except Exception as error:
@@ -66,8 +66,10 @@ def _work(folder: Path) -> int:
         outcome = Outcome(cell=cell, error=_why_failed(error, folder))
     if outcome is None:  # stopped on the way; its run can go on
         return STOPPED
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    replace(outcome, threads=int(threads) if threads.isdecimal() else 0).write(folder / OUTCOME)
+    if not outcome.threads:  # of a training run, they are known
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        outcome = replace(outcome, threads=int(threads) if threads.isdecimal() else 0)
+    outcome.write(folder / OUTCOME)
     return 0
 
 

@@ -134,7 +134,7 @@ class Engine:
             outcome = Outcome(cell=job.cell, error=end.why)
             outcome.write(job.folder / OUTCOME)
         if outcome.error is not None:
-            self.hear(CellEvent(cell=job.cell, what="failed", error=outcome.error))
+            self.hear(CellEvent(cell=job.cell, what="skipped" if outcome.skipped else "failed", error=outcome.error))
         else:
             self.hear(CellEvent.over(outcome, "done"))
         return outcome

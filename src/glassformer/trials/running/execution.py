@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ from glassformer.families.recognition import infer_config
 from glassformer.families.requests import EvaluateOptions
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.run import DONE, Run
+from glassformer.tasks.prediction import AVERAGE_PRECISION
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
 from glassformer.trials.running.convergence import undertraining
 from glassformer.trials.running.cpu_budget import row_updates
+from glassformer.trials.running.folder import OUTCOME
 from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
 from glassformer.verbs.train import train
 
@@ -74,6 +76,7 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
         parameters=int(card["parameters"]),
         learned=learned_of(card),
         memory=progress.memory(4 * int(card["parameters"])),
+        threads=int(card["environment"]["threads"]),
         run=str(Path(folder.parent.name) / folder.name / RUN),
         note=UNMASKED if cell.varied.get(MASK) is False else "",
     )
@@ -152,7 +155,7 @@ def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     prepared = prepare(config, silent, rows=rows)
     tell(event="judging")
     began = time.perf_counter()
-    result = evaluate_baseline(cell.kind, cell.name, config, prepared, part)
+    result = evaluate_baseline(cell.kind, cell.name, config, prepared, part, _slowest_training(folder.parent))
     took = time.perf_counter() - began
     return outcome_of(
         cell,
@@ -166,6 +169,15 @@ def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     )
 
 
+def _slowest_training(cells: Path) -> float | None:
+    """Return the seconds of the slowest training run that has ended in this comparison; None if none has."""
+    outcomes = []
+    for path in cells.glob(f"*/{OUTCOME}"):
+        with contextlib.suppress(GlassformerError):  # a damaged file is reported where the table is made
+            outcomes.append(Outcome.read(path))
+    return max((one.seconds for one in outcomes if one.cell.kind == TRAINED and one.error is None), default=None)
+
+
 def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     settings = dict(cell.settings)
     run = Run.open(settings.pop("run"))
@@ -174,6 +186,11 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     if loaded.family is not FAMILIES[config.task] or loaded.config.data.kind != config.data.kind:
         own, here = (f"{side.task} ({side.data.kind})" for side in (loaded.config, config))
         raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
+    primary, _ = loaded.family.selection(config)
+    if primary == AVERAGE_PRECISION and primary != loaded.family.selection(loaded.config)[0]:
+        raise Misuse(f"{run.path} was not trained with --training.choose_by {primary}: leave it out of --runs")
+    training = replace(loaded.config.training, choose_by=config.training.choose_by)
+    loaded = replace(loaded, config=replace(loaded.config, training=training))
     corpus = split_data(config, rows)
     tell(event="judging")
     note, seen = leakage(run, loaded.config, config, corpus, part)

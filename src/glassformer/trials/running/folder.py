@@ -148,6 +148,10 @@ class Folder:
         others = [_read_outcome(folder) for folder in sorted((self.path / "cells").iterdir()) if folder.name not in ids]
         return [*mine, *(outcome for outcome in others if outcome is not None)]
 
+    def unreadable(self) -> list[Path]:
+        """Return the files of outcomes that are damaged or were changed after they were written."""
+        return [path for path in sorted(self.path.glob(f"cells/*/{OUTCOME}")) if _read_outcome(path.parent) is None]
+
     # --- one at a time ---
 
     def check(self) -> None:

@@ -33,6 +33,6 @@ def _planned_bytes(cell: Cell) -> int | None:
     if cell.kind != TRAINED:
         return None
     try:
-        return gpu_step_bytes(from_data(dict(cell.settings), None, silent, gpus=None))
+        return gpu_step_bytes(from_data(dict(cell.settings), None, silent, gpus=1))
     except GlassformerError:  # where it cannot be trained either, its process says why
         return None

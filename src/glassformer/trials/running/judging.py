@@ -106,7 +106,24 @@ def score_records(family: Family, evaluation: Evaluation) -> list[float]:
 
 @score_records.register
 def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
-    return [float(record["predicted"] == record["label"]) for record in evaluation.records]
+    """Return the scores whose mean is the primary metric; none for average precision, which has no such scores."""
+    labels, predicted = ([record[key] for record in evaluation.records] for key in ("label", "predicted"))
+    if evaluation.primary == "accuracy":
+        return [float(label == guess) for label, guess in zip(labels, predicted, strict=True)]
+    if evaluation.primary == "macro_f1":
+        return macro_f1_scores(labels, predicted)
+    losses = [record["loss"] for record in evaluation.records if evaluation.primary == "loss"]
+    return [] if None in losses else [-loss for loss in losses]
+
+
+def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[float]:
+    """Return a score for each example: the tangent of macro F1 at the counts over all examples, whose mean it is."""
+    names = sorted({*labels, *predicted})
+    true, said = (np.array([[one == name for name in names] for one in side], float) for side in (labels, predicted))
+    hits, sizes = 2 * true * said, true + said
+    f1, mean_size = hits.sum(0) / sizes.sum(0), sizes.mean(0)
+    scores: list[float] = (f1 + (hits - f1 * sizes) / mean_size).mean(1).tolist()
+    return scores
 
 
 @score_records.register
@@ -240,15 +257,15 @@ def _(family: StreamFamily, examples: Part, known: Part) -> float:
 
 
 @singledispatch
-def fold_metric(family: Family) -> str:
-    """What a fold is judged by."""
-    return family.primary
+def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
+    """Return the metric by which a fold is evaluated, and whether lower is better."""
+    return family.selection(config)
 
 
 @fold_metric.register
-def _(family: LanguageFamily) -> str:
-    """Folds may have other tokens each: a metric that does not depend on them."""
-    return "bits_per_byte"
+def _(family: LanguageFamily, config: Config) -> tuple[str, bool]:
+    """Return a metric that does not depend on the tokens, since each fold may train its own tokenizer."""
+    return "bits_per_byte", True
 
 
 @singledispatch
@@ -284,7 +301,8 @@ def _(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, flo
 
 
 def _mean_loss(records: Records) -> dict[str, float]:
-    return {"loss": math.fsum(record["loss"] for record in records) / len(records), "examples": len(records)}
+    losses = [record["loss"] for record in records if record["loss"] is not None]  # None: the label is unknown
+    return {**({"loss": math.fsum(losses) / len(losses)} if losses else {}), "examples": len(records)}
 
 
 @pooled_metrics.register

@@ -83,7 +83,7 @@ class Question:
     options: CompareOptions
     shared: SharedSettings
     cells: list[Cell]
-    """The trainings as they are best done: what is quick first, then every model with the first seed, …"""
+    """Jobs in the order of their start: baselines, every model with the first seed, then the next, references."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -144,13 +144,15 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     ]
     trained = [*rows_of_models, *finetuned_cells(options.from_runs, shared, rows, say)]
     _refuse_if_none_can_be(trained, shared)
+    untrained = _baseline_cells(options, shared, rows)
     cells = [
-        *_baseline_cells(options, shared, rows),
+        *(cell for cell in untrained if cell.kind == FLOOR),
         *(
             Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
             for run in options.runs
         ),
         *(_with_repeat(cell, options, repeat) for repeat in range(options.repeats) for cell in trained),
+        *(cell for cell in untrained if cell.kind == REFERENCE),  # they may take as long as the slowest of these
     ]
     return Question(options, shared, cells)
 

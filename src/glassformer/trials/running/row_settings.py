@@ -29,7 +29,7 @@ from glassformer.trials.settings import check_split
 
 TEST, TEST_OF_MANY, MANY = 0.2, 0.1, 50_000
 """The part of the data that is held out for the test where nobody says; of many rows, and of a text, less."""
-DATA_KEYS = ("task", "model.context")
+DATA_KEYS = ("task", "model.context", "training.choose_by")
 """Settings beside those of `data` and `tokenizer` that decide what the examples are: windows are as long as this."""
 NEAR = 0.15
 """So far from what is asked for, as a part of it, a model may be without a word."""

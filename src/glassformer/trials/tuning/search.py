@@ -9,6 +9,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.file import read_config
 from glassformer.config.resolve import (
     BUDGETS,
+    DATA_PATHS,
     DATA_RULES,
     FORMER_RULES,
     Config,
@@ -21,7 +22,7 @@ from glassformer.config.resolve import (
 from glassformer.config.setting import value_text
 from glassformer.data.io.table import Table
 from glassformer.families.base import FAMILIES
-from glassformer.families.recognition import PATHS, RUNS, infer_config, with_vectors
+from glassformer.families.recognition import RUNS, infer_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.request import TrainRequest
@@ -55,7 +56,7 @@ class Search:
 
     @property
     def lower_is_better(self) -> bool:
-        return FAMILIES[self.task].lower_is_better
+        return FAMILIES[self.task].lower_is_better or self.settings.get("training.choose_by") == "loss"
 
     @property
     def models(self) -> list[str]:
@@ -97,7 +98,7 @@ class Search:
         """What two searches must share to be one, wherever their data and the runs they begin from lie; values that
         conditions look up are not.
         """
-        settings = {key: Path(value).name if key in PATHS else value for key, value in self.settings.items()}
+        settings = {key: Path(value).name if key in DATA_PATHS else value for key, value in self.settings.items()}
         settings |= {key: f"a run with weights {digest}" for key, digest in self.begins.items()}
         spaces = {
             f"the space of {model}: {key}": value

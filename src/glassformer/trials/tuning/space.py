@@ -79,6 +79,7 @@ def plain(space: Sequence[Dimension]) -> dict[str, Any]:
 CHOICES = ("choices", "when")
 UNSEARCHABLE = {
     "model.encoder": "name the models to choose from with --model, as in --model bag,cnn",
+    "training.choose_by": "it decides which trial is the best, and cannot be searched: --training.choose_by NAME",
     "training.seed": "a lucky seed is no setting; --seeds N judges each trial by several",
 }
 RANGE = ("low", "high", "log", "step", "when")
@@ -207,7 +208,7 @@ def _value(key: str, value: Any, label: str) -> Any:
     rule: Rule = own.metadata["rule"]
     if parsed is None:
         return None
-    if rule.choices and parsed not in (choices := choices_of(key, rule)):
+    if rule.choices and value_text(parsed) not in (choices := choices_of(key, rule)):
         raise SettingError(f"{label}: {unknown('value', str(parsed), choices)}")
     if rule.least is not None and parsed < rule.least:
         raise SettingError(f"{label}: {parsed} is below {rule.least:g}, the least it may be")

@@ -3,6 +3,7 @@ life: which process has a trial. A trial whose process is gone is tried again.
 """
 
 import contextlib
+import datetime
 import os
 import socket
 import tempfile
@@ -11,11 +12,22 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
-from glassformer.config.errors import Misuse, Say, first_line
+from glassformer.config.errors import (
+    GlassformerError,
+    MissingPackage,
+    Misuse,
+    RunError,
+    Say,
+    error_line,
+    first_line,
+    silent,
+)
+from glassformer.config.limits import LimitExceeded, parse_json
 from glassformer.config.locks import lock_file
 from glassformer.config.parts import is_alive
+from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.trials.tuning.search import Search
 
 try:
@@ -24,7 +36,7 @@ try:
         import optuna as optuna
         from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 except ImportError:
-    raise Misuse("tune needs optuna: pip install 'glassformer[tune]'") from None
+    raise MissingPackage.needed("tune", "optuna", "tune") from None
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)  # what a trial came to is said here, in one line
 State = optuna.trial.TrialState
@@ -47,11 +59,42 @@ GAVE_UP = "gave up"
 """Marks a trial that says nothing of its settings: its process was killed, or the search was stopped."""
 RETRIES = "again"
 """A trial's mark: how often it was begun before."""
+OUTCOME = "outcome"
+"""A trial's mark: its metrics and what it cost, or why it is not whole."""
 MOST_RETRIES = 2
 BEAT = 20.0
 """Seconds between two signs of life."""
 SILENT = 10 * BEAT
 """Seconds after which a process on another machine, of which nothing is heard, counts as gone."""
+
+
+class Outcome(TypedDict, total=False):
+    """The structure of an outcome; that of a complete trial has all of it."""
+
+    primary: str
+    metrics: dict[str, float]
+    values: list[float]
+    parameters: int
+    steps: int
+    seconds: float
+    why: str
+
+
+Marks = TypedDict(
+    "Marks",
+    {
+        "process": list[str | float],
+        "worker": str,
+        "settings": dict[str, str | float | bool | None],
+        "gave up": bool,
+        "again": int,
+        "start": str,
+        "outcome": Outcome,
+    },
+    total=False,
+)
+"""The structure of a trial's marks, which are user attributes of Optuna: PROCESS, WORKER …"""
+REMEDY = "restore it from a copy, or name another --out"
 
 
 def storage_of(storage: str | None, out: Path) -> str:
@@ -68,13 +111,15 @@ def storage_of(storage: str | None, out: Path) -> str:
 
 
 @contextlib.contextmanager
-def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]":
-    """The study of this name, made if it is not there; one that searches for something else is refused."""
+def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Iterator[optuna.Study]":
+    """Open the study of this name, made if it is not there; one that searches for something else is refused, as is a
+    journal that is damaged.
+    """
     address = where.split("@")[-1]  # without a password
     with contextlib.ExitStack() as opened:
         try:
             study = optuna.create_study(
-                storage=opened.enter_context(_database(where)) if "://" in where else _journal(Path(where)),
+                storage=opened.enter_context(_database(where)) if "://" in where else _journal(Path(where), say),
                 study_name=name,
                 direction="minimize" if search.lower_is_better else "maximize",
                 load_if_exists=True,
@@ -86,10 +131,43 @@ def open_study(where: str, name: str, search: Search) -> "Iterator[optuna.Study]
                 f"needs a package that is not installed: {lacking}" if lacking else f"cannot be opened: {error!s:.160}"
             )
             raise Misuse(f"--storage {address} {why}") from None
-        except Exception as error:  # whatever a database may say
-            raise Misuse(f"--storage {address} cannot be used: {first_line(error)[:160]}") from None
+        except GlassformerError:
+            raise
+        except Exception as error:  # whatever a database may say, or Optuna of a journal
+            reason = error_line(error)[:160]
+            raise Misuse(f"--storage {address} cannot be used: {REMEDY} ({reason})") from None
+        try:
+            _check_marks(study, search)
+        except Exception as error:
+            raise RunError(f"{address} is damaged: {REMEDY} ({first_line(error)[:160]})") from None
         _check_search(study, address, search)
         yield study
+
+
+def _check_marks(study: "optuna.Study", search: Search) -> None:
+    """Check all that is read of a study's trials later on."""
+    numbers = {one.key for space in search.spaces.values() for one in space if not one.values}
+    check_shape(study.user_attrs, dict[str, Any])
+    check_shape(study.user_attrs.get(SEARCH), dict[str, Any] | None, SEARCH)
+    for trial in study.get_trials(deepcopy=False):
+        place = f"trial {trial.number}"
+        check_shape(trial.user_attrs, Marks, place)
+        check_shape(trial.system_attrs.get("fixed_params", {}), dict[str, Any], f"{place}.fixed_params")
+        check_shape(list(trial.intermediate_values.values()), list[float], f"{place}.intermediate_values")
+        is_gone(trial.user_attrs.get(PROCESS, NOBODY))
+        if trial.state == State.RUNNING and not isinstance(trial.datetime_start, datetime.datetime):
+            raise WrongShape(f"{place} does not say when it began")
+        needed = ["why"] if trial.state.is_finished() and not trial.user_attrs.get(GAVE_UP) else []
+        if trial.state == State.COMPLETE:
+            check_shape(trial.value, float, f"{place}.value")
+            needed = ["why", "primary", "metrics"]
+            settings = trial.user_attrs.get(SETTINGS, {})
+            check_shape(settings.get("model"), str, f"{place}.{SETTINGS}.model")
+            for name in numbers & settings.keys():
+                check_shape(settings[name], float | None, f"{place}.{SETTINGS}.{name}")
+        for name in needed:
+            if name not in trial.user_attrs.get(OUTCOME, {}):
+                raise WrongShape(f"it lacks {place}.{OUTCOME}.{name}")
 
 
 @contextlib.contextmanager
@@ -120,16 +198,35 @@ class _JournalLock(JournalFileOpenLock):
         self._file.close()
 
 
-def _backend(path: Path) -> "JournalFileBackend":
+def _drop_torn_line(path: Path, say: Say) -> None:
+    """Drop half a line at the end of a journal, as a full disk leaves one: Optuna would write its next line behind it.
+    Any other damage is an error.
+    """
+    offset = 0
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.endswith(b"\n"):
+                os.truncate(path, offset)
+                say(f"{path}: its last line was not whole, as after a full disk: dropped")
+                return
+            offset += len(line)
+            try:
+                check_shape(parse_json(line.decode("utf-8"), str(path)), dict[str, Any])
+            except (ValueError, LimitExceeded) as error:
+                raise RunError(f"{path} is damaged in line {number:,}: {REMEDY} ({first_line(error)[:160]})") from None
+
+
+def _backend(path: Path, say: Say) -> "JournalFileBackend":
     try:
         with path.open("ab") as file:
             lock_file(file, wait=True)
+            _drop_torn_line(path, say)
     except OSError:  # a disk without locks
         return JournalFileBackend(str(path))
     return JournalFileBackend(str(path), lock_obj=_JournalLock(path))
 
 
-def _journal(path: Path) -> "JournalStorage":
+def _journal(path: Path, say: Say) -> "JournalStorage":
     """A journal; of an SQLite file, the journal beside it, with all that earlier versions kept in the file itself."""
     path.parent.mkdir(parents=True, exist_ok=True)
     journal = Path(f"{path}.log") if path.suffix in SQLITE else path
@@ -141,7 +238,7 @@ def _journal(path: Path) -> "JournalStorage":
                 optuna.copy_study(from_study_name=name, from_storage=old, to_storage=copy)
             with contextlib.suppress(FileExistsError):  # another process was faster
                 os.link(file, journal)
-    return JournalStorage(_backend(journal))
+    return JournalStorage(_backend(journal, say))
 
 
 def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
@@ -200,6 +297,10 @@ def heartbeat(trial: "optuna.Trial") -> Iterator[None]:
 def this_process() -> list[Any]:
     """The machine's name, the process's number, when that began (numbers are used again), and the time."""
     return [socket.gethostname(), os.getpid(), _start_time(os.getpid()), time.time()]
+
+
+NOBODY = ["", 0, "", 0.0]
+"""A process that is gone."""
 
 
 def is_gone(process: list[Any]) -> bool:

@@ -16,11 +16,10 @@ from glassformer.training.events import Event, Stepped, Validated
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import Dimension, sample, to_word
+from glassformer.trials.tuning.storage import OUTCOME as OUTCOME
 from glassformer.trials.tuning.storage import SETTINGS, START, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
-OUTCOME = "outcome"
-"""The mark of a trial that is done: its metrics, and why it is not whole."""
 FEWEST = 8
 """Of fewer trials that are whole, nothing can be said of their settings."""
 BEST_SHARE = 0.25

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,6 +19,7 @@ from glassformer.config.progress import BYTE, Watch, progress_of, watched
 from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
 from glassformer.families.load import load, opened_run
+from glassformer.families.predict import InputCounts
 from glassformer.finetuning.sources import weights_digest
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
@@ -41,13 +42,18 @@ class RowsWritten:
     seconds: float
     out: str
     failed: tuple[str, ...] = ()
+    counts: InputCounts = field(default_factory=InputCounts)
+    """Rows without an answer, columns that were not read, and how the rows differ from the training data."""
 
     @property
     def rows_per_second(self) -> float:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "failed": list(self.failed), "rows_per_second": self.rows_per_second}
+        names = ("rows", "parts", "skipped", "seconds", "out")
+        written = {name: getattr(self, name) for name in names}
+        speed = {"failed": list(self.failed), "rows_per_second": self.rows_per_second}
+        return {**written, **speed, **self.counts.to_dict()}
 
     def __str__(self) -> str:
         before = f"; {counted(self.skipped, 'part')} done before" if self.skipped else ""
@@ -129,8 +135,8 @@ def write_rows(
         return write_parts(folder, work, Path(file), Path(out), answer, options, say)
     loaded = load_here()
     began = time.monotonic()
-    rows = work.write(loaded, file, out, say)
-    return RowsWritten(rows, 1, 0, time.monotonic() - began, str(out))
+    counts = work.write(loaded, file, out, say)
+    return RowsWritten(counts.rows, 1, 0, time.monotonic() - began, str(out), counts=counts)
 
 
 def write_parts(
@@ -140,7 +146,7 @@ def write_parts(
     parts = options.share.select(parts_in(folder, out, work, say))
     told = {**work.options(), "precision": options.precision}
     identity = Identity(work.verb, str(run.path), _weights(run), told)
-    remarks, failures, rows = Remarks(say), dict[str, str](), 0
+    remarks, failures, counts = Remarks(say), dict[str, str](), InputCounts()
     with Manifest.opened(out, options.share, identity, overwrite=options.overwrite, say=say) as manifest:
         todo = list(_undone(manifest, work, parts))
         with answer(todo) if todo else nullcontext(iter(())) as results:
@@ -151,11 +157,11 @@ def write_parts(
                     failures[result.part] = result.failure
                 else:
                     manifest.commit(result.entry)
-                    rows += result.entry.rows
+                    counts.add(result.counts)
             seconds = time.monotonic() - began
     remarks.tell()
     skipped, failed = len(parts) - len(todo), tuple(sorted(failures))
-    written = RowsWritten(rows, len(todo) - len(failed), skipped, seconds, str(out), failed)
+    written = RowsWritten(counts.rows, len(todo) - len(failed), skipped, seconds, str(out), failed, counts)
     if failed:
         line = f"{len(failed):,} of {counted(len(parts), 'part')} could not be read ({listed(failed, EXAMPLES)})"
         them = "it" if len(failed) == 1 else "them"

@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from glassformer.config.errors import Misuse, RunError, Say, first_line
+from glassformer.config.errors import Misuse, RunError, Say
 from glassformer.config.parts import remove
 from glassformer.runs.files import digest, read_json, write_json
 from glassformer.runs.folders import contents
+from glassformer.runs.json_shape import WrongShape, made
 from glassformer.runs.lock import locked
 from glassformer.verbs.parts.options import Shard
 
@@ -64,10 +65,6 @@ class PartEntry:
     sha256: str
     """The digest of the output."""
     read: FileState
-
-    @classmethod
-    def from_dict(cls, entry: dict[str, Any]) -> "PartEntry":
-        return cls(**{**entry, "read": FileState(**entry["read"])})
 
 
 @dataclass(frozen=True)
@@ -196,17 +193,23 @@ class Manifest:
         return None
 
 
+@dataclass(frozen=True)
+class _Written(Identity):
+    """The file of a manifest."""
+
+    format: int
+    parts: list[PartEntry]
+
+
 def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
     value = read_json(path)
     try:
-        if value.pop("format") != FORMAT:
-            raise ValueError("another version's")
-        entries = [PartEntry.from_dict(entry) for entry in value.pop("parts")]
-        for entry in entries:
-            if (name := PurePosixPath(entry.output)).is_absolute() or ".." in name.parts:
-                raise ValueError(f"{entry.output} is outside")
-        return Identity(**value), entries
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise RunError(
-            f"{path} is damaged: restore it from a copy, or name another --out ({first_line(error)})"
-        ) from None
+        if value.get("format") != FORMAT:
+            raise WrongShape(f"its format is {value.get('format')!r}, and this glassformer reads {FORMAT}")
+        written = made(value, _Written)
+        for entry in written.parts:
+            if (name := PurePosixPath(entry.output)).is_absolute() or ".." in name.parts or "\0" in entry.output:
+                raise WrongShape(f"{entry.output!r} is outside of its folder")
+    except WrongShape as error:
+        raise RunError(f"{path} is damaged: restore it from a copy, or name another --out ({error})") from None
+    return Identity(written.verb, written.run, written.weights, written.options), written.parts

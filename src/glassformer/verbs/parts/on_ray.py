@@ -14,11 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, first_line
+from glassformer.config.errors import GlassformerError, MissingPackage, RunError, first_line
 from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import BYTE, progress_of
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
+from glassformer.families.predict import InputCounts
+from glassformer.runs.json_shape import made
 from glassformer.verbs.parts.manifest import PartEntry
 from glassformer.verbs.parts.part import Part, PartResult, write_part
 from glassformer.verbs.parts.work import FileWork
@@ -116,8 +118,9 @@ def _from_row(row: dict[str, str]) -> PartResult:
     result = json.loads(row["result"])
     if "stopped" in result:
         raise RunError(result["stopped"])
-    entry = result["entry"] and PartEntry.from_dict(result["entry"])
-    return PartResult(result["part"], entry, tuple(result["remarks"]), result["failure"])
+    entry = None if result["entry"] is None else made(result["entry"], PartEntry)
+    counts = made(result["counts"], InputCounts)
+    return PartResult(result["part"], entry, tuple(result["remarks"]), result["failure"], counts)
 
 
 def import_ray() -> tuple[Any, Any]:
@@ -126,7 +129,7 @@ def import_ray() -> tuple[Any, Any]:
     try:
         ray, data = (importlib.import_module(name) for name in ("ray", "ray.data"))
     except ImportError:
-        raise Misuse("--on ray needs Ray: pip install 'glassformer[ray]'") from None
+        raise MissingPackage.needed("--on ray", "Ray", "ray") from None
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     data.DataContext.get_current().enable_progress_bars = False
     return ray, data

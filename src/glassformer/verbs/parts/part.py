@@ -1,7 +1,7 @@
 """A part of a folder, and what becomes of it."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.config.errors import DataError, Misuse, Say, read_failure
@@ -9,6 +9,7 @@ from glassformer.data.io.place import files_below
 from glassformer.data.io.rows import kind_of
 from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
+from glassformer.families.predict import InputCounts
 from glassformer.runs.folders import writing
 from glassformer.verbs.parts.manifest import FileState, PartEntry
 from glassformer.verbs.parts.work import FileWork
@@ -37,6 +38,7 @@ class PartResult:
     entry: PartEntry | None
     remarks: tuple[str, ...] = ()
     failure: str = ""
+    counts: InputCounts = field(default_factory=InputCounts)
 
 
 def parts_in(folder: Path, out: Path, work: FileWork, say: Say) -> list[Part]:
@@ -69,15 +71,15 @@ def write_part(loaded: Loaded, work: FileWork, part: Part) -> PartResult:
         read = _state(part.path)
         with writing(part.output):
             part.output.parent.mkdir(parents=True, exist_ok=True)
-        rows = work.write(loaded, str(part.path), str(part.output), remarks.append)
+        counts = work.write(loaded, str(part.path), str(part.output), remarks.append)
         if not read.is_still(part.path, read=False):
             raise DataError(f"{part.path} has changed while it was read: give the same command again")
     except Misuse as error:
         return PartResult(part.name, None, tuple(remarks), str(error))
     written = _state(part.output)
     name = part.name
-    entry = PartEntry(name, work.output_name(name), rows, written.size, written.sha256, read)
-    return PartResult(name, entry, tuple(remarks))
+    entry = PartEntry(name, work.output_name(name), counts.rows, written.size, written.sha256, read)
+    return PartResult(name, entry, tuple(remarks), counts=counts)
 
 
 def _state(path: Path) -> FileState:

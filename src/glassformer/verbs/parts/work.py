@@ -6,13 +6,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, TextIO
 
 from glassformer.config.errors import Misuse, Say, refuse_unknown
+from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.columns.texts import text_column
-from glassformer.data.io.aligned import SOURCE
 from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.rows import is_table, kind_of
-from glassformer.data.io.table import require_columns, text_parts
 from glassformer.families.base import Loaded
+from glassformer.families.predict import InputCounts
 from glassformer.runs.run import Run
 
 
@@ -27,7 +27,7 @@ class FileWork(ABC):
     format: str | None = None
     """The kind that is written; unset: what the name of the output ends with."""
     text: str | None = None
-    """The column of the texts; unset: the one that the run learned from, or that looks like text."""
+    """The text column; unset: the one that the run learned from."""
     encoding: str | None = None
     """Unset: that of the data that the run learned from."""
 
@@ -36,27 +36,25 @@ class FileWork(ABC):
         """Refuse a run that cannot do this, before its weights are read."""
 
     @abstractmethod
-    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> int:
-        """Answer every row of a file, some at a time, so that it may be of any size; gives their number."""
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+        """Answer every row of a file, some at a time, so that it may be of any size; return what was counted."""
 
     def read_texts(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
-        """A file's rows, and the column of its texts; of a file that is no table, each line is one."""
+        """Return a file's rows, and its text column; in a file that is not a table, each line is a text.
+
+        A run without column names of its own reads the column that looks like text.
+        """
         path = find(file)
         if path is None or path.is_dir():
             raise Misuse(f"{file} is no file: --file wants a table, or a text a line")
         data = loaded.config.data
         rows = RowFile.scan(file, path, self.encoding or data.encoding)
-        learned = data.source or SOURCE if loaded.family.has_decoder else data.text
-        if self.text is not None or learned is None or not is_table(path):
+        if not is_table(path):
             return rows, text_column(file, rows.sample, self.text)
-        parts = text_parts(learned, rows.sample)
-        if all(part in rows.sample for part in parts):
-            return rows, learned
-        if len(parts) > 1:
-            require_columns(file, parts, rows.sample)
-        name = text_column(file, rows.sample, None)
-        say(f"{file}: no column '{learned}', which the run learned from, so '{name}' is read (--text names another)")
-        return rows, name
+        text = loaded.schema.match(file, rows.sample, self.text) or text_column(file, rows.sample, None)
+        if line := ignored_in_words(file, loaded.schema.ignored(rows.sample, text)):
+            say(line)
+        return rows, text
 
     def refuse_format(self) -> None:
         """Refuse a kind that is not written here."""

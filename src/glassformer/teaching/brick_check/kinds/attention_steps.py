@@ -22,9 +22,9 @@ def joined(x: Tensor) -> Tensor:
 def seen(
     s: Scope, diagonal: int = 0, *, upside_down: bool = False, padding: bool = True, causal: bool = True
 ) -> Tensor:
-    """B×1×T×T: who may look at whom."""
+    """B×1×T×S: which token may look at which; S is T unless there is a memory."""
     batch, tokens = s.x.shape[:2]
-    out = torch.ones(batch, 1, tokens, tokens, dtype=torch.bool)
+    out = torch.ones(batch, 1, tokens, getattr(s, "memory", s.x).shape[1], dtype=torch.bool)
     if s.causal and causal:
         whole = torch.ones(tokens, tokens)
         out &= (whole.triu(diagonal) if upside_down else whole.tril(diagonal)).bool()

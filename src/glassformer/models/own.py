@@ -1,0 +1,155 @@
+"""A user's own `nn.Module` as a language model: B×T tokens in, B×T×V logits out."""
+
+import inspect
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.bricks.attention import Memory
+from glassformer.bricks.own import OwnCode
+from glassformer.config.errors import GlassformerError, SettingError, error_line, with_article
+from glassformer.encoders.base import Encoder, State
+from glassformer.models.modules import LanguageModel, device_of
+
+PROBED_TOKENS = 5
+FUTURE_TOLERANCE = 1e-3
+"""Largest change of a logit, relative to the largest one, when a later token changes."""
+
+
+class Logits(nn.Module):
+    """The head of a module that returns logits itself: the identity."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.out_features = vocab
+
+    def forward(self, logits: Float[Tensor, "*places V"]) -> Float[Tensor, "*places V"]:
+        return logits
+
+
+class TokenIds(nn.Module):
+    """The embedding of a module that embeds tokens itself: the ids as they are."""
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T 1"]:
+        return tokens.unsqueeze(-1)
+
+
+class PastTokens(State):
+    """The tokens so far. A module without a cache reads them all again for each new token."""
+
+    def __init__(self, tokens: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> None:
+        self.tokens, self.lengths = tokens, lengths
+
+    def select(self, rows: Int[Tensor, "B"]) -> "PastTokens":
+        return PastTokens(self.tokens[rows], self.lengths[rows])
+
+    def expand_beams(self, times: int) -> "PastTokens":
+        return PastTokens(self.tokens.repeat_interleave(times, 0), self.lengths.repeat_interleave(times))
+
+    def add(self, new: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None) -> Int[Tensor, "B T"]:
+        """Append tokens to each row and return their places; where the mask is False, nothing is appended."""
+        places = self.lengths.unsqueeze(1) + torch.arange(new.shape[1], device=new.device)
+        counts = torch.full_like(self.lengths, new.shape[1]) if mask is None else mask.sum(1)
+        room = int((self.lengths + counts).max())
+        tokens = new.new_zeros(len(new), max(room, int(places.max()) + 1))
+        tokens[:, : self.tokens.shape[1]] = self.tokens
+        kept = new if mask is None else torch.where(mask, new, tokens.gather(1, places))
+        self.tokens = tokens.scatter(1, places, kept)[:, :room]
+        self.lengths = self.lengths + counts
+        return places.clamp(max=room - 1)
+
+
+class OwnTokenModule(OwnCode, Encoder):
+    """A user's module in the place of an encoder: its outputs are the logits.
+
+    `forward(tokens)` returns B×T×V, or a tuple that begins with it, such as logits and a recurrent state.
+    """
+
+    causal = True
+    has_states = False
+
+    def __init__(self, own: nn.Module, *, vocab: int, context: int) -> None:
+        super().__init__()
+        self.own = own
+        self.width, self.limit = vocab, context
+        self.takes_mask = "mask" in inspect.signature(own.forward).parameters
+
+    def forward(
+        self,
+        x: Int[Tensor, "B T 1"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        memory: Memory | None = None,
+        segments: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        self.refuse_extras(memory, segments)
+        tokens = x.squeeze(-1)
+        real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+        found: Any = self.own(tokens, mask=real) if self.takes_mask else self.own(tokens)
+        logits = found[0] if isinstance(found, tuple) and found else found
+        name = type(self.own).__name__
+        if not isinstance(logits, Tensor):
+            raise SettingError(f"{name} must return a tensor of logits, not {with_article(logits)}")
+        wanted = (*tokens.shape, self.width)
+        if not torch.compiler.is_compiling() and tuple(logits.shape) != wanted:
+            returned, expected = ("×".join(map(str, shape)) for shape in (logits.shape, wanted))
+            raise SettingError(
+                f"{name} returned {returned}, but a language model must return {expected}: a logit for each of "
+                f"{self.width} tokens after each token"
+            )
+        return logits
+
+    def layer_outputs(self) -> list[tuple[str, ...]]:
+        """No layer of a user's module is known here."""
+        return []
+
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> PastTokens:
+        device = device_of(self)
+        empty = torch.zeros(batch, 0, dtype=torch.long, device=device)
+        return PastTokens(empty, torch.zeros(batch, dtype=torch.long, device=device))
+
+    def extend(
+        self, x: Int[Tensor, "B T 1"], state: State, mask: Bool[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T V"]:
+        assert isinstance(state, PastTokens)
+        places = state.add(x.squeeze(-1), mask)
+        real = torch.arange(state.tokens.shape[1], device=x.device) < state.lengths.unsqueeze(1)
+        logits = self.forward(state.tokens.unsqueeze(-1), None if mask is None else real)
+        return logits.gather(1, places.unsqueeze(-1).expand(-1, -1, self.width))
+
+
+class OwnLanguageModel(LanguageModel):
+    """A language model whose embedding, layers and head are a user's own module."""
+
+    encoder: OwnTokenModule
+
+    def __init__(self, own: nn.Module, *, vocab: int, context: int) -> None:
+        nn.Module.__init__(self)
+        self.embed = TokenIds()  # type: ignore[assignment]
+        self.encoder = OwnTokenModule(own, vocab=vocab, context=context)
+        self.head = Logits(vocab)  # type: ignore[assignment]
+        self.context = context
+
+    @torch.no_grad()
+    def check_causal(self) -> None:
+        """Raise if a logit depends on a later token: such a model would read the answer."""
+        training, vocab = self.training, self.encoder.width
+        tokens = torch.arange(min(PROBED_TOKENS, self.context), device=device_of(self)).unsqueeze(0) % vocab
+        changed = tokens.clone()
+        changed[:, -1] = (tokens[:, -1] + 1) % vocab
+        try:
+            with torch.random.fork_rng(devices=[]):
+                before, after = (self.eval()(each)[:, :-1] for each in (tokens, changed))
+        except GlassformerError:
+            raise
+        except Exception as error:
+            name, shape = type(self.encoder.own).__name__, "×".join(map(str, tokens.shape))
+            raise SettingError(f"{name} fails on {shape} tokens: {error_line(error)}") from error
+        self.train(training)
+        if before.numel() and float((before - after).abs().max()) > FUTURE_TOLERANCE * float(before.abs().max()):
+            raise SettingError(
+                f"{type(self.encoder.own).__name__} reads the future: its logits before a token change with that "
+                "token; give it a causal mask"
+            )

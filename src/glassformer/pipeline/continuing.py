@@ -1,0 +1,147 @@
+"""Continued training of a language model on other text: its learning rate, and how much of the old text it forgets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from glassformer.config.errors import GlassformerError, Say
+from glassformer.config.presets import reads_stream
+from glassformer.config.resolve import Config
+from glassformer.diagnosis.measure import training_loss
+from glassformer.families.base import FAMILIES, Prepared
+from glassformer.families.build import prepare_again
+from glassformer.families.language import StreamFamily
+from glassformer.finetuning.settings import usual_rate
+from glassformer.reporting.reference_losses import unigram_entropy
+from glassformer.runs.run import ForgettingCard, Run
+from glassformer.tasks.language_model import WindowTask
+
+FAMILIAR = 0.55
+"""Share of the unigram entropy below which a start loss means that the model already knows such text."""
+MAX_UNKNOWN = 0.01
+"""Share of unknown tokens above which `train` warns of an unsuited tokenizer."""
+SAMPLE_TOKENS = 2**13
+"""Tokens of the old validation text on which forgetting is measured."""
+MAX_OLD_TOKENS = 2**24
+"""Tokens of an old run's data above which it is not read again: that would take longer than seconds."""
+
+
+def continued_run(config: Config, source: Mapping[str, Any] | None) -> Run | None:
+    """Return the run whose task, language modelling or masked language modelling, a training run continues.
+
+    `source`: what the card says of the run whose weights were taken; None if the model is new.
+    """
+    if source is None or not reads_stream(config.task) or source["task"] != config.task:
+        return None
+    return Run(Path(source["run"]))
+
+
+@torch.no_grad()
+def start_loss(model: nn.Module, prepared: Prepared) -> float | None:
+    """Return the mean loss on some batches of the new training text before the first update."""
+    model.eval()
+    return training_loss(model, prepared.task)
+
+
+def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float, say: Say) -> Config:
+    """Return the configuration with the learning rate that suits how well the model knows the new text.
+
+    A model whose loss at the start is not far below the unigram entropy of the text has most of it to learn, so it
+    learns at the usual rate. `name`: the old run. `loss`: see `start_loss`.
+    """
+    unigram, training = unigram_entropy(prepared), config.training
+    if unigram is None or training.lr is None:
+        return config
+    task = prepared.task
+    losses = f"the loss of {name} on the new text is {loss:.2f} {task.unit} at the start"
+    if loss < FAMILIAR * unigram:
+        say(
+            f"learning rate {training.lr:g}, a tenth of the usual rate: {losses}, far below the unigram entropy "
+            f"({unigram:.2f}); --lr {usual_rate(training.lr):g} is the usual rate"
+        )
+        return config
+    chosen = replace(training, lr=usual_rate(training.lr))
+    below = "not far below" if loss < unigram else "not below"
+    say(
+        f"learning rate {chosen.lr:g}, the usual rate: {losses}, {below} the unigram entropy ({unigram:.2f}); "
+        f"pass --lr {training.lr:g} to change the model less"
+    )
+    return replace(config, training=chosen)
+
+
+def warn_of_misfit(prepared: Prepared, name: str, loss: float, say: Say) -> None:
+    """Warn when a model trained without `--from` would probably be better. `loss`: see `start_loss`."""
+    unigram, task = unigram_entropy(prepared), prepared.task
+    assert isinstance(task, WindowTask)
+    train = task.parts["train"]
+    unknown = train.unknown / max(1, len(train))
+    if unknown > MAX_UNKNOWN:
+        say(
+            f"warning: {unknown:.1%} of the new text's tokens are unknown to the tokenizer of {name}, so the model "
+            "cannot learn them; train without --from to get a tokenizer made for this text"
+        )
+    if unigram is not None and loss > unigram:
+        say(
+            f"warning: {name} predicts the new text worse than token frequencies do (loss {loss:.2f}, unigram entropy "
+            f"{unigram:.2f}); a model trained without --from, with a tokenizer made for this text, may be better"
+        )
+
+
+@dataclass(frozen=True)
+class OldText:
+    """A sample of the validation text of the run that a training run continues."""
+
+    task: WindowTask
+    windows: int
+
+    @classmethod
+    def of(cls, run: Run, new: Prepared, config: Config, say: Say) -> Self | None:
+        """Return the sample; None, after a line that says why, if the old text cannot be read in a few seconds.
+
+        `new`, `config`: of the new run, whose tokenizer, context length and masking the sample has.
+        """
+        try:
+            return cls._read(Run.open(run.path), new, config)
+        except (GlassformerError, OSError) as error:
+            say(f"forgetting is not measured: {error}")
+            return None
+
+    @classmethod
+    def _read(cls, run: Run, new: Prepared, config: Config) -> Self:
+        tokens = run.card().get("data", {}).get("tokens", {})
+        if sum(tokens.values()) > MAX_OLD_TOKENS:
+            raise GlassformerError(
+                f"the data of {run.path} is too large to read again ({sum(tokens.values()):,} tokens)"
+            )
+        prepared = prepare_again(run)
+        old, family = prepared.task, FAMILIES[config.task]
+        assert isinstance(family, StreamFamily)
+        tokenizer = prepared.tokenizer
+        assert new.tokenizer is not None
+        if not isinstance(old, WindowTask) or tokenizer is None or tokenizer.hash != new.tokenizer.hash:
+            raise GlassformerError(f"{run.path} is not the run that was continued: its task or tokenizer changed")
+        if "validation" not in old.parts:
+            raise GlassformerError(f"{run.path} has no validation text")
+        parts = {"validation": old.parts["validation"]}
+        task = family.task_on(config, parts, tokenizer, config.model.context)
+        task = task.sample(SAMPLE_TOKENS / len(parts["validation"]))
+        windows = task.record_count("validation")
+        return cls(task, windows if task.share >= 1 else max(1, round(task.share * windows)))
+
+    @torch.no_grad()
+    def loss(self, model: nn.Module) -> float:
+        """Return the mean loss of a model on the sample."""
+        return self.task.evaluate(model.eval(), "validation").metrics["loss"]
+
+    def before(self, model: nn.Module) -> ForgettingCard:
+        """Return what a card holds before the first update."""
+        return {"before": self.loss(model), "unit": self.task.unit, "windows": self.windows}
+
+
+def with_loss_after(source: Mapping[str, Any], after: float) -> dict[str, Any]:
+    """Return what a card says of the old run, with the loss on its validation text after the training run."""
+    return {**source, "forgetting": {**source["forgetting"], "after": after}}

@@ -1,0 +1,123 @@
+"""Parameter counts of several models side by side, by embedding, encoder, decoder and head."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.embedding import WordVectors
+from glassformer.bricks.positions import LearnedPositions, OneHotPositions
+from glassformer.config.resolve import used_keys
+from glassformer.config.units import count
+from glassformer.models.build import parameter_count
+from glassformer.planning.compute import parameters_by_part, tied, training_compute
+from glassformer.planning.setup import PlannedTraining
+from glassformer.planning.training_step import StepDevice, fake_tensors
+from glassformer.rendering.panels import Table
+from glassformer.rendering.takeaways import leading
+from glassformer.rendering.view import Renderable, View
+
+GROUPS = ("embedding", "encoder", "decoder", "head")
+EMBEDDINGS = (WordVectors, LearnedPositions, OneHotPositions, BagOfWords)
+NOTE = (
+    "The embedding holds word vectors (of a bag, the weights of its words) and learned positions. The head holds "
+    "pooling and everything after it. FLOPs per token are those of a forward pass, two for each multiplication of a "
+    "matrix product."
+)
+
+
+@dataclass(frozen=True)
+class ModelSize:
+    """The size of one model."""
+
+    name: str
+    width: int | None
+    layers: int | None
+    """None: the model has no such setting."""
+    parameters: int
+    groups: dict[str, int]
+    """Parameters by the names in GROUPS; shared weights count once, where they come first."""
+    parts: dict[str, int]
+    """Parameters by part, as in a plan of one model."""
+    tied: bool
+    """The head shares the weights of the word vectors."""
+    flops_per_token: float | None
+    """FLOPs of a forward pass per token; None: not counted."""
+
+
+@dataclass(frozen=True)
+class ParameterTable(Renderable):
+    """Several models on the same data."""
+
+    about: str
+    models: Sequence[ModelSize]
+    notes: Sequence[str] = ()
+
+    def view(self) -> View:
+        groups = [group for group in GROUPS if any(model.groups[group] for model in self.models)]
+        shared = [model.name for model in self.models if model.tied]
+        notes = [*self.notes, *([f"Tied, the head shares the word vectors: {', '.join(shared)}."] if shared else [])]
+        table = Table(
+            title="Parameters",
+            takeaway=leading(
+                [model.name for model in self.models],
+                [float(model.parameters) for model in self.models],
+                does="has the most parameters",
+                do="have the most parameters",
+                even="All models have as many parameters ({number})",
+            ).partition(" (")[0],
+            columns=["model", "width", "layers", *groups, "all", "FLOPs per token"],
+            rows=[
+                [
+                    model.name,
+                    model.width,
+                    model.layers,
+                    *(model.groups[group] for group in groups),
+                    model.parameters,
+                    None if model.flops_per_token is None else count(round(model.flops_per_token)),
+                ]
+                for model in self.models
+            ],
+            note=" ".join([NOTE, *notes]),
+        )
+        return View(f"Model sizes: {self.about}", [table], about=self.about)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, for programs."""
+        return {"about": self.about, "models": [asdict(model) for model in self.models], "notes": list(self.notes)}
+
+
+def model_size(name: str, planned: PlannedTraining) -> ModelSize:
+    """Count the parameters of a model without allocating them."""
+    settings = planned.config.model
+    used = used_keys(settings.encoder)
+    with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
+        model = planned.build(planned.config)
+        products = training_compute(planned, None).products
+        return ModelSize(
+            name=name,
+            width=settings.width if "width" in used else None,
+            layers=settings.layers if "layers" in used else None,
+            parameters=parameter_count(model),
+            groups=parameters_by_group(model),
+            parts=parameters_by_part(model),
+            tied=tied(model),
+            flops_per_token=None if products is None else 2 * products,
+        )
+
+
+def parameters_by_group(model: nn.Module) -> dict[str, int]:
+    """Return the parameters of embedding, encoder, decoder and head; shared ones count once."""
+    embedded = {
+        id(weight) for module in model.modules() if isinstance(module, EMBEDDINGS) for weight in module.parameters()
+    }
+    groups = Counter(dict.fromkeys(GROUPS, 0))
+    for path, weight in model.named_parameters():
+        top = path.partition(".")[0]
+        is_embedding = id(weight) in embedded or top.startswith("embed")
+        groups["embedding" if is_embedding else top if top in GROUPS else "head"] += weight.numel()
+    return dict(groups)

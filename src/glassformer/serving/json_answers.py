@@ -1,0 +1,68 @@
+"""Answers as JSON, which has no infinity and no NaN: such a number becomes null, and a remark says where and why."""
+
+import functools
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+MAX_NAMED = 5
+"""Numbers that the remark names; it counts the others."""
+
+
+class FiniteJSONResponse(JSONResponse):
+    """An answer whose numbers are all finite."""
+
+    def render(self, content: Any) -> bytes:
+        return encode(content)
+
+
+class FiniteRoute(APIRoute):
+    """A route that answers with a `FiniteJSONResponse`: FastAPI's own would write null without a remark."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        @functools.wraps(endpoint)
+        async def answer(**arguments: Any) -> Response:
+            if inspect.iscoroutinefunction(endpoint):
+                content = await endpoint(**arguments)
+            else:
+                content = await run_in_threadpool(endpoint, **arguments)
+            return content if isinstance(content, Response) else FiniteJSONResponse(content)
+
+        super().__init__(path, answer, **options)
+
+
+def encode(content: Any) -> bytes:
+    """Return content as JSON; where a number is not finite, null and a line in the answer's `remarks`."""
+    try:
+        return _dumped(content)
+    except ValueError:
+        found: list[str] = []
+        finite = _finite(content, "", found)
+    if isinstance(finite, dict):
+        more = f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
+        remark = f"null stands for a number that is not finite: {', '.join(found[:MAX_NAMED])}{more}"
+        finite["remarks"] = [*finite.get("remarks", []), remark]
+    return _dumped(finite)
+
+
+def _dumped(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def _finite(value: Any, place: str, found: list[str]) -> Any:
+    """Return a copy without infinities and NaN; `found`: the place and the value of each, as in `a.b.0 (infinity)`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+        found.append(f"{place} ({name})")
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(one, f"{place}.{key}" if place else str(key), found) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one, f"{place}.{index}" if place else str(index), found) for index, one in enumerate(value)]
+    return value

@@ -1,0 +1,154 @@
+"""The number of CPU threads that compute fastest while other processes use the machine.
+
+On a quiet machine torch's number is kept without measuring, so that a repeated command computes the same bits.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from glassformer.training.checkpointer import Progress
+
+WINDOW, WINDOWS, QUIET = 0.03, 4, 0.85
+"""Seconds of one look at the machine and the number of looks; the machine is quiet if our threads get at least this
+share of their cores in one of them."""
+ELEMENTS = 2**16
+"""Numbers that each thread computes at once during a look: about a millisecond of work."""
+ROUNDS, ENOUGH = 5, 2.0
+"""Maximum number of passes with each number of threads; seconds after which no further round begins."""
+SHARE = 0.1
+"""Largest part of the whole work that measuring may take."""
+GAIN = 1.2
+"""Another number must be this many times as fast: sums depend on the number, so a small gain is not worth a change."""
+SPEED_WINDOW, SPEED_UPDATES, DROP = 3.0, 5, 0.5
+"""Seconds and updates over which training speed is averaged, and the part of the best speed that is a drop."""
+NUMBER_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Environment variables by which users set the number of threads."""
+SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+
+Work = Callable[[], None]
+
+
+def seconds_of(work: Work) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def is_busy(threads: int) -> bool:
+    """Return whether other processes, or a quota of this one, keep so many threads from their cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        numbers = torch.ones(threads * ELEMENTS)
+        results = torch.empty_like(numbers)
+        torch.lgamma(numbers, out=results)  # threads begin
+        return all(_share_of_cores(threads, numbers, results) < QUIET for _ in range(WINDOWS))
+    finally:
+        torch.set_num_threads(before)
+
+
+def _share_of_cores(threads: int, numbers: torch.Tensor, results: torch.Tensor) -> float:
+    began, cpu = time.perf_counter(), time.process_time()
+    while (elapsed := time.perf_counter() - began) < WINDOW:
+        torch.lgamma(numbers, out=results)
+    return (time.process_time() - cpu) / (threads * elapsed)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A number of threads, and how many times as fast it is as the number in use before."""
+
+    threads: int
+    speedup: float
+
+
+@dataclass(frozen=True)
+class ThreadTuner:
+    """Measures numbers of threads while the machine is busy. Tests replace its measuring functions."""
+
+    most: int
+    """The number that torch chose."""
+    is_busy: Callable[[int], bool] = is_busy
+    seconds_of: Callable[[Work], float] = seconds_of
+
+    def choose(self, work: Work, whole: Callable[[float], float]) -> Choice | None:
+        """Return the fastest number of threads for `work`; None on a quiet machine or if measuring would take too long.
+
+        `whole` returns the seconds of the whole task from the seconds of one `work`. The number in use is set again.
+        """
+        if not self.is_busy(self.most):
+            return None
+        current = torch.get_num_threads()
+        counts = sorted({current, *(self.most >> power for power in range(self.most.bit_length()))}, reverse=True)
+        first = self.seconds_of(work)  # warms up
+        if (1 + len(counts)) * first > SHARE * whole(first):
+            return None
+        total = dict.fromkeys(counts, 0.0)
+        try:
+            for _ in range(ROUNDS):  # in turns, so that each number meets the same load
+                for count in counts:
+                    torch.set_num_threads(count)
+                    total[count] += self.seconds_of(work)
+                if sum(total.values()) >= min(ENOUGH, SHARE * whole(first)):
+                    break
+        finally:
+            torch.set_num_threads(current)
+        fastest = min(counts, key=total.__getitem__)
+        speedup = total[current] / max(total[fastest], 1e-9)
+        return Choice(fastest, speedup) if speedup >= GAIN else Choice(current, 1.0)
+
+
+def default_tuner() -> ThreadTuner | None:
+    """Return a tuner if torch chose the number of threads; None if a user or a program did, or if it is one."""
+    threads = torch.get_num_threads()
+    return ThreadTuner(threads) if threads > 1 and is_default_number(threads) else None
+
+
+def is_default_number(threads: int) -> bool:
+    """Return whether torch chooses this number by itself: no variable is set, and it is the number of cores.
+
+    Any other number was set by a program, with `torch.set_num_threads`.
+    """
+    if any(name in os.environ for name in NUMBER_VARIABLES):
+        return False
+    try:
+        allowed = os.sched_getaffinity(0)
+    except AttributeError:  # not on Linux
+        return threads == os.cpu_count()
+    return threads in (len(allowed), len({_core_of(number) for number in allowed}))
+
+
+def _core_of(number: int) -> str:
+    """Return a name of the physical core of a logical one: torch uses each physical core once."""
+    try:
+        return Path(SIBLINGS.format(number)).read_text()
+    except OSError:
+        return str(number)
+
+
+@dataclass
+class SpeedWatch:
+    """Notices when training has become half as fast as it was."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    """Progress at the beginning of a window."""
+    best: float = 0.0
+    """Tokens per second over the fastest window."""
+
+    def has_dropped(self, progress: Progress) -> bool:
+        """Look at the progress after an update. After a drop, watching starts again."""
+        tokens, seconds = progress.tokens - self.tokens, progress.seconds - self.seconds
+        if seconds < SPEED_WINDOW or progress.step - self.step < SPEED_UPDATES:
+            return False
+        self.step, self.tokens, self.seconds = progress.step, progress.tokens, progress.seconds
+        speed = tokens / seconds
+        dropped = speed < DROP * self.best
+        self.best = 0.0 if dropped else max(speed, self.best)
+        return dropped
