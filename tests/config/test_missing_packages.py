@@ -51,6 +51,9 @@ def test_a_package_that_is_not_installed(name: str, monkeypatch: pytest.MonkeyPa
     package, extra, call = CALLS[name]
     for module in list(sys.modules):
         if module.split(".")[0] == package or module.startswith(IMPORTED.get(name, "nothing")):
+            package_of_module, _, attribute = module.rpartition(".")
+            if package_of_module in sys.modules:  # importing it again replaces the attribute, which must be undone too
+                monkeypatch.setattr(sys.modules[package_of_module], attribute, sys.modules[module], raising=False)
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingPackage, match=rf" needs .*: pip install 'glassformer\[{extra}\]'$") as error:
