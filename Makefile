@@ -6,12 +6,19 @@ BIN := .venv/bin
 STAMP := .venv/installed
 DEV_STAMP := .venv/installed-dev
 # Python compiles what is imported, once: to compile all that is installed takes longer than the rest of the set-up.
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# Users choose the build of PyTorch; the versions and hashes of all other packages are in locks/ (core or all).
+define install
+	@$(PIP) -c constraints.txt torch
+	@if $(BIN)/python locks/covered.py; then \
+	  $(PIP) --require-hashes --no-deps -r locks/$(1).txt && $(PIP) --no-deps --no-build-isolation -e .; \
+	else $(PIP) -c constraints.txt -e '$(2)'; fi
+endef
 unexport PYTHONDONTWRITEBYTECODE
 # One process per core, at most four; the tests of a file run in the same process (tests/conftest.py).
 TOGETHER := -n auto --maxprocesses 4 --no-loadscope-reorder
 
-.PHONY: demo test test-slow test-weights test-lessons test-trust docs dist lint format clean
+.PHONY: demo test test-slow test-weights test-lessons test-trust docs dist lint format lock clean
 
 demo: $(STAMP)
 	$(BIN)/glassformer demo
@@ -58,19 +65,27 @@ format: $(DEV_STAMP)
 	$(BIN)/ruff format src tests benchmarks docs
 	$(BIN)/ruff check --fix src tests benchmarks docs
 
+# Renew the locks after a change to pyproject.toml or constraints.txt; `make lock UPGRADE=--upgrade` renews every version.
+lock: $(STAMP)
+	$(PIP) uv
+	for name in core all; do \
+	  echo 'setuptools>=77' | $(BIN)/uv pip compile --quiet pyproject.toml - $$(test $$name = core || echo --extra dev) \
+	    --constraints constraints.txt --excludes locks/excluded.txt --universal --python-version 3.11 --generate-hashes \
+	    --no-annotate --no-header --no-emit-index-url $(UPGRADE) --output-file locks/$$name.txt || exit 1; done
+
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt locks/core.txt locks/all.txt
 	@echo "set-up started at $$(date +%T)"
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "glassformer needs Python 3.11 or newer, not " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(INSTALL) -e .
+	$(call install,core,.)
 	touch $@
 
 $(DEV_STAMP): $(STAMP)
-	$(INSTALL) -e '.[dev]'
+	$(call install,all,.[dev])
 	touch $@
 	@echo "set-up finished at $$(date +%T)"
