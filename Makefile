@@ -55,15 +55,15 @@ dist: $(STAMP)
 
 lint: $(DEV_STAMP)
 	@start=$$(date +%s); set -ex; \
-	$(BIN)/ruff format --check src tests benchmarks docs; \
-	$(BIN)/ruff check src tests benchmarks docs; \
+	$(BIN)/ruff format --check src tests benchmarks docs locks; \
+	$(BIN)/ruff check src tests benchmarks docs locks; \
 	$(BIN)/mypy; \
 	$(BIN)/lint-imports --no-logo; \
 	set +x; echo "lint took $$(($$(date +%s) - start)) s"
 
 format: $(DEV_STAMP)
-	$(BIN)/ruff format src tests benchmarks docs
-	$(BIN)/ruff check --fix src tests benchmarks docs
+	$(BIN)/ruff format src tests benchmarks docs locks
+	$(BIN)/ruff check --fix src tests benchmarks docs locks
 
 # Renew the locks after a change to pyproject.toml or constraints.txt; `make lock UPGRADE=--upgrade` renews every version.
 lock: $(STAMP)
