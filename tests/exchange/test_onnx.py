@@ -50,7 +50,7 @@ SLOW: dict[str, Any] = {
     **{f"style {name}": lambda name=name: writer("transformer", style=name) for name in ("classic", "gpt2", "llama")},
     "guesser": lambda: guesser(style="bert"),
     "projected": lambda: writer("lstm", cells=19, layers=2),
-    "layerwise": lambda: translator("transformer", "transformer", attention="layerwise", decoder_layers=2),
+    "layerwise": lambda: translator("transformer", "transformer", attention="layerwise", layers=2, decoder_layers=2),
     "single bias": lambda: writer("gru", bias="single"),
     "one-hot positions": lambda: writer("transformer", positions="onehot", norm="rms", qk_norm=True),
     "unmasked": lambda: writer(

@@ -56,6 +56,8 @@ class Option:
         """`check`: refuses a value that cannot be right, which it can tell without torch."""
         self.names = names
         self.check = check
+        if keywords.get("nargs") == "*":
+            keywords.setdefault("default", [])  # without a default, argparse lists it among the missing arguments
         self.keywords = keywords
 
 

@@ -20,7 +20,7 @@ PARSER = Parser(
     "  glassformer embed last --file parts --out vectors --format npy --on ray",
     [
         RUN,
-        Option("texts", nargs="*", default=[], metavar="TEXT", help="what to embed (default: each line of stdin)"),
+        Option("texts", nargs="*", metavar="TEXT", help="what to embed (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="embed the texts of a table (.csv, .tsv, .jsonl, .parquet), or every "
                "line of a text file; a folder of such parts becomes a folder of parts, and what is done there is not "
                "done again", check=check_rows),

@@ -25,7 +25,7 @@ PARSER = Parser(
     'glassformer look last "the food was good, not bad at all" --out look.html',
     [
         RUN,
-        Option("texts", nargs="*", default=[], metavar="TEXT", help="what to look at: a text, an image's file, a row "
+        Option("texts", nargs="*", metavar="TEXT", help="what to look at: a text, an image's file, a row "
                "as JSON; several for --word and nearest"),
         Option("--view", metavar="NAME", help="see above (default: all for .html, else the first that the run has)",
                check=check_view),

@@ -24,7 +24,7 @@ PARSER = Parser(
     "  glassformer predict last --file parts --out judged --shard 1/4",
     [
         RUN,
-        Option("texts", nargs="*", default=[], metavar="TEXT", help="what to judge: texts, files of images, or rows as "
+        Option("texts", nargs="*", metavar="TEXT", help="what to judge: texts, files of images, or rows as "
                "JSON objects, as the run learned (default: each line of stdin)"),
         Option("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), which comes "
                "out with what was predicted added, or every line of a text file; a folder of such parts becomes a "

@@ -24,6 +24,11 @@ SERVING = [
 ]  # fmt: skip
 """Options of every verb that serves."""
 
+WAKE_SECONDS = 0.5
+"""Interval at which the main thread wakes up. Only it runs signal handlers, and a wait without a timeout would not
+notice a signal that the system delivers to another thread.
+"""
+
 PARSER = Parser(
     "serve",
     "RUN …",
@@ -70,6 +75,7 @@ def serve_until_stopped(options: Any, told: str, *, browser: bool = False) -> No
     print(told.format(url=serving.url, page=serving.page), flush=True)
     if browser:
         open_page(serving)
-    stopped.wait()
+    while not stopped.wait(WAKE_SECONDS):
+        pass
     say("stopping: answers on their way may end within 10 s")
     serving.stop()

@@ -20,7 +20,7 @@ PARSER = Parser(
     "  glassformer translate last --file parts --out translated",
     [
         RUN,
-        Option("texts", nargs="*", default=[], metavar="TEXT", help="what to translate (default: each line of stdin)"),
+        Option("texts", nargs="*", metavar="TEXT", help="what to translate (default: each line of stdin)"),
         Option("--file", check=check_lines, metavar="FILE", help="translate every line of a text file, or every row of "
                "a table (.csv, .tsv, .jsonl, .parquet), which comes out with its translation added; a folder of such "
                "parts becomes a folder of parts, and what is done there is not done again"),
