@@ -139,7 +139,7 @@ class TransformerEncoder(Encoder):
             return self.norm(outputs[-1], mask)
         # one call, as rows of one batch, the last block first: `capture` records the norm of a whole text once
         whole = self.norm(torch.cat(outputs[::-1]), None if mask is None else mask.repeat(len(outputs), 1))
-        return torch.cat(whole.chunk(len(outputs))[::-1], -1)
+        return whole.unflatten(0, (len(outputs), -1)).flip(0).movedim(0, -2).flatten(-2)  # ONNX has no chunk of a batch
 
     def _fused_step(self, device: torch.device) -> FusedStep | CpuStep | None:
         """A step of fewer operations, for one whom nobody looks into."""
