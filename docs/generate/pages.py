@@ -53,7 +53,7 @@ SOURCES = {
     "src/glassformer/config/sections.py": "reference/command-line.md",
     "src/glassformer/teaching/lessons/": "lessons/",
 }
-"""Pages that only the site has, by the source that a link in the documents names, so that it works on GitHub too."""
+"""Pages that exist only on the site, by the source file that the documents link to so that links work on GitHub too."""
 DIGIT = "digit.png"
 """The image that panels look at: the first of `digits`."""
 

@@ -247,7 +247,7 @@ def test_data_that_is_gone_and_data_that_has_moved(tmp_path: Path, in_this_proce
     assert "made-up examples are used instead (--data: where it is now)" in said[0]
     assert found(gf.check(run, data=str(moved), only="resumed"))["resumed"].passed
     write_rows(moved, rows_of(60, seed=1))
-    with pytest.raises(DataError, match="not what this run began with"):
+    with pytest.raises(DataError, match="differs from the data that this run started with"):
         gf.check(run, data=str(moved))
     with pytest.raises(DataError):
         gf.check(run, data=str(data))

@@ -254,7 +254,7 @@ def test_data_that_changed_is_noticed(command: Command, files: Path) -> None:
     assert "fingerprint" in err
     code, _, err = command("train", "--resume", "--out", "run", "--steps", "4")
     assert code == 2
-    assert "not what this run began with" in err
+    assert "differs from the data that this run started with" in err
     assert "tokens:" not in err  # it is told as soon as the data is read
     (files / "good.txt").unlink()
     code, _, err = command("evaluate", "run")

@@ -63,9 +63,9 @@ def test_a_file_that_is_named_like_several_is_one(folder: Path) -> None:
         (["a.csv", "other.tsv"], "other.tsv has no column 'label', which"),
         (["a.csv", "nope.csv"], "no file 'nope.csv'"),
         (["q*.csv"], "no file matches 'q*.csv'"),
-        (["a.csv", "reverse"], "reverse is a data set: several files are read together"),
-        (["a.csv", "."], ". is a folder: several files are read together"),
-        (["x.tmx", "y.tmx"], "only texts and tables are read from several files"),
+        (["a.csv", "reverse"], "reverse is a data set: pass several files, or only one data set"),
+        (["a.csv", "."], ". is a folder: pass several files, or only one folder"),
+        (["x.tmx", "y.tmx"], "only texts and tables can be read from several files"),
     ],
 )
 def test_what_cannot_be_read_together(names: list[str], said: str, folder: Path, command: Command) -> None:

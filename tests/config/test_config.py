@@ -269,7 +269,7 @@ def test_layers_of_an_mlp_are_named() -> None:
         ({"model.output_projection": False, "model.head_width": 8}, "must be model.width 128"),
         ({"model.scores": "bilinear", "model.output_projection": False}, "must be model.width 128"),
         ({"model.head_width": 7}, "even model.head_width, not 7"),
-        ({"model.bias": "single"}, "model.bias single is for lstm, gru, rnn, not transformer; true or false?"),
+        ({"model.bias": "single"}, "model.bias single is for lstm, gru, rnn, not transformer; use true or false"),
         ({"model.bias": "double"}, "model.bias wants true, false or single, not 'double'"),
         (
             {"task": TRANSLATION, "model": "gru", "model.decoder": "transformer", "model.bias": "single"},

@@ -174,7 +174,7 @@ def test_seeds_of_sampled_translations(model: Seq2Seq) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 2, "temperature": 0.5}, "--beam searches for the most probable translation"),
+        ({"beam": 2, "temperature": 0.5}, "--beam cannot be combined with --temperature, --top-k or --top-p"),
         ({"seed": 1}, "--seed is for sampling"),
         ({"top_k": 0}, "--top-k is 0"),
         ({"top_p": 0.5, "nbest": 0}, "--nbest is 0, but must be at least 1"),

@@ -167,8 +167,8 @@ def test_attention() -> None:
     assert line(second, "without").y == [0.3, 0.0]
     assert line(first, "most frequent letter").y == [0.05, 0.05]
     assert section.finding == (
-        "Of 3 letters to write backwards, in their place are: with attention 0.90, without 0.40; always writing the "
-        "most frequent letter gets 0.05."
+        "Share of correct letters when writing 3 letters backwards: with attention 0.90, without 0.40; always writing "
+        "the most frequent letter gets 0.05."
     )
 
 

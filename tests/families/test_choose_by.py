@@ -86,14 +86,14 @@ def test_a_run_keeps_the_class_of_its_average_precision(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     precision = {**QUICK, "out": tmp_path / "run", "training.choose_by": "average_precision"}
-    with pytest.raises(SettingError, match="average_precision is for two classes, and there are 3; use macro_f1"):
+    with pytest.raises(SettingError, match="average_precision is for two classes, but there are 3; use macro_f1"):
         gf.train(opinions(60, classes=3), **precision)
     table = write_table(tmp_path / "test.csv", [("see you", "plain")] * 2)
-    with pytest.raises(SettingError, match="needs a validation row of class 'fraud', and there is none"):
+    with pytest.raises(SettingError, match="needs a validation row of class 'fraud', but there is none"):
         gf.train(rare(), validation=str(table), **precision)
     with pytest.raises(SettingError, match=r"training\.choose_by does nothing while task is regression"):
         gf.train([(f"text {number}", number / 7) for number in range(40)], **precision)
-    with pytest.raises(SettingError, match="it decides which trial is the best, and cannot be searched"):
+    with pytest.raises(SettingError, match="it decides which trial is the best, so it cannot be searched"):
         read_space({"training.choose_by": ["loss", "accuracy"]}, "space")
     with pytest.raises(Misuse, match=r"--vary training\.choose_by: that is what --training\.choose_by"):
         parse_varied("training.choose_by=loss,accuracy", lambda line: None)

@@ -153,9 +153,9 @@ class Failing(GruWithState):
     ("own", "message"),
     [
         (LastOnly, r"LastOnly returned 1×31, but a language model must return 1×5×31: a logit for each of 31 tokens"),
-        (Transformer, "Transformer reads the future: .* give it a causal mask"),
+        (Transformer, "Transformer reads the future: .* use a causal mask"),
         (Failing, "Failing fails on 1×5 tokens: "),
-        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or make one, not a str"),
+        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or return one, not a str"),
     ],
 )
 def test_modules_that_cannot_be_language_models(own: Any, message: str, tmp_path: Path) -> None:

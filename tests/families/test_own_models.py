@@ -85,7 +85,7 @@ def test_a_model_of_ones_own_must_be_given_again(table: Path, tmp_path: Path) ->
     ("own", "message"),
     [
         (lambda vocab, outputs: Own(vocab, outputs + 1), "the model gave scores of shape"),
-        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or make one, not a str"),
+        (lambda vocab, outputs: "a model", "model=… must be an nn.Module or return one, not a str"),
     ],
 )
 def test_a_model_of_ones_own_that_does_not_fit(own: Any, message: str, table: Path, tmp_path: Path) -> None:
@@ -96,5 +96,5 @@ def test_a_model_of_ones_own_that_does_not_fit(own: Any, message: str, table: Pa
 
 
 def test_a_model_of_ones_own_does_not_translate(tmp_path: Path) -> None:
-    with pytest.raises(gf.GlassformerError, match="labels, numbers or the next token, and the task is translation"):
+    with pytest.raises(gf.GlassformerError, match="labels, numbers or the next token, but the task is translation"):
         train("reverse-pairs:rows=60", out=tmp_path / "run", model=Own, **OWN, **{"tokenizer.kind": "char"})

@@ -87,7 +87,7 @@ def test_in_a_program_it_is_a_warning_at_the_call(run: LoadedPredictor) -> None:
     assert {one.filename for one in warned} == {__file__}
     assert [str(one.message) for one in warned] == [
         "numbers outside the range of training: price (1)",
-        "column 'city': 1 value not in training, such as 'Rom', taken as unknown",
+        "column 'city': 1 value not in training, such as 'Rom', treated as unknown",
     ]
 
 

@@ -105,7 +105,7 @@ def test_files_that_hold_no_links(tmp_path: Path) -> None:
         read_links("nowhere")
     with pytest.raises(DataError) as caught:
         read_links("copy")
-    message = "the data set 'copy' has no links (pronouns, subject-object, dates have); or give a .jsonl file of links"
+    message = "the data set 'copy' has no links: use pronouns, subject-object, dates, or a .jsonl file of links"
     assert str(caught.value) == message
     with pytest.raises(DataError) as caught:
         read_links(tmp_path)
@@ -274,7 +274,7 @@ def test_words_that_were_cut_off_are_left_out() -> None:
     with pytest.raises(DataError) as caught:
         scored([(4, 2), (5, 0)], head(4, {}))
     assert str(caught.value) == (
-        "none of the 2 links could be looked for: their words were cut off, or are no tokens here"
+        "none of the 2 links could be scored: their words were cut off, or have no tokens here"
     )
 
 

@@ -73,7 +73,7 @@ def test_a_run_reads_its_data_again(tmp_path: Path) -> None:
     assert Run.open(held.run).card()["data"]["name"] == "data in memory"
     more = gf.train(pd.DataFrame(ROWS), resume=True, **{**how, "epochs": 4}, out=tmp_path / "held")
     assert more.steps > held.steps
-    with pytest.raises(GlassformerError, match="not what this run began with"):
+    with pytest.raises(GlassformerError, match="differs from the data that this run started with"):
         gf.train(ROWS[:-1], resume=True, **{**how, "epochs": 5}, out=tmp_path / "held")
 
 

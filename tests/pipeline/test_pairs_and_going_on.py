@@ -52,7 +52,7 @@ def test_two_files_may_have_moved(tmp_path: Path) -> None:
     place = dict(zip(("data.source_file", "data.target_file"), moved, strict=True))
     assert train(out=tmp_path / "run", resume=True, steps=3, **place).steps == 3
     Path(moved[0]).write_text("".join(f"other {place}\n" for place in range(60)))
-    with pytest.raises(DataError, match="not what this run began with"):
+    with pytest.raises(DataError, match="differs from the data that this run started with"):
         train(out=tmp_path / "run", resume=True, steps=4, **place)
     with pytest.raises(DataError, match="name the data to evaluate on"):
         gf.evaluate(tmp_path / "run")

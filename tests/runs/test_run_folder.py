@@ -416,7 +416,7 @@ def test_what_may_not_change_when_a_run_goes_on(run: Path) -> None:
     for key, value in {**changes, "optimizer": "adamw"}.items():
         with pytest.raises(SettingError, match=rf"{key} cannot change when a run goes on|optimizer cannot change"):
             train(out=run, resume=True, steps=6, **{key: value})
-    with pytest.raises(DataError, match="not what this run began with"):
+    with pytest.raises(DataError, match="differs from the data that this run started with"):
         train("copy", out=run, resume=True, steps=6)
     identical(tensors_of(run), before)
     with pytest.raises(
@@ -432,6 +432,6 @@ def test_other_data_under_the_same_name(tmp_path: Path) -> None:
     out = tmp_path / "run"
     train(text, out=out, **{**SETTINGS, "training.steps": 2})
     text.write_text("all the world's a stage, and all the men\n" * 20)
-    with pytest.raises(Misuse, match="the data is not what this run began with"):
+    with pytest.raises(Misuse, match="the data differs from the data that this run started with"):
         train(out=out, resume=True, steps=4)
     assert resolve(Run.open(out).card()["config"], {}).data.path == str(text)

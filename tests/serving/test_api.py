@@ -184,8 +184,7 @@ def test_huge_numbers_in_rows_and_options(everything: Client) -> None:
         line = 2 if route == "/api/predict" else 1
         assert (answer.status, answer.json["error"]["message"]) == (
             400,
-            f"given, line {line}, column 'height': 1e+308 is too large to compute with (float32): correct it, or leave "
-            "it empty",
+            f"given, line {line}, column 'height': 1e+308 is too large for float32: correct it, or leave it empty",
         )
     unusual = {**ROW, "weight": "-1e9", "city": "Bonn", "zip": 3}
     (found,) = everything.post("/api/predict", run="table", examples=[unusual]).json["predictions"]

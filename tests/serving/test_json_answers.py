@@ -10,7 +10,7 @@ def test_a_number_that_is_not_finite_becomes_null_with_a_remark() -> None:
     assert strict_json(encode(answer)) == {
         "value": None,
         "rows": [1.5, None, {"low": None}],
-        "remarks": ["before", f"null stands for a number that is not finite: {named}"],
+        "remarks": ["before", f"null replaces numbers that are not finite: {named}"],
     }
     many = strict_json(encode({"all": [float("nan")] * (MAX_NAMED + 3)}))
     assert many["remarks"][0].endswith("all.4 (NaN) and 3 more")

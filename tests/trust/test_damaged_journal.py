@@ -33,7 +33,7 @@ def test_half_a_last_line_is_dropped_and_the_search_goes_on(out: Path, monkeypat
     journal.write_bytes(whole + whole.splitlines()[-1][:20])
     Pretended(monkeypatch)
     result = search(out, 5, say=told.append)
-    assert f"{journal}: its last line was not whole, as after a full disk: dropped" in told
+    assert f"{journal}: dropped the incomplete last line (was the disk full?)" in told
     assert len(result.trials) == 5
     assert journal.read_bytes().startswith(whole)
     assert len(study_of(out).trials) == 5
@@ -50,7 +50,7 @@ def test_a_search_resumes_wherever_its_last_line_was_cut(
     Pretended(monkeypatch)
     monkeypatch.setattr("glassformer.trials.tuning.storage._start_time", lambda process: "later")  # another process
     assert len(search(out, 4, say=told.append).trials) == 4
-    assert [line for line in told if "its last line was not whole" in line]
+    assert [line for line in told if "dropped the incomplete last line" in line]
 
 
 @pytest.mark.parametrize("line", [b"nonsense\n", b"{\n", b"[]\n", b'{"op_code": 8\n', b"\xff\n", b"[" * 5000 + b"\n"])

@@ -75,7 +75,7 @@ def sampled(text: str, count: int) -> list[tuple[str, str]]:
         ("words", {"validation": []}, "its words.validation is a list"),
         ("best", [], "its best is a list"),
         ("from", {"run": "a", "task": "b", "new": 3}, "its from.new is an int"),
-        ("steps", 2**64, "its steps is larger than 64 bits hold"),
+        ("steps", 2**64, "its steps does not fit into 64 bits"),
         ("steps", 10**400, "a number of 401 digits"),
     ],
 )  # fmt: skip
@@ -162,7 +162,7 @@ def test_shapes() -> None:
             if type(odd) is not type(entry[key]):
                 with pytest.raises(WrongShape, match=key):
                     made({**entry, key: odd}, PartEntry)
-    with pytest.raises(WrongShape, match=r"nothing is called more"):
+    with pytest.raises(WrongShape, match=r"it has the unknown key more"):
         made({**entry, "more": 1}, PartEntry)
     check_shape({"a": [1, 2.5, None]}, dict[str, list[float | None]])
     for wrong in ({"a": [True]}, {"a": ["1"]}, {"a": 1}, []):

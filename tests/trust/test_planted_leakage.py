@@ -65,7 +65,7 @@ LEAKS = {
     ),
     "groups": Leak(
         lambda words, chance: [[words[0], *chance.sample(words, 6)] for _ in range(4)],
-        "rows alike in column 'who' share their label more often than others",
+        "rows with equal values in column 'who' share a label more often than other rows",
         {"data.split_by": "who"},
     ),
 }

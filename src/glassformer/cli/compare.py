@@ -25,7 +25,7 @@ PARSER = Parser(
     "  glassformer compare docstrings --ablate --steps 500\n"
     "  glassformer compare opinions --models bag,transformer --from runs/minilm",
     [
-        Option("data", nargs="*", metavar="DATA", help="what train takes: a text file, a folder, a table, "
+        Option("data", nargs="*", metavar="DATA", help="data, as for train: a text file, a folder, a table, "
                "images, the name of an embedded data set, or hf:NAME, one of the hub"),
         Option("--models", metavar="NAMES", help="with commas between them, as train --model takes them, or "
                "lstm:no-attention (default: the ladder for this data)"),

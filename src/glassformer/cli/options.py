@@ -76,7 +76,7 @@ DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cud
 PRECISION = Option("--precision", choices=INFERENCE_PRECISIONS, default="fp32",
                    help="of the weights: int8 is faster on a CPU, bf16 is for GPUs and for trying")  # fmt: skip
 NO_VERIFY = flag(
-    "--no-verify", "use weights, labels and settings as they are, even if they are damaged or were changed"
+    "--no-verify", "skip verification: use weights, labels and settings even if they are damaged or changed"
 )
 """An option of every verb that has a RUN."""
 LIMIT = Option("--limit", action="append", metavar="NAME=N",
@@ -186,7 +186,7 @@ class Parser(argparse.ArgumentParser):
         return next(action.option_strings[0] for action in self._actions if f"--{key}" in action.option_strings)
 
     def _parse_optional(self, arg_string: str) -> Any:
-        """Take no word after `--` for an option: parse_intermixed_args forgets where it was."""
+        """A parser that treats no word after `--` as an option; `parse_intermixed_args` forgets its position."""
         return None if isinstance(arg_string, _Operand) else super()._parse_optional(arg_string)
 
     def read(self, argv: list[str]) -> argparse.Namespace:

@@ -17,7 +17,7 @@ PARSER = Parser(
     "paper, for models that no machine here holds.",
     "glassformer plan shakespeare.txt --size small --steps 5000",
     [
-        Option("data", nargs="*", metavar="DATA", help="what `glassformer train` would be given"),
+        Option("data", nargs="*", metavar="DATA", help="data, as for `glassformer train`"),
         CONFIG,
         TASK,
         JSON,

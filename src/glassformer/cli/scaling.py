@@ -19,7 +19,7 @@ PARSER = Parser(
                f"{', '.join(MODELS)} (default {','.join(CHOSEN)})"),
         Option("--lengths", default=",".join(map(str, LENGTHS)), metavar="NUMBERS", help="of the texts whose time is "
                f"taken (default {','.join(map(str, LENGTHS))})"),
-        Option("--parts", metavar="NAMES", help=f"measure these: {', '.join(PARTS)} (default: all that apply to "
+        Option("--parts", metavar="NAMES", help=f"measure only: {', '.join(PARTS)} (default: all that apply to "
                "--models)"),
         Option("--width", type=int, default=WIDTH, metavar="N", help="of the Transformer; the others get about as many "
                f"weights (default {WIDTH})"),

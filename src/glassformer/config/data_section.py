@@ -59,7 +59,7 @@ class DataSettings:
     same_text: str = setting(
         NORMAL,
         "normal: keep texts in one part if they differ only in letter case, white space, forms of letters, invisible "
-        "characters, HTML entities or last zeros of decimals; exact: only equal texts",
+        "characters, HTML entities or trailing zeros of decimals; exact: only equal texts",
         choices=(NORMAL, EXACT),
     )
     near_duplicates: str = setting(
@@ -78,8 +78,8 @@ class DataSettings:
     )
     bad_rows: str | None = setting(
         None,
-        "rows without a text or a label: skip any number of them, or error at the first (also at a label that training "
-        "does not have); unset: skip up to a tenth of the rows",
+        "skip: ignore any number of rows without a text or a label; error: fail at the first one, or at a label not "
+        "seen in training; unset: skip up to a tenth of the rows",
         choices=(ERROR, SKIP),
     )
     decimal: str | None = setting(
@@ -91,8 +91,8 @@ class DataSettings:
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     extra_columns: str | None = setting(
         None,
-        "number and category columns to read beside the text, as price,country; of a table without text: these; all: "
-        "every column, ids and names too",
+        "read these number and category columns beside the text, such as price,country; without a text, only these; "
+        "all: every column, including ids and names",
     )
     rare_values: int = setting(
         5, "in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)", least=1

@@ -162,13 +162,13 @@ def decoder_for(encoder: str, said: Mapping[str, Any]) -> str:
 
 
 def cpu_defaults(task: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults that differ on a CPU, by dotted key, less the settings in `said`."""
+    """Return the defaults that differ on a CPU, by dotted key, without the settings in `said`."""
     if task != TRANSLATION:
         return {}
     decoder = decoder_for(said.get("model.encoder", ModelSettings.encoder), said)
     found = dict(encoder_info(decoder).starts.get(CPU_TRANSLATION, {}))
     if "model.width" in said or said.get("model.size"):
-        found.pop("training.lr", None)  # it is the rate of the narrow default model
+        found.pop("training.lr", None)  # this rate is for the narrow default model
     return {key: value for key, value in found.items() if key not in said}
 
 

@@ -53,7 +53,7 @@ class EncoderInfo:
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Its settings that it has no use for, by the kind of examples."""
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Settings of any section, by dotted key, that start elsewhere for translation (on a CPU), or for a kind of
+    """Settings of any section, by dotted key, whose defaults differ for translation (on a CPU), or for a kind of
     examples."""
 
 
@@ -78,7 +78,7 @@ def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
                 "training.optimizer": "adamw",
                 "training.lr": 4e-3,
             },
-            # many small updates of a narrow model reach more in the first minutes
+            # many small updates of a narrow model achieve more in the first minutes
             CPU_TRANSLATION: {
                 "model.width": 128,
                 "training.batch_tokens": 512,

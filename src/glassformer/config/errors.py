@@ -33,7 +33,7 @@ class DataError(Misuse):
 
 
 class MissingPackage(DataError):
-    """An optional package that is not installed: the work can be skipped, and done once it is there."""
+    """An optional package is not installed. The work can be skipped and done after installing it."""
 
     @classmethod
     def needed(cls, task: str, package: str, extra: str) -> Self:
@@ -64,11 +64,11 @@ TOO_SMALL = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 CLOSE, CLOSE_IF_SHORT, SHORT_NAME, CANDIDATES = 0.6, 0.5, 3, 8
-"""How much of two names must agree for a suggestion (less for names of at most SHORT_NAME letters), and how many of the
-closest names are examined.
+"""Minimum similarity of two names for a suggestion (lower for names of at most SHORT_NAME letters), and the number of
+closest names to examine.
 """
 SECTION = re.compile(r"(--)?(.*\.)?")
-"""The dashes and the section before the last part of a name."""
+"""Leading dashes and the section before the last part of a name."""
 
 
 def is_strict() -> bool:
@@ -82,7 +82,7 @@ def out_of_memory(error: BaseException) -> bool:
 def nearest(wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str | None:
     """Return the name a person most likely meant, None if none is close. `old`: earlier names and their present ones.
 
-    A section that both names have in common says nothing: `training.metric` is not close to `training.device`.
+    A section that both names share does not count: `training.metric` is not close to `training.device`.
     """
     names = {name.lower(): name for name in reversed([*right, *old])}
     closest = difflib.get_close_matches(wrong.lower(), names, n=CANDIDATES, cutoff=CLOSE_IF_SHORT)

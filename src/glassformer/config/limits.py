@@ -22,7 +22,7 @@ VARIABLE = "GLASSFORMER_LIMITS"
 TIMES = 50
 """A packed file may always hold so many times its own bytes: text and pictures shrink less, bombs much more."""
 SMALL = 2**26
-"""Bytes that any packed file may unpack to, however small it is: they are read within a second."""
+"""Bytes that a compressed file of any size may unpack to; reading them takes less than a second."""
 STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Where the shell puts what it pipes in, as <(…): read once, these end by themselves."""
 AMOUNT = re.compile(r"([0-9]*\.?[0-9]+)\s*(?:([kMGT])(i?))?B?", re.IGNORECASE)
@@ -39,9 +39,7 @@ class Limits:
     unpacked_bytes: int = setting(
         2**30, f"what a file may unpack to, or a table hold, where that is more than {TIMES} times the file", least=1
     )
-    ratio: int = setting(
-        100, f"times its own size that a packed file may unpack to, where that is more than {size(SMALL)}", least=1
-    )
+    ratio: int = setting(100, f"compression ratio of a packed file that unpacks to more than {size(SMALL)}", least=1)
     columns: int = setting(10_000, "columns of a table", least=1)
     field_bytes: int = setting(2**25, "one field, line or attribute, and a text that a tokenizer makes longer", least=1)
     pixels: int = setting(50_000_000, "pixels of one image", least=1)
@@ -91,7 +89,7 @@ def most_of(name: str, file_bytes: int = 0) -> float:
 
 
 def refuse_bomb(path: str | os.PathLike[str], unpacked: float, packed: int) -> None:
-    """Refuse a packed file that unpacks to far more than itself: text and tables shrink less."""
+    """Raise `LimitExceeded` for a packed file whose compression ratio is too high for text and tables."""
     if unpacked > SMALL:
         refuse_beyond("ratio", math.ceil(unpacked / max(1, packed)), f"{path} unpacks to {{}} times its size and more")
 
@@ -153,8 +151,9 @@ def read_text(path: str | os.PathLike[str], limit: str = "json_bytes", *, stream
 
 
 def parse_json(text: str, name: str, **options: Any) -> Any:
-    """JSON that is not nested too deep; what is none raises ValueError. `name`: what an error calls it. `options` are
-    those of `json.loads`.
+    """Parse JSON; raise `ValueError` if it is invalid and `LimitExceeded` if it is nested too deep.
+
+    `name`: the name of the JSON in errors. `options`: as in `json.loads`.
     """
     try:
         value = json.loads(text, **options)

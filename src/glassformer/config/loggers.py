@@ -1,4 +1,4 @@
-"""Loggers of training runs, and environment variables set before other packages are imported. Known without torch."""
+"""Loggers of training runs, and environment variables to set before other packages are imported. Imports no torch."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ OPT_OUT_VARIABLES = {
 }
 """Environment variables that stop optional packages from reporting usage to their makers."""
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Environment variables by which users choose how threads wait."""
+"""Environment variables that let users choose how threads wait."""
 
 
 def disable_telemetry() -> None:

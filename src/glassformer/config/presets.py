@@ -118,7 +118,7 @@ STYLES: dict[str, dict[str, Any]] = {
 
 
 CPU_TRANSLATION = "translation on a CPU"
-"""The key of the defaults that differ from those for translation on a CPU; encoders have them."""
+"""Key of an encoder's defaults that apply only to translation on a CPU."""
 STARTS: dict[str, dict[str, Any]] = {
     TEXT: {
         "tokenizer.kind": "word",

@@ -38,9 +38,9 @@ def watched(watch: Watch | None) -> Iterator[None]:
 
 @contextmanager
 def interruptible(check: Callable[[], None]) -> Iterator[None]:
-    """While this is open, long work calls `check` between its batches; an exception that `check` raises ends the work.
+    """Call `check` between the batches of long work inside this context; an exception that it raises ends the work.
 
-    The exception should not be an `Exception`: code that expects errors of the work would handle it.
+    The exception should not be a subclass of `Exception`, which code around the work might handle.
     """
     before = _check.set(check)
     try:

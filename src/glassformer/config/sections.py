@@ -124,7 +124,7 @@ class ModelSettings:
     residual: bool = setting(True, "add each part's input to its output")
     bias: bool | Literal["single"] = setting(
         False,
-        "give linear maps and norms biases; single: one bias per recurrent layer, not one for each of its two matrices",
+        "add biases to linear maps and norms; single: one bias per recurrent layer, not one for each of two matrices",
         choices=("true", "false", SINGLE_BIAS),
     )
     attention_bias: bool = setting(None, "the maps of attention have biases; unset: like bias")
@@ -160,7 +160,7 @@ class ModelSettings:
         "relu", "non-linearity of the head's hidden layers; tanh is BERT's", choices=("relu", "tanh", "gelu", "sigmoid")
     )
     head_bias: bool | None = setting(
-        None, "give the head biases, also in its hidden layers; unset: for labels yes, for tokens no"
+        None, "add biases to the head and its hidden layers; unset: yes for labels, no for tokens"
     )
     head_transform: bool = setting(False, "a masked model's head: one more map, non-linearity and norm before it")
     causal: bool = setting(False, "labels: each token sees only those before it, as in a language model")
@@ -174,7 +174,7 @@ class ModelSettings:
     decoder_layers: int = setting(None, "of the decoder; unset: layers", least=1)
     attention: str = setting(
         "additive",
-        "how a recurrent decoder scores the source, none: reads only its summary; "
+        "how a recurrent decoder scores the source; none: it reads only the summary of the source; "
         "layerwise: block ℓ of a Transformer decoder attends to encoder layer ℓ instead of the last",
         choices=(*ATTENTIONS, LAYERWISE),
     )
@@ -215,7 +215,7 @@ class ModelSettings:
             raise SettingError(f"model.activation swiglu is gated, and {self.encoder} has no gate; relu or gelu?")
         parts = [name for name in (self.encoder, self.decoder) if name not in (None, *RECURRENT)]
         if self.bias == SINGLE_BIAS and parts:
-            raise SettingError(f"model.bias single is for {', '.join(RECURRENT)}, not {parts[0]}; true or false?")
+            raise SettingError(f"model.bias single is for {', '.join(RECURRENT)}, not {parts[0]}; use true or false")
         if self.attention == LAYERWISE and self.decoder is not None:
             self._check_layerwise()
         if self.cells is not None and self.cells <= self.width:
@@ -271,7 +271,7 @@ class TrainingSettings:
     )
     targets: str = setting(
         "every",
-        "language models: train and evaluate on what follows every token of a window, or its last token alone",
+        "language models: train on and evaluate the next token after every token of a window, or only after its last",
         choices=("every", "last"),
     )
     mask_rate: float = setting(
@@ -333,13 +333,13 @@ class TrainingSettings:
         least=2,
     )
     validate_every: int | None = setting(
-        None, "updates between validations; unset: ten in the run, with minutes more often", least=1
+        None, "updates between validations; unset: ten validations per run, more with --minutes", least=1
     )
     validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
     choose_by: str = setting(
         "accuracy",
         "classifiers: the validation metric by which the best weights, trials and models are chosen; "
-        "average_precision: of two classes, that of the rarer one",
+        "average_precision (two classes only): that of the rarer class",
         choices=("accuracy", "macro_f1", "average_precision", "loss"),
     )
     keep: str = setting(
@@ -347,7 +347,7 @@ class TrainingSettings:
     )
     patience: int | None = setting(
         None,
-        "stop after this many validations without a better one; unset: with minutes, once it converged or overfits",
+        "stop after this many validations without improvement; unset: with --minutes, once it converged or overfits",
         least=1,
     )
     checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)

@@ -21,7 +21,7 @@ VIEWS = {
     "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
     "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
     "next": "the next token: scores → temperature → top-k and top-p → probabilities (--temperature, --top-k, --top-p)",
-    "tree": "decoding as a tree: the texts that beam search follows and drops (--beam), or sampled texts (--samples)",
+    "tree": "decoding as a tree: hypotheses that beam search keeps and drops (--beam), or sampled texts (--samples)",
     "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
     "states": "recurrent states and gates, or convolutions, over time",
     "pooling": "how much of each token goes into the vector of the text",
@@ -29,7 +29,7 @@ VIEWS = {
     "step": "one training step on one example (--answer): loss → gradient → update",
     "roles": "what each head does (previous token, induction head, attention sink …), over texts or the validation "
     "part",
-    "links": "which head finds annotated links between words, or gold alignments of a translation (--links FILE)",
+    "links": "heads that find annotated links between words, or gold alignments of a translation (--links FILE)",
     "head-ablation": "what each head is worth: the loss without it (--ablate-heads 2.3: some), on texts or the "
     "validation part",
     "word": "the vector of a word in several texts, layer by layer (--word), and its cosine with others (--anchors)",
@@ -105,17 +105,20 @@ class LookOptions:
     )
     beam: int | None = _option(
         None,
-        "texts followed at once by beam search (default for translators: 5; a language model's tree is sampled)",
+        "hypotheses kept by beam search (default for translators: 5; a language model's tree is sampled)",
         "N",
         int,
     )
     length_penalty: float = _option(1.0, "tree: scores are divided by length to this power (default 1)", "X", float)
     temperature: float | None = _option(
-        None, "next, tree: below 1 tamer, above 1 wilder (default 1); a translator's tree is then sampled", "X", float
+        None,
+        "next, tree: below 1 less random, above 1 more random (default 1); samples a translator's tree",
+        "X",
+        float,
     )
     top_k: int | None = _option(None, "next, tree: only among the K likeliest tokens", "K", int)
     top_p: float | None = _option(None, "next, tree: only among the likeliest that together reach P", "P", float)
-    samples: int | None = _option(None, "tree: number of sampled texts, by the seeds 0, 1 … (default 3)", "N", int)
+    samples: int | None = _option(None, "tree: number of sampled texts, with seeds 0, 1 … (default 3)", "N", int)
     tokens: int = _option(12, "tree: tokens that a language model writes (default 12)", "N", int)
 
 

@@ -22,13 +22,13 @@ INVISIBLE = (
     "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064"
     "\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
 )
-"""Characters that no reader sees: zero-width spaces and joiners, soft hyphens, direction marks, variation selectors."""
+"""Invisible characters: zero-width spaces and joiners, soft hyphens, direction marks, variation selectors."""
 LOOKALIKES = dict(zip("авекмнорстухіјѕԁԛԝο", "abekmhopctyxijsdqwo", strict=True))
-"""Cyrillic letters, and the Greek omicron, that look like a Latin letter in either case, and that letter."""
+"""Latin letter by the Cyrillic letter (or Greek omicron) that looks like it in both cases."""
 DIFFERENCES = "letter case, white space, forms of letters, invisible characters, HTML entities or decimals"
 """Differences that the normal form of a text removes."""
 ENTITY_PASSES = 2
-"""How often character references (`&amp;`) are resolved: texts from the web are often escaped twice."""
+"""Number of times that character references (`&amp;`) are resolved; texts from the web are often escaped twice."""
 DECIMALS = re.compile(r"\.[0-9]*0(?![0-9]|[.,][0-9])")
 """A point and decimals that end with a zero. It begins with the point, since a search for one character is fast."""
 
@@ -36,8 +36,8 @@ DECIMALS = re.compile(r"\.[0-9]*0(?![0-9]|[.,][0-9])")
 def normal_form(text: str) -> str:
     """Return the form of a text that all its copies share.
 
-    It resolves HTML's character references, applies Unicode's NFKC, folds case, joins white space, and drops invisible
-    characters and the last zeros of decimals. Letters that look like Latin ones become these.
+    It resolves HTML character references, applies Unicode NFKC, folds case, joins white space, and drops invisible
+    characters and the trailing zeros of decimals. Letters that look like Latin ones become Latin.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
@@ -50,7 +50,7 @@ def normal_form(text: str) -> str:
         text = _visible(unicodedata.normalize("NFKC", text).casefold())
         for letter, latin in LOOKALIKES.items():
             text = text.replace(letter, latin)
-        text = unicodedata.normalize("NFKC", text)  # folding can take composed letters apart
+        text = unicodedata.normalize("NFKC", text)  # case folding can decompose letters
     text = DECIMALS.sub(_without_last_zeros, text)
     if text.isascii() and not any(sign in text for sign in OTHER_BLANKS):  # the only white space is single blanks
         return text.strip(" ")
@@ -65,7 +65,7 @@ def _visible(text: str) -> str:
 
 
 def _without_last_zeros(decimals: re.Match[str]) -> str:
-    """Return the decimals without their last zeros, unless they are part of a date, a version or an address."""
+    """Return decimals without trailing zeros, unless they are part of a date, a version or an address."""
     text, point = decimals.string, decimals.start()
     start = point
     while start and text[start - 1] in string.digits:
@@ -83,7 +83,7 @@ def digests_of(contents: Iterable[bytes]) -> Numbers:
 
 
 def in_other_letters(count: int) -> str:
-    """Return how many of the texts that repeat an earlier one are written differently, as a remark; empty for none."""
+    """Return a remark on the number of copies that are written differently from the original; empty for none."""
     return f" ({count:,} of them written differently: {DIFFERENCES})" if count else ""
 
 
@@ -98,7 +98,7 @@ class NormalDigest:
 
     def update(self, text: str, *, sketch: bool = False) -> None:
         """The next piece. It may begin or end inside a word, if its letters are composed alone as they are together."""
-        text = _visible(text)  # so that its ends are those of the form
+        text = _visible(text)  # so that its ends match those of the normal form
         form = normal_form(text)
         self._blank |= text[:1].isspace()
         if form:

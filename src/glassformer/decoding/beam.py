@@ -82,7 +82,7 @@ def beam_search(
 
 
 def decoder_room(model: Seq2Seq, most: Sequence[int], opening: Sequence[int]) -> list[int]:
-    """Return how many tokens may be written after `opening`: at most `most`, and what the decoder has positions for."""
+    """Return the number of tokens that may follow `opening`: at most `most`, within the decoder's context."""
     limit = None if model.decoder.limit is None else max(1, model.decoder.limit - len(opening) + 1)
     return [count if limit is None else min(count, limit) for count in most]
 

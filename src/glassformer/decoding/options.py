@@ -1,4 +1,4 @@
-"""How tokens are chosen and translations are found; imports no torch."""
+"""Options of sampling and of search for translations; imports no torch."""
 
 import math
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
 
 
 class SearchArguments(TypedDict, total=False):
-    """Options of `translate` that say how translations are found: the arguments of `Search.of`."""
+    """Search options of `translate`: the arguments of `Search.of`."""
 
     beam: int | None
     length_penalty: float
@@ -79,7 +79,7 @@ SEARCH_OPTIONS = tuple(SearchArguments.__annotations__)
 
 @dataclass(frozen=True)
 class Search:
-    """How translations are found: by beam search, or by sampling."""
+    """Settings of beam search, or of sampling, for translations."""
 
     beam: int = 5
     """Hypotheses that beam search follows at once; 1 is greedy."""
@@ -107,10 +107,10 @@ class Search:
         samples = any(value is not None for value in (temperature, top_k, top_p))
         if samples and beam is not None:
             raise SettingError(
-                "--beam searches for the most probable translation: --temperature, --top-k and --top-p sample instead"
+                "--beam cannot be combined with --temperature, --top-k or --top-p, which sample instead of searching"
             )
         if seed is not None and not samples:
-            raise SettingError("--seed is for sampling: give --temperature, --top-k or --top-p as well")
+            raise SettingError("--seed is for sampling: pass --temperature, --top-k or --top-p as well")
         sampling = Sampling(1.0 if temperature is None else temperature, top_k, top_p) if samples else None
         width = max(1, nbest) if samples else Search.beam if beam is None else beam
         return Search(width, length_penalty, nbest, sampling, seed or 0)

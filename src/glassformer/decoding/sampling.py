@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.decoding.options import Sampling
 
 SMALLEST = torch.finfo(torch.float32).tiny
-"""Smaller values of top-p would be 0 in single precision, and keep no token."""
+"""Smallest useful top-p; smaller values would be 0 in single precision and keep no token."""
 GREEDY = Sampling(temperature=0.0)
 
 

@@ -127,7 +127,7 @@ def sample_translations(
         totals[rows] += logs.masked_fill(done[rows], 0.0)
         written[step, rows] = tokens.masked_fill(done[rows], end)
         done[rows] |= (tokens == end) | (step + 1 >= limits[rows])
-        # a state can only drop all samples of a source together
+        # a state can only drop all samples of a source at once
         kept = (~done.view(len(source), samples).all(1)[rows // samples]).nonzero().squeeze(1)
         if not len(kept):
             break
@@ -161,7 +161,7 @@ class _Draws:
 
 
 def _hypothesis(ids: list[int], end: int, total: float) -> Hypothesis:
-    """Return a sampled text; `ids` is filled up with END."""
+    """Return a sampled text; `ids` is padded with END."""
     ended = end in ids
     return Hypothesis(ids[: ids.index(end)] if ended else ids, total, ended)
 

@@ -181,7 +181,7 @@ def no_better_than_chance(
 ) -> Finding | None:
     """Report a model that is no better than a constant answer. `largest`: the most frequent class of training.
 
-    With `training.class_weights`, the classes count alike: a model gives up accuracy on purpose to find rare classes.
+    With `training.class_weights`, all classes count equally: a model trades accuracy for finding rare classes.
     """
     if largest is not None and advise.config.training.class_weights is not None:
         claim = _mean_recall(records, largest)
@@ -245,7 +245,7 @@ def _paired(records: Records, largest: str) -> Claim | None:
 
 
 def _mean_recall(records: Records, largest: str) -> Claim | None:
-    """Mean recall of the classes against that of a constant answer, and the macro F1 of both."""
+    """Compare mean recall and macro F1 with a constant answer; None if the model is better or the sample is small."""
     true, predicted = ([record[key] for record in records] for key in ("label", "predicted"))
     counts = Counter(true)
     if len(records) < ENOUGH or len(counts) < 2:
@@ -265,9 +265,9 @@ def _mean_recall(records: Records, largest: str) -> Claim | None:
         for said in (predicted, [largest] * len(true))
     )
     return Claim(
-        words=f"The mean recall of the classes, which counts with training.class_weights, is {recall:.3f} on "
-        f"validation (over {len(records):,}); a constant answer has {always:.3f} (lead from {lead.low:.2f} to "
-        f"{lead.high:.2f}). Macro F1 is {f1:.3f}; always saying '{largest}' has "
+        words=f"With training.class_weights, the mean recall of the classes counts. It is {recall:.3f} on "
+        f"validation (over {len(records):,}); that of a constant answer is {always:.3f} (lead from {lead.low:.2f} "
+        f"to {lead.high:.2f}). Macro F1 is {f1:.3f}; always answering '{largest}' has "
         f"{constant_f1:.3f}.",
         numbers={"mean_recall": recall, "constant": always, "macro_f1": f1, "constant_macro_f1": constant_f1},
     )

@@ -77,7 +77,7 @@ class Encoder(Brick, nn.Module, ABC):
     width: int
     causal: bool
     output_parts: int = 1
-    """Vectors of this width that its output holds side by side at each token."""
+    """Number of vectors of this width that its output concatenates at each token."""
     limit: int | None = None
     """How many tokens it was made to hold at once; None: any number, for its state does not grow."""
     opaque: bool = False

@@ -37,7 +37,7 @@ class Place:
     memory_pool: str = "mean"
     """What sums up the memory for one that starts from it: where its encoder has read everything, or the mean."""
     layerwise: bool = False
-    """Each block of the decoder attends to the encoder layer of its own number."""
+    """Each decoder block attends to the encoder layer with the same number."""
 
 
 Build = Callable[[ModelSettings, Place], Encoder]
@@ -69,8 +69,8 @@ def register_model(name: str) -> Callable[[MakeModel], MakeModel]:
     """Make a whole model of one's own known by name: `--model mine`, and `gf.load(run)` without `model=`.
 
     A class, or a function that makes an `nn.Module`: (B×T tokens, B×T mask) → B×outputs, or for a language model
-    B×T tokens → B×T×V logits. It is given what it names of vocab, outputs and context; where no texts are read, of
-    shape and outputs.
+    B×T tokens → B×T×V logits. It receives those of vocab, outputs and context that its signature names. If the run
+    reads no texts, these are shape and outputs.
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise Misuse(f"a model's name is letters, digits, - and _, not {name!r}")
@@ -191,7 +191,7 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
     if kind in ("dot", "scaled") and width != memory_width:
         raise SettingError(
             f"model.attention {kind} compares vectors of one width, not model.width {width} with the {memory_width} "
-            "of the source; model.attention query-key or bilinear compares any"
+            "of the source; use model.attention query-key or bilinear, which compare any widths"
         )
     return RecurrentDecoder(
         layers=_recurrent_layers(settings, place.input_width + (width if settings.input_feeding else 0), initial=False),

@@ -25,10 +25,10 @@ def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 class TransformerEncoder(Encoder):
-    """Positions, blocks, and after pre-norm blocks one last norm.
+    """Positions, blocks, and a final norm after pre-norm blocks.
 
-    `layerwise`: an encoder outputs what every block outputs, each normed, side by side (B×T×L·d), and block ℓ of a
-    decoder attends to part ℓ of such a memory. Otherwise the output is the last block's, and all attend to that.
+    With `layerwise`, an encoder concatenates the normed outputs of all blocks (B×T×L·d), and block ℓ of a decoder
+    attends to part ℓ of this memory. Otherwise, all blocks attend to the output of the encoder's last block.
     """
 
     opaque = True
@@ -137,7 +137,7 @@ class TransformerEncoder(Encoder):
     ) -> Float[Tensor, "B T out"]:
         if self.output_parts == 1:
             return self.norm(outputs[-1], mask)
-        # one call, as rows of one batch, the last block first: `capture` records the norm of a whole text once
+        # One call on one batch, the last block first: `capture` then records the norm of a text only once.
         whole = self.norm(torch.cat(outputs[::-1]), None if mask is None else mask.repeat(len(outputs), 1))
         return whole.unflatten(0, (len(outputs), -1)).flip(0).movedim(0, -2).flatten(-2)  # ONNX has no chunk of a batch
 

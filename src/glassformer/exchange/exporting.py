@@ -55,7 +55,7 @@ class ExportedRun:
     name: str = "a run"
     """What the model card calls it."""
     imported_as: str | None = None
-    """The class of Hugging Face's that an imported run came as."""
+    """The Hugging Face class that an imported run came from."""
     original: Path | None = None
     """The folder of the files about tokens that came with an imported model."""
     chat_template: str | None = None

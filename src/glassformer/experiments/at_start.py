@@ -116,7 +116,7 @@ def gradients_by_depth(plan: ScalingRequest, device: torch.device) -> dict[str, 
 def gradient_by_depth(name: str, seed: int, device: torch.device, **changes: Any) -> Curve:
     """Return the norm of the loss's gradient at each layer's output, divided by that at the last layer.
 
-    A Transformer starts by Xavier's rule: blocks that start as the identity would show nothing.
+    A Transformer uses Xavier initialisation; blocks initialised as the identity would show nothing.
     """
     settings: dict[str, Any] = {"model.layers": DEPTH, "model.width": WIDTH, "model.context": TOKENS}
     if name == TRANSFORMER:
@@ -134,7 +134,7 @@ def gradient_by_depth(name: str, seed: int, device: torch.device, **changes: Any
 
 def _layer_outputs(encoder: Encoder, x: Tensor, *, recurrent: bool) -> tuple[list[Tensor], Tensor]:
     """Return the output of each layer, and of the encoder, all in one graph of gradients."""
-    if recurrent:  # torch's fused cell does not show what is between its layers
+    if recurrent:  # torch's fused kernel hides the outputs between its layers
         layers = encoder.get_submodule("layers")
         assert isinstance(layers, Recurrent)
         states = [way.states for (way,) in trace(layers.cell, x, layers.init_state(len(x)))]
@@ -180,7 +180,7 @@ def _depth_panels(gradients: Curves) -> list[Lines | Table]:
         y_name="fraction of the gradient at the last layer",
         log_y=True,
         note=f"{DEPTH} layers of width {WIDTH}; {TEXTS} random texts of {TOKENS} tokens; the norm of the loss's "
-        "gradient at each layer's output. Transformers start by Xavier's rule, the others by their usual one.",
+        "gradient at each layer's output. Transformers use Xavier initialisation, the others their default.",
     )
     table = Table(
         title="Gradient before training, by layer",

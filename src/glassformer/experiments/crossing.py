@@ -77,7 +77,7 @@ def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Pane
             steps,
             NAMES,
             "steps",
-            "Layers, recurrent steps and additions that wait for one another, however many processors there are. A sum "
+            "Layers, recurrent steps and additions that no number of processors can run in parallel. A sum "
             "of n inputs is a tree of ⌈log₂ n⌉ additions: attention takes O(1) + O(log T) steps, an RNN O(T).",
         ),
     ]

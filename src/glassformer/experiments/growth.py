@@ -62,9 +62,9 @@ class Counted:
 
     weights: int
     serial: int
-    """Layers and recurrent steps that wait for one another."""
+    """Layers and recurrent steps that must run one after the other."""
     additions: int
-    """Additions that wait for one another, every sum over tokens being a tree."""
+    """Additions that must run one after the other if every sum over tokens is a tree."""
     order: str
     """How the serial steps grow with the length."""
     path: int | None
@@ -174,7 +174,7 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
             ]
             for model, counts in counted.items()
         ],
-        note="Serial steps: layers and recurrent steps that wait for one another, however many processors there are. "
+        note="Serial steps: layers and recurrent steps that no number of processors can run in parallel. "
         "Serial additions: every sum over tokens is taken as a tree, so n inputs need ⌈log₂ n⌉ additions. Attention "
         "and mean pooling sum T vectors this way; an RNN adds its inputs one after the other, in T steps. The path of "
         "a CNN is the number of layers it would need.",
@@ -340,8 +340,8 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline:
     last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
     means = {kind: fmean(curve.y) for kind, curve in letters.items()}
     finding = (
-        f"Of {longest:,.0f} letters to write backwards, in their place are: {last}; always writing the most frequent "
-        f"letter gets {baseline:.2f}."
+        f"Share of correct letters when writing {longest:,.0f} letters backwards: {last}; always writing the most "
+        f"frequent letter gets {baseline:.2f}."
     )
     return Section(charts, finding + _untrained(means, baseline, updates, minutes))
 

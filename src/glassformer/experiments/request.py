@@ -78,7 +78,7 @@ class ScalingRequest:
 def scaling_request(
     *, models: str | Iterable[str], lengths: str | Iterable[int], parts: str | Iterable[str] | None, **settings: Any
 ) -> ScalingRequest:
-    """Return the request for settings as people write them; `settings`: its other fields.
+    """Return the request for settings as users write them; `settings`: its other fields.
 
     `parts`: None means all parts that measure one of the models.
     """

@@ -51,12 +51,14 @@ def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Mod
     if isinstance(own, nn.Module):
         return own
     if not callable(own):
-        raise SettingError(f"model=… must be a name, an nn.Module, or make one, not {with_article(own)}")
+        raise SettingError(
+            f"model=… must be a name, an nn.Module, or a function that returns one, not {with_article(own)}"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = own(reads, outputs)
     if not isinstance(made, nn.Module):
-        raise SettingError(f"model=… must be an nn.Module or make one, not {with_article(made)}")
+        raise SettingError(f"model=… must be an nn.Module or return one, not {with_article(made)}")
     return made
 
 
@@ -159,7 +161,7 @@ class Loaded(Processor):
 
     @property
     def schema(self) -> Schema:
-        """The columns that the run learned from: every table that it reads is checked against them."""
+        """Columns that the run learned from; every table that it reads is checked against them."""
         return self.family.schema(self, self.config.data)
 
     @property
@@ -309,7 +311,7 @@ class Family(ABC):
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
         """Return a user's own model, if this family can train one."""
         raise SettingError(
-            f"a model of your own can learn labels, numbers or the next token, and the task is {config.task}"
+            f"a model of your own can learn labels, numbers or the next token, but the task is {config.task}"
         )
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)

@@ -41,7 +41,7 @@ class ClassificationFamily(LabellingFamily):
             return classes
         if len(classes.names) != 2:
             raise SettingError(
-                f"training.choose_by average_precision is for two classes, and there are {len(classes.names)}; use "
+                f"training.choose_by average_precision is for two classes, but there are {len(classes.names)}; use "
                 "macro_f1"
             )
         counts = Counter(corpus.parts["train"].labels)
@@ -49,7 +49,7 @@ class ClassificationFamily(LabellingFamily):
         validation = corpus.parts.get("validation")
         if validation is not None and positive not in validation.labels:
             raise SettingError(
-                f"training.choose_by average_precision needs a validation row of class '{positive}', and there is none"
+                f"training.choose_by average_precision needs a validation row of class '{positive}', but there is none"
             )
         return replace(classes, positive=positive)
 
@@ -73,8 +73,8 @@ class ClassificationFamily(LabellingFamily):
         share = counts[rarest] / max(1, sum(counts.values()))
         if share < min(RARE, 0.5 / len(counts)) and config.training.choose_by == "accuracy":
             say(
-                f"class '{rarest}' has {share:.1%} of the training rows, and accuracy hardly counts it: "
-                "--training.choose_by macro_f1 counts all classes alike"
+                f"class '{rarest}' has {share:.1%} of the training rows, so it hardly affects accuracy: "
+                "--training.choose_by macro_f1 weights all classes equally"
             )
         return prepared
 

@@ -60,9 +60,9 @@ class Prediction:
     unknown_tokens: float | None = None
     """The share of the text's tokens that the run does not know; None if it reads no text."""
     outside_range: tuple[str, ...] = ()
-    """The columns whose number is below the smallest or above the largest of training."""
+    """Columns whose number is outside the training range."""
     unseen_categories: tuple[str, ...] = ()
-    """The columns whose category training did not have."""
+    """Columns whose category was not seen in training."""
 
     @property
     def unknown_text(self) -> bool:
@@ -109,7 +109,7 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
         row = int((~finite).int().argmax())
         raise RunError(
             f"the model's scores for '{inputs.texts[row][:40]}' are not finite ({scores[row].tolist()[:3]}), so there "
-            "is no answer: look for damaged weights, or use a higher precision"
+            "is no answer: check for damaged weights, or use a higher precision"
         )
     noun, marks = inputs.noun, _marks(inputs)
     if isinstance(answers, Scale):
@@ -131,7 +131,7 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
 
 
 def _marks(inputs: Inputs) -> list[dict[str, Any]]:
-    """How each example differs from the training data."""
+    """Deviations of each example from the training data."""
     marks: list[dict[str, Any]] = [{} for _ in range(len(inputs))]
     if (texts := texts_in(inputs)) is not None:
         for mark, share in zip(marks, texts.unknown_tokens.tolist(), strict=True):
@@ -153,11 +153,11 @@ def inputs_of(features: Features, config: Config, part: Labelled, say: Say, rema
 
 @dataclass
 class InputCounts:
-    """How many rows were read, and how these differ from the training data. JSON-serialisable, to be added up."""
+    """Number of rows read, and their deviations from the training data. JSON-serialisable and additive."""
 
     rows: int = 0
     unanswered: dict[str, int] = field(default_factory=dict)
-    """Rows without an answer, by the reason."""
+    """Rows without an answer, by reason."""
     ignored_columns: list[str] = field(default_factory=list)
     """Columns of the table that the run does not read."""
     texts: int = 0
@@ -166,12 +166,12 @@ class InputCounts:
     tokens: int = 0
     unknown_tokens: int = 0
     outside_range: dict[str, int] = field(default_factory=dict)
-    """Numbers below the smallest or above the largest of training, by column."""
+    """Numbers outside the training range, by column."""
     unseen_categories: dict[str, int] = field(default_factory=dict)
-    """Categories that training did not have, by column."""
+    """Categories not seen in training, by column."""
 
     def count(self, inputs: Inputs) -> None:
-        """Add some inputs, of which the rows are counted elsewhere."""
+        """Add the counts of some inputs, except their rows, which are counted elsewhere."""
         if (texts := texts_in(inputs)) is not None:
             self.texts += len(texts)
             self.unknown_texts += int((texts.unknown_tokens == 1.0).sum())
@@ -194,11 +194,11 @@ class InputCounts:
                     add_to(mine, name, number)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a person asks of the rows; the share of unknown tokens instead of two counts."""
+        """Return the counts as users see them, with the share of unknown tokens instead of two counts."""
         return {"unanswered": self.unanswered, "ignored_columns": self.ignored_columns, **self.differences()}
 
     def differences(self) -> dict[str, Any]:
-        """Return how the inputs differ from the training data."""
+        """Return the deviations of the inputs from the training data."""
         texts = {"unknown_text": self.unknown_texts, "unknown_tokens": self.unknown_tokens / max(1, self.tokens)}
         values = {"outside_range": self.outside_range, "unseen_categories": self.unseen_categories}
         return {**(texts if self.texts else {}), **values}
@@ -330,7 +330,7 @@ def texts_in(inputs: Inputs) -> Examples | None:
 
 
 def unusual_in(inputs: Inputs) -> dict[str, Marks]:
-    """The rows with values that training did not have, by the kind of deviation and by column."""
+    """Return the rows with values not seen in training, by the kind of deviation and by column."""
     table = inputs.table if isinstance(inputs, MixedInputs) else inputs
     if not isinstance(table, TableInputs):
         return {}

@@ -27,7 +27,7 @@ def schema_of(config: Config, features: Features | None, data: DataSettings | No
 
 
 def image_column(features: Features | None, data: DataSettings) -> str | None:
-    """The column that names the image files that a run reads beside other columns."""
+    """Return the column with the names of image files that a run reads beside other columns."""
     return data.image if isinstance(features, MixedFeatures) and features.image is not None else None
 
 
@@ -40,7 +40,7 @@ def needed(features: Features, config: Config, table: Table) -> Columns:
 
 
 def as_learned(features: Features, settings: DataSettings) -> DataSettings:
-    """How to read data for a run: the columns that it reads, images of the size that it reads."""
+    """Return reading options for the data of a run: its columns, and its image size."""
     changes: dict[str, Any] = {"extra_columns": ",".join(read_columns(features)) or None}
     if isinstance(features, MixedFeatures) and features.image is not None:
         changes["image_size"] = "x".join(map(str, features.image.size))

@@ -163,11 +163,10 @@ class LoadedTranslator(Loaded):
         seed: int | None = None,
         say: Say = silent,
     ) -> Translation | list[Translation]:
-        """Translate a text, or each of several (a list, an array, a DataFrame with the column that the run translates
-        from).
+        """Translate a text, or each text in a list, an array or a DataFrame with the source column of the run.
 
-        By default, beam search with a `beam` of 5; a beam of 1 is greedy. With `temperature`, `top_k` or `top_p` the
-        translations are sampled, by the seeds `seed` (0), `seed` + 1 … for each text.
+        The default is beam search with a `beam` of 5; a beam of 1 is greedy. With `temperature`, `top_k` or `top_p`,
+        translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
         """
         how = Search.of(
             beam=beam,

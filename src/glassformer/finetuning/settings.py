@@ -94,7 +94,7 @@ class Finetuning:
     def finish(self, config: Config) -> Config:
         """Return the configuration with a tenth of the usual rate for a model that continues its own task.
 
-        `train` raises it to the usual rate when the model turns out not to know the new text.
+        `train` raises it to the usual rate if the initial loss shows that the model does not know the new text.
         """
         if labels_examples(config.task) and config.data.kind == MIXED:
             raise SettingError(

@@ -283,8 +283,8 @@ def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], mos
 def sampling_tree(
     loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12, say: Say = silent
 ) -> DecodingTree:
-    """Return texts as `generate` or `translate` samples them by the seeds 0, 1 …, and the likeliest alternatives at
-    each step. `tokens`: maximum length for a language model.
+    """Return texts that `generate` or `translate` samples with seeds 0, 1 …, and the likeliest alternatives at each
+    step. `tokens`: maximum length for a language model.
     """
     never = _never(loaded)
     if isinstance(loaded.model, Seq2Seq):
@@ -316,7 +316,7 @@ def sampling_tree(
 
 
 def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> list[int]:
-    """Return the ids that `translate` samples by a seed, END included."""
+    """Return the ids that `translate` samples with a seed, END included."""
     context, tokenizer = loaded.config.model.context, loaded.output_tokenizer
     source, search = source_ids(loaded.tokenizer, text, context)[0], Search(1, sampling=how, seed=seed)
     ((sampled,),) = translate(loaded.model, [source], search, context=context, **marks_of(tokenizer, loaded.model))
@@ -326,7 +326,7 @@ def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> li
 def _sampled_continuations(
     loaded: Any, text: str, how: Sampling, samples: int, tokens: int, say: Say
 ) -> list[list[int]]:
-    """Return the ids that `generate` samples by the seeds 0, 1 …, the token that ends a text included."""
+    """Return the ids that `generate` samples with seeds 0, 1 …, including the token that ends a text."""
     model, ends = loaded.model, set(loaded.output_tokenizer.roles.ends)
     prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
     batch = RunningBatch(model, samples, len(prompt) + most, never=_never(loaded))

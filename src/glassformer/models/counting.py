@@ -56,7 +56,7 @@ def serial_steps(settings: ModelSettings, tokens: int) -> int:
 
 
 def serial_additions(settings: ModelSettings, tokens: int) -> int:
-    """Return how many vector additions wait for one another when every sum over tokens is a tree: ⌈log₂ n⌉ of n inputs.
+    """Return the number of serial vector additions if every sum over tokens is a tree: ⌈log₂ n⌉ for n inputs.
 
     Attention sums T values in each layer, a convolution k inputs, a window w. Each recurrent step sums two vectors, of
     the input and of the state, and must wait for the step before it.
@@ -74,7 +74,7 @@ def tree_depth(inputs: int) -> int:
 
 
 def serial_order(settings: ModelSettings) -> str:
-    """Return how the serial steps grow with the length of the text, the steps of a sum apart."""
+    """Return the growth of the serial steps with the length of the text, not counting the steps of a sum."""
     if settings.encoder in RECURRENT:
         return "O(T)"
     return "O(1) + O(log T) to sum" if settings.encoder == "transformer" else "O(1)"

@@ -62,7 +62,7 @@ class PastTokens(State):
 
 
 class OwnTokenModule(OwnCode, Encoder):
-    """A user's module in the place of an encoder: its outputs are the logits.
+    """A user's module used as an encoder; its outputs are the logits.
 
     `forward(tokens)` returns B×T×V, or a tuple that begins with it, such as logits and a recurrent state.
     """
@@ -102,7 +102,7 @@ class OwnTokenModule(OwnCode, Encoder):
         return logits
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
-        """No layer of a user's module is known here."""
+        """Layers of a user's module are unknown here."""
         return []
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> PastTokens:
@@ -134,7 +134,7 @@ class OwnLanguageModel(LanguageModel):
 
     @torch.no_grad()
     def check_causal(self) -> None:
-        """Raise if a logit depends on a later token: such a model would read the answer."""
+        """Raise `SettingError` if a logit depends on a later token: such a model would read the answer."""
         training, vocab = self.training, self.encoder.width
         tokens = torch.arange(min(PROBED_TOKENS, self.context), device=device_of(self)).unsqueeze(0) % vocab
         changed = tokens.clone()
@@ -151,5 +151,5 @@ class OwnLanguageModel(LanguageModel):
         if before.numel() and float((before - after).abs().max()) > FUTURE_TOLERANCE * float(before.abs().max()):
             raise SettingError(
                 f"{type(self.encoder.own).__name__} reads the future: its logits before a token change with that "
-                "token; give it a causal mask"
+                "token; use a causal mask"
             )

@@ -27,7 +27,7 @@ MAX_UNKNOWN = 0.01
 SAMPLE_TOKENS = 2**13
 """Tokens of the old validation text on which forgetting is measured."""
 MAX_OLD_TOKENS = 2**24
-"""Tokens of an old run's data above which it is not read again: that would take longer than seconds."""
+"""Maximum number of tokens in an old run's data for reading it again, which should take only seconds."""
 
 
 def continued_run(config: Config, source: Mapping[str, Any] | None) -> Run | None:
@@ -50,8 +50,8 @@ def start_loss(model: nn.Module, prepared: Prepared) -> float | None:
 def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float, say: Say) -> Config:
     """Return the configuration with the learning rate that suits how well the model knows the new text.
 
-    A model whose loss at the start is not far below the unigram entropy of the text has most of it to learn, so it
-    learns at the usual rate. `name`: the old run. `loss`: see `start_loss`.
+    If the initial loss is not far below the unigram entropy of the text, the model still has to learn most of it, so
+    it uses the usual rate. `name`: the old run. `loss`: see `start_loss`.
     """
     unigram, training = unigram_entropy(prepared), config.training
     if unigram is None or training.lr is None:
@@ -100,9 +100,9 @@ class OldText:
 
     @classmethod
     def of(cls, run: Run, new: Prepared, config: Config, say: Say) -> Self | None:
-        """Return the sample; None, after a line that says why, if the old text cannot be read in a few seconds.
+        """Return the sample; if the old text cannot be read in a few seconds, report the reason and return None.
 
-        `new`, `config`: of the new run, whose tokenizer, context length and masking the sample has.
+        `new`, `config`: those of the new run. The sample uses its tokenizer, context length and masking.
         """
         try:
             return cls._read(Run.open(run.path), new, config)
@@ -138,10 +138,10 @@ class OldText:
         return self.task.evaluate(model.eval(), "validation").metrics["loss"]
 
     def before(self, model: nn.Module) -> ForgettingCard:
-        """Return what a card holds before the first update."""
+        """Return the fields of a card that are known before the first update."""
         return {"before": self.loss(model), "unit": self.task.unit, "windows": self.windows}
 
 
 def with_loss_after(source: Mapping[str, Any], after: float) -> dict[str, Any]:
-    """Return what a card says of the old run, with the loss on its validation text after the training run."""
+    """Return the card's entry for the old run, with the loss on its validation text after the training run."""
     return {**source, "forgetting": {**source["forgetting"], "after": after}}

@@ -40,7 +40,7 @@ class ModelSize:
     """None: the model has no such setting."""
     parameters: int
     groups: dict[str, int]
-    """Parameters by the names in GROUPS; shared weights count once, where they come first."""
+    """Parameters by the names in GROUPS; shared weights count only in the first group that has them."""
     parts: dict[str, int]
     """Parameters by part, as in a plan of one model."""
     tied: bool
@@ -68,7 +68,7 @@ class ParameterTable(Renderable):
                 [float(model.parameters) for model in self.models],
                 does="has the most parameters",
                 do="have the most parameters",
-                even="All models have as many parameters ({number})",
+                even="All models have the same number of parameters ({number})",
             ).partition(" (")[0],
             columns=["model", "width", "layers", *groups, "all", "FLOPs per token"],
             rows=[

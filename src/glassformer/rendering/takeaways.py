@@ -23,16 +23,16 @@ def three(value: float) -> str:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """a, b and c; of many the first and how many more; of none an empty text."""
+    """Return "a, b and c"; for many names the first ones and the number of others; for none an empty text."""
     if len(names) > most:
         names = [*names[: most - 1], f"{len(names) - most + 1:,} more"]
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def leaders(values: ArrayLike) -> list[int]:
-    """Return the places of the largest values: all of them where several are equal but for rounding.
+    """Return the indices of the largest values: all of them if several are equal up to rounding.
 
-    NaN never leads: where nothing else is there, as in a model that diverged, the list is empty.
+    NaN is never the largest value. If all values are NaN, as for a model that diverged, the list is empty.
     """
     flat = np.asarray(values, np.float64).ravel()
     known = np.where(np.isnan(flat), -np.inf, flat)

@@ -31,7 +31,7 @@ def reference_losses(prepared: Prepared) -> list[tuple[str, float]]:
 
 
 def unigram_entropy(prepared: Prepared) -> float | None:
-    """Return the loss of a model that knows only how often each answer is asked for in training.
+    """Return the loss of a model that predicts answers by their frequency in training.
 
     Return None if the task has no answers that can be counted.
     """

@@ -56,14 +56,14 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _whole_number(digits: str) -> int:
-    """Refuse a number that no file of ours holds, and that no float does."""
+    """Raise `ValueError` for an integer with more digits than any file of a run has."""
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits):,} digits")
     return int(digits)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object that was written here; `runs.json_shape` checks what is in it."""
+    """Read a JSON object of a run; `runs.json_shape` checks its contents."""
     try:
         value = parse_json(limited_text(path), str(path), parse_int=_whole_number)
     except LimitExceeded as error:
@@ -130,7 +130,7 @@ def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
 
 
 def json_digest(value: Any) -> str:
-    """Return a digest of a value as JSON, whatever the order of its keys."""
+    """Return a digest of a value as JSON, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 from glassformer.config.errors import with_article
 
 MAX_INT = 2**63 - 1
-"""Larger numbers are in no file that was written here, and overflow where they are used."""
+"""Largest number in any JSON file of a run; larger ones would overflow."""
 
 Made = TypeVar("Made")
 
 
 class WrongShape(ValueError):
-    """JSON of another structure than the one that is read."""
+    """JSON does not have the expected structure."""
 
 
 def check_shape(value: Any, shape: Any, place: str = "") -> None:
@@ -40,7 +40,7 @@ def check_shape(value: Any, shape: Any, place: str = "") -> None:
 
 
 def made(value: Any, kind: type[Made], place: str = "") -> Made:
-    """Return an instance of a dataclass, made of the JSON object that `dataclasses.asdict` made of it."""
+    """Return an instance of a dataclass from the JSON object that `dataclasses.asdict` made of it."""
     check_shape(value, kind, place)
     fields = typing.get_type_hints(kind)
     return kind(**{name: _made(one, fields[name]) for name, one in value.items()})
@@ -55,7 +55,7 @@ def _made(value: Any, shape: Any) -> Any:
 
 
 def _check_union(value: Any, shapes: tuple[Any, ...], place: str) -> None:
-    """Raise the longest failure if no member of a union fits: it names the deepest place."""
+    """Raise the longest error if no member of a union matches: it names the most deeply nested value."""
     failures: list[WrongShape] = []
     for shape in shapes:
         try:
@@ -79,7 +79,7 @@ def _check_fields(value: Any, shape: Any, place: str) -> None:
         elif name in needed:
             raise WrongShape(f"it lacks {_below(place, name)}")
     if known is not None and (odd := next((name for name in value if name not in known), None)) is not None:
-        raise WrongShape(f"nothing is called {_below(place, odd)[:80]} there")
+        raise WrongShape(f"it has the unknown key {_below(place, odd)[:80]}")
 
 
 def _is(value: Any, shape: Any) -> bool:
@@ -94,7 +94,7 @@ def _is(value: Any, shape: Any) -> bool:
 
 def _wrong(value: Any, place: str) -> WrongShape:
     if type(value) is int and abs(value) > MAX_INT:
-        return WrongShape(f"its {place} is larger than 64 bits hold")
+        return WrongShape(f"its {place} does not fit into 64 bits")
     return WrongShape(f"its {place} is {with_article(value)}" if place else f"it holds {with_article(value)}")
 
 

@@ -66,7 +66,7 @@ class ForgettingCard(TypedDict):
 
 
 class SourceCard(TypedDict):
-    """The run that a training began from."""
+    """The run whose weights initialised a training run."""
 
     run: str
     task: str
@@ -123,11 +123,11 @@ DONE = ("finished", "stopped early")
 SETTLED = (*DONE, "imported")
 """The states in which a run's card names the weights that are there."""
 WEIGHTS, MEANING, SETTINGS = "weights", "meaning", "settings"
-"""Notes in the file of weights: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
-the weights depend on. The card of a finished run holds the first as well.
+"""Notes in the weights file: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
+the weights depend on. The card of a finished run also holds the digest of the weights.
 """
 BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
-"""Fields of a card, beside its settings, without which the weights compute something else."""
+"""Fields of a card, beside its settings, that change the meaning of the weights."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
 """Set, weights are taken as they are: what `--no-verify` does, for the processes of a verb as well."""
 
@@ -190,7 +190,7 @@ class Run:
             check_shape(card, Card)
         except WrongShape as error:
             raise RunError(f"{path / CARD} is damaged: {REMEDY} ({error})") from None
-        if card["tokenizer"] is None and not isinstance(card.get("features"), dict):  # it has to read something
+        if card["tokenizer"] is None and not isinstance(card.get("features"), dict):  # a run reads one of them
             raise RunError(f"{path / CARD} is damaged: {REMEDY} (it has no tokenizer)")
         return run
 
@@ -361,7 +361,7 @@ class Run:
             return
         card, notes = self.card(), weight_files.read_notes(self.path)
         changes = list(self._changes(card, notes))
-        if self.card() != card:  # a training run has just written another
+        if self.card() != card:  # a training run has just written a new card
             self.verify_card()
         elif changes:
             more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
@@ -411,7 +411,7 @@ class Run:
 
 
 def _meaning(card: Mapping[str, Any]) -> str:
-    """Return a digest of the fields of a card that say what numbers in and out of a model stand for."""
+    """Return a digest of the fields of a card that define the meaning of a model's inputs and outputs."""
     return json_digest({name: card.get(name) for name in BOUND_FIELDS})
 
 

@@ -20,7 +20,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 Answer = TypeVar("Answer")
 CHECK_SECONDS = 0.1
-"""How often work on one run that waits for another run looks whether it is to end."""
+"""Interval at which work on one run, waiting for another run, checks whether it has been cancelled."""
 LOG = logging.getLogger("uvicorn.error")
 
 
@@ -49,9 +49,9 @@ class Server:
     async def call(
         self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer], *, yields: bool = False
     ) -> Answer:
-        """Return the result of work on a run. The work ends when the client goes away or the time is over.
+        """Return the result of work on a run. The work ends if the client disconnects or the time limit is reached.
 
-        `yields`: it may take long, and ends also where others wait for the model (`Worker.call`).
+        `yields`: the work may take long, and also ends if other requests wait for the model (`Worker.call`).
         """
         name = self.name(model)
         future = await self.use(name, lambda worker: worker.call(work, yields=yields))
@@ -66,7 +66,7 @@ class Server:
     async def call_both(
         self, http: HttpRequest, model: str | None, other: str, work: Callable[[Loaded, Loaded], Answer]
     ) -> Answer:
-        """Return the result of long work on two runs, each of which does nothing else meanwhile."""
+        """Return the result of long work on two runs, which do no other work in the meantime."""
         names = self.name(model), self.name(other)
         if names[0] == names[1]:
             return await self.call(http, names[0], lambda loaded: work(loaded, loaded), yields=True)
@@ -123,7 +123,7 @@ def refusal(error: Exception, param: str | None = None) -> Refused:
     if isinstance(error, Busy):
         return Refused(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
     if isinstance(error, Yielded):
-        message = f"this view was ended after {TURN:g} s: other requests wait for the model; try again later"
+        message = f"this view was stopped after {TURN:g} s because other requests wait for the model; try again later"
         return Refused(503, message, "yielded", "server_error")
     if isinstance(error, Stopping):
         return Refused(503, "the server is being stopped", "stopping", "server_error")

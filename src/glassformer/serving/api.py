@@ -60,7 +60,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         413: "the body is too large",
         429: "too much waits already; Retry-After says when to come back",
         500: "the model failed",
-        503: "being stopped, no memory, or a view that ended because other requests waited",
+        503: "server stopping, out of memory, or a view stopped because other requests waited",
         504: "no answer in time",
     }.items()
 }

@@ -1,4 +1,4 @@
-"""Connections of the server: how many there are, how long one waits for a request, and when a reader is too slow."""
+"""Limits on the server's connections: their number, the time for a request's headers, and the time for reading."""
 
 import asyncio
 import logging
@@ -7,21 +7,21 @@ from typing import Any
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS = 10.0
-"""Time from the connection to complete headers; for a later request, from its first byte."""
+"""Seconds from the connection to complete headers; for a later request, from its first byte."""
 STALL_SECONDS = 60.0
-"""Time in which a client has to read some of an answer."""
+"""Seconds within which a client must read some of a response."""
 MAX_CONNECTIONS = 1000
 MAX_BATCH = 128
 BACKLOG = 2048
-"""Connections that the kernel holds until the server accepts them; they take no files of the process."""
+"""Connections that the kernel holds until the server accepts them; they use no file descriptors of the process."""
 LOG = logging.getLogger("uvicorn.error")
 
 
 class Connection(H11Protocol):
     """uvicorn's HTTP connection, with limits.
 
-    uvicorn starts its only timer after a response. This class also closes a connection whose headers do not come in
-    time, and one whose client stops reading. Where there are too many connections, one is closed for each new one.
+    uvicorn starts its only timer after a response. This class also closes a connection whose headers do not arrive in
+    time, or whose client stops reading. If there are too many connections, it closes one for each new connection.
     """
 
     _since: float
@@ -35,7 +35,7 @@ class Connection(H11Protocol):
         self._since = self.loop.time()
         self._time_headers()
         if len(self.connections) > max_connections():
-            LOG.warning("too many connections: one without a running request is closed for each new one")
+            LOG.warning("too many connections: closing one without a running request for each new one")
             connections = [one for one in self.connections if isinstance(one, Connection) and one._can_be_closed]
             min(connections, key=lambda one: one._since)._abort()
 
@@ -73,7 +73,7 @@ class Connection(H11Protocol):
         return self._is_waiting or self._writing_paused
 
     def _time_headers(self) -> None:
-        """Give the client time to complete a request; more bytes of the same request add none."""
+        """Start the time limit of a request; further bytes of the same request do not extend it."""
         if not self._is_waiting:
             self._cancel_header_timer()
         elif self._header_timer is None and not self.transport.is_closing():
@@ -85,7 +85,7 @@ class Connection(H11Protocol):
             self._header_timer = None
 
     def _time_reader(self) -> None:
-        """Abort the connection unless the client goes on reading: `close` would wait for it forever."""
+        """Abort the connection unless the client keeps reading; `close` would wait for the client forever."""
         self._cancel_stall_timer()
         if unread := self.transport.get_write_buffer_size():
             self._stall_timer = self.loop.call_later(STALL_SECONDS, self._check_reader, unread)

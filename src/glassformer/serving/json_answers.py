@@ -1,4 +1,4 @@
-"""Answers as JSON, which has no infinity and no NaN: such a number becomes null, and a remark says where and why."""
+"""Responses as JSON, which has no infinity and no NaN: such numbers become null, and a remark lists them."""
 
 import functools
 import inspect
@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
 
 MAX_NAMED = 5
-"""Numbers that the remark names; it counts the others."""
+"""Maximum number of values that the remark lists; it only counts the others."""
 
 
 class FiniteJSONResponse(JSONResponse):
@@ -38,7 +38,7 @@ class FiniteRoute(APIRoute):
 
 
 def encode(content: Any) -> bytes:
-    """Return content as JSON; where a number is not finite, null and a line in the answer's `remarks`."""
+    """Return content as JSON, with null for non-finite numbers and a line about them in the response's `remarks`."""
     try:
         return _dumped(content)
     except ValueError:
@@ -46,7 +46,7 @@ def encode(content: Any) -> bytes:
         finite = _finite(content, "", found)
     if isinstance(finite, dict):
         more = f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
-        remark = f"null stands for a number that is not finite: {', '.join(found[:MAX_NAMED])}{more}"
+        remark = f"null replaces numbers that are not finite: {', '.join(found[:MAX_NAMED])}{more}"
         finite["remarks"] = [*finite.get("remarks", []), remark]
     return _dumped(finite)
 

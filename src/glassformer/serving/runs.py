@@ -49,7 +49,7 @@ class ServedRuns:
             run.verify_card()
         self.cards = {name: run.card() for name, run in self.runs.items()}
         self.created = {name: int(run.weights_path.stat().st_mtime) for name, run in self.runs.items()}
-        """The time of each run's weights. This and the card are read once: a run may be deleted while it is served."""
+        """Modification time of each run's weights, read once like the card: a run may be deleted while it is served."""
         self._workers: dict[str, Worker] = {}
         """The most recently used last."""
         for name, run in self.runs.items():

@@ -130,7 +130,7 @@ class _Uvicorn(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for one in sockets or ():
-            one.listen(BACKLOG)  # uvicorn has one number for this and for the size of asyncio's batches
+            one.listen(BACKLOG)  # uvicorn uses a single number for this and for asyncio's batch size
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(log_loop_error)

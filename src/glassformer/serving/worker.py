@@ -51,17 +51,17 @@ class Yielded(Exception):
 
 
 class _Ended(BaseException):
-    """Raised inside work that is to end; not an `Exception`, so that no view takes it for an error of its own."""
+    """Raised inside cancelled work; not an `Exception`, so that no view handles it as its own error."""
 
     def __init__(self, reason: Exception) -> None:
         self.reason = reason
 
 
 class Job(Future[Any]):
-    """Work on a model. `cancel` ends it also where it has begun: between two batches."""
+    """Work on a model. `cancel` also ends running work, between two batches."""
 
     def __init__(self, work: Callable[[Loaded], Any], *, yields: bool) -> None:
-        """`yields`: it may take long, and ends after a while where texts and other short work wait."""
+        """`yields`: the work may take long, and ends after a while if texts or other short work wait."""
         super().__init__()
         self.work, self.yields = work, yields
         self.abandoned = False
@@ -125,7 +125,7 @@ class Worker:
             self._change.notify()
 
     def call(self, work: Callable[[Loaded], Any], *, yields: bool = False) -> Job:
-        """Do work on the model, between two steps of the texts that are being written.
+        """Do work on the model, between two decoding steps of running texts.
 
         `yields`: the work may take long. It ends with `Yielded` if other requests have to wait for more than `TURN`.
         """
@@ -220,7 +220,7 @@ class Worker:
             job.set_exception(error)
 
     def _others_wait(self) -> bool:
-        """Whether texts, or short work, wait for the job that is being done."""
+        """Return whether texts or short work wait for the running job."""
         with self._change:
             return bool(self._tickets or self._writing or any(not job.yields for job in self._jobs))
 
@@ -302,7 +302,7 @@ def rows_of(model: LanguageModel, room: int) -> tuple[int, bool]:
         return 1, False
     most = max(1, min(ROWS, CACHE // max(1, state_bytes(state))))
     alike = (rows for rows in range(most, 0, -1) if _rows_are_alike(model, rows))
-    return next(alike, 1), True  # NaN equals nothing: a model that diverged has no rows that are alike
+    return next(alike, 1), True  # NaN equals nothing, so a model that diverged has no equal rows
 
 
 @torch.inference_mode()
@@ -335,7 +335,7 @@ def _tensors(value: object) -> Iterator[Tensor]:
 
 
 _TUNING = threading.Lock()
-"""Held while a model is measured, so that two models that load at once do not measure each other."""
+"""Lock held while measuring a model, so that models loading at the same time do not disturb the measurement."""
 
 
 def _threads_for(model: torch.nn.Module) -> int:
@@ -352,7 +352,7 @@ def _threads_for(model: torch.nn.Module) -> int:
 
 
 def _multiply(model: torch.nn.Module) -> None:
-    """Multiply each matrix of a model by one vector, which is most of the work of writing a token."""
+    """Multiply each matrix of a model by one vector, which is most of the work of generating a token."""
     with torch.inference_mode():
         for weight in model.parameters():
             if weight.ndim == 2:

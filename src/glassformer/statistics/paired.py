@@ -96,8 +96,8 @@ def difference(
     95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller;
     of a larger one, what lies beyond it is known as well as the pair's own seeds tell.
 
-    `limit`: the largest possible difference of two scores, 1 for accuracies. The interval stays within it. Where every
-    example differs by the same, the interval allows for the share of other examples that this number can miss.
+    `limit`: the largest possible difference of two scores, 1 for accuracies. The interval stays within it. If all
+    examples differ by the same amount, the interval allows for different examples that a sample this small can miss.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")

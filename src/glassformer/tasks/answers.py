@@ -24,7 +24,7 @@ class Classes:
     loss: str
     """softmax or logistic."""
     unknown: tuple[str, ...] = ()
-    """Labels of evaluated examples that are not among the classes; numbered after these."""
+    """Labels of evaluated examples that are not among the classes; their indices follow those of the classes."""
     positive: str | None = None
     """The class whose average precision is measured."""
 
@@ -70,7 +70,7 @@ class Labels:
 
     names: tuple[str, ...]
     unknown: tuple[str, ...] = ()
-    """Labels of evaluated examples that have no score; numbered after those that have."""
+    """Labels of evaluated examples that have no score; their indices follow those with scores."""
 
     threshold = 0.5
     """A label is said if its probability is above."""
@@ -129,7 +129,7 @@ class Scale:
         return Scale(float(numbers.mean()), float(numbers.std()) or 1.0, decimal)
 
     def with_unknown(self, labels: Iterable[str]) -> "Scale":
-        """Return this scale: it has a place for every number."""
+        """Return this scale: every number is known to it."""
         return self
 
     def learned(self, labels: Sequence[str]) -> NDArray[np.float32]:

@@ -23,8 +23,8 @@ from glassformer.text.tokenizer import Tokenizer
 
 TOKENS_AT_ONCE = 2**14
 LAST_TARGETS = 8
-"""Windows that overlap each other in an evaluation that predicts one token per window: a compromise between time and
-the number of predictions."""
+"""Number of overlapping windows per token in an evaluation that predicts one token per window: a compromise between
+time and the number of predictions."""
 MOST_KEPT = 2**20
 """Tokens whose own losses an evaluation keeps; of more, those of windows at even distances."""
 
@@ -230,7 +230,7 @@ class LanguageModelling(WindowTask):
     def __init__(self, parts: dict[str, Tokens], *, last_only: bool = False, **windows: Any) -> None:
         """Prepare next-token prediction on the given parts.
 
-        `last_only`: learn and evaluate only the token after each window, since the states before the last one are
+        `last_only`: train on and evaluate only the token after each window, since the states before the last one are
         never trained. `windows`: arguments of `WindowTask`.
         """
         super().__init__(parts, **windows)

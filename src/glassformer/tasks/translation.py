@@ -71,7 +71,7 @@ class Translating(Task):
 
     steady = False
     record = "pair"
-    min_sample = 64  # chrF of 16 pairs goes up and down by several points from one validation to the next
+    min_sample = 64  # chrF of 16 pairs varies by several points between validations
     noise = 0.8  # measured between states of one model, some 30 updates apart
     parts: Mapping[str, PairExamples]
     _order: TokenOrder
@@ -195,7 +195,7 @@ def _spread(lengths: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
 
 
 NO_BLEU = "no_bleu"
-"""Why BLEU was not computed: it would be 0 whatever the outputs are."""
+"""Key of the reason for not computing BLEU: it would be 0 for any output."""
 SPACELESS = re.compile(
     "[\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]"

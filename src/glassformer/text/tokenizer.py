@@ -179,9 +179,9 @@ class Tokenizer:
     def __call__(self, text: Texts) -> list[list[int]]: ...
 
     def __call__(self, text: str | Texts) -> list[int] | list[list[int]]:
-        """Return the ids of a whole text: START before it and END after it, where there are such; of several, of each.
+        """Return the ids of a whole text, with START and END if the tokenizer has them; for several texts, of each.
 
-        An exported language model's tokenizer adds no END: there a text is a prompt, which the model continues.
+        An exported language model's tokenizer adds no END, because there a text is a prompt to continue.
         """
         before, after = self.roles.opening, self.roles.closing
         if isinstance(text, str):

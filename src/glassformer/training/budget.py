@@ -1,8 +1,8 @@
 """A budget of minutes: how the time of a whole command is shared among what a training does.
 
 Reading and building take as long as they need. Validations get a tenth of the remaining time, half a percent each.
-The last evaluation gets a fifth at most, and what follows it (the doctor, pictures, the report) some seconds. Updates
-get the rest. Where a validation or the last evaluation would take longer, it evaluates a random sample.
+The last evaluation gets a fifth at most. The steps after it (the doctor, pictures, the report) get some seconds, and
+updates get the rest. If a validation or the last evaluation would take longer, it evaluates a random sample.
 """
 
 import math
@@ -21,7 +21,7 @@ PAPERS_SECONDS, PAPERS_SHARE = 5.0, 0.25
 DOCTOR = 6
 """Updates that the doctor's look at a model takes as long as."""
 FEWEST = 16
-"""Examples, windows or pairs that an evaluation has at least, however long they take."""
+"""Minimum number of examples, windows or pairs of an evaluation, regardless of their time."""
 GROWTH, TRIAL = 4, 2
 """By how much a sample grows while it is found out how much fits; and how much longer than may be a trial may take."""
 LEAST_GROWING = 0.05
@@ -101,9 +101,9 @@ class Budget:
         return (progress.elapsed - progress.preparing) / training if training > 0 else math.inf
 
     def validation_due(self, progress: "Progress", last: float, done: float, per_epoch: float) -> bool:
-        """Return whether to validate now: often at first, where fast models are soon at their best, then less often.
+        """Return whether to validate now: often at first, when fast models reach their best, then less often.
 
-        There are at least twenty validations in a training run, as far as their share of the time allows. `last`: the
+        A training run has at least twenty validations, as far as their share of the time allows. `last`: the
         part of the run that was done at the previous validation.
         """
         if progress.validating + progress.between > VALIDATIONS * (progress.elapsed - progress.preparing):
@@ -116,7 +116,7 @@ class Budget:
         return progress.stale >= ENOUGH and since >= NO_BETTER * self.left(progress)
 
     def has_overfitted(self, progress: "Progress", per_epoch: float) -> bool:
-        """Return whether the validation loss has clearly turned.
+        """Return whether the validation loss is clearly rising.
 
         Within the first epoch, a rising loss is not overfitting: a high learning rate may cause it, and its decay may
         end it.
@@ -148,9 +148,9 @@ class Fit(NamedTuple):
 def fit_sample(measure: Callable[[float], float], count: int, most: float, seconds: float, fewest: int = FEWEST) -> Fit:
     """Find how many of `count` examples each validation evaluates: at least `fewest`, at most the part `most`.
 
-    `measure` returns the seconds that an evaluation of a part takes. A sample grows while the next one would not take
-    far too long. Some of the time is the same for every sample (translations are written token by token): what comes on
-    top of that may take `seconds`.
+    `measure` returns the seconds that an evaluation of a part takes. The sample grows until the next size would take
+    far too long. Some of the time is the same for every sample, as translations are written token by token. The time
+    beyond that may be `seconds`.
     """
     least = fewest / count
     share = min(most, least)

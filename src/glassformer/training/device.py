@@ -52,7 +52,7 @@ def choose_device(name: str, local_rank: int = 0) -> torch.device:
 
 
 def is_cpu(name: str) -> bool:
-    """Return whether a value of `training.device` means the CPU. A GPU that is missing here is not an error."""
+    """Return whether a value of `training.device` means the CPU; a missing GPU is not an error here."""
     return name == "cpu" or (name == "auto" and choose_device(name).type == "cpu")
 
 
@@ -80,7 +80,7 @@ def cpu_has_bf16() -> bool:
 
 
 def bf16_slowdown() -> float:
-    """Return how many times longer a small matrix product takes in bf16 than in fp32 on this CPU, as measured now."""
+    """Measure and return the ratio of times of a small matrix product in bf16 and in fp32 on this CPU."""
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(MEASURED_SIZE, MEASURED_SIZE, dtype=dtype)

@@ -40,7 +40,7 @@ from glassformer.training.threads import SpeedWatch, ThreadTuner
 from glassformer.training.validation import Validator
 
 SLOW_BF16 = (
-    "warning: this CPU has no bf16 of its own: a matrix product takes {times} times as long as in fp32, measured now; "
+    "warning: this CPU has no native bf16: a matrix product takes {times} times as long as in fp32 (measured now); "
     "train with --training.precision fp32"
 )
 

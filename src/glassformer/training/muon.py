@@ -16,7 +16,7 @@ from glassformer.training.update_rules import UpdateRule, gradients_of
 ROUNDS = ((3.4445, -4.7750, 2.0315),) * 5
 """Coefficients a, b, c of the quintics ax + bx³ + cx⁵, applied one after the other, as published with the method.
 
-Singular values between 0.003 and 1 end between 0.68 and 1.13, smaller ones grow 485 times. Four rounds with optimal
+Singular values between 0.003 and 1 end between 0.68 and 1.13; smaller ones grow 485-fold. Four rounds with optimal
 coefficients (Amsel et al. 2025) are cheaper, but cost translation quality: see docs/decisions.md.
 """
 

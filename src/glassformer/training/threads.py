@@ -14,10 +14,10 @@ import torch
 from glassformer.training.checkpointer import Progress
 
 WINDOW, WINDOWS, QUIET = 0.03, 4, 0.85
-"""Seconds of one look at the machine and the number of looks; the machine is quiet if our threads get at least this
-share of their cores in one of them."""
+"""Seconds of one load measurement and the number of measurements; the machine is quiet if our threads get at least
+this share of their cores in one of them."""
 ELEMENTS = 2**16
-"""Numbers that each thread computes at once during a look: about a millisecond of work."""
+"""Numbers that each thread computes at once during a measurement: about a millisecond of work."""
 ROUNDS, ENOUGH = 5, 2.0
 """Maximum number of passes with each number of threads; seconds after which no further round begins."""
 SHARE = 0.1
@@ -27,7 +27,7 @@ GAIN = 1.2
 SPEED_WINDOW, SPEED_UPDATES, DROP = 3.0, 5, 0.5
 """Seconds and updates over which training speed is averaged, and the part of the best speed that is a drop."""
 NUMBER_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Environment variables by which users set the number of threads."""
+"""Environment variables that let users set the number of threads."""
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
 Work = Callable[[], None]
@@ -90,7 +90,7 @@ class ThreadTuner:
             return None
         total = dict.fromkeys(counts, 0.0)
         try:
-            for _ in range(ROUNDS):  # in turns, so that each number meets the same load
+            for _ in range(ROUNDS):  # interleaved, so that each number runs under the same load
                 for count in counts:
                     torch.set_num_threads(count)
                     total[count] += self.seconds_of(work)
@@ -104,7 +104,7 @@ class ThreadTuner:
 
 
 def default_tuner() -> ThreadTuner | None:
-    """Return a tuner if torch chose the number of threads; None if a user or a program did, or if it is one."""
+    """Return a tuner if torch chose the number of threads; None if a user or a program did, or if the number is 1."""
     threads = torch.get_num_threads()
     return ThreadTuner(threads) if threads > 1 and is_default_number(threads) else None
 
@@ -133,7 +133,7 @@ def _core_of(number: int) -> str:
 
 @dataclass
 class SpeedWatch:
-    """Notices when training has become half as fast as it was."""
+    """Detects when training has become half as fast as before."""
 
     step: int = 0
     tokens: int = 0
@@ -143,7 +143,7 @@ class SpeedWatch:
     """Tokens per second over the fastest window."""
 
     def has_dropped(self, progress: Progress) -> bool:
-        """Look at the progress after an update. After a drop, watching starts again."""
+        """Check the progress after an update. After a drop, watching starts again."""
         tokens, seconds = progress.tokens - self.tokens, progress.seconds - self.seconds
         if seconds < SPEED_WINDOW or progress.step - self.step < SPEED_UPDATES:
             return False

@@ -141,7 +141,7 @@ class Validator:
         self.processes.first_does(lambda: self.checkpointer.best(weights, evaluation, self.progress.step))
 
     def _judge(self, evaluation: Evaluation, score: float) -> None:
-        """Keep these weights if they are the best so far, or if the last ones are wanted; count what got no better."""
+        """Keep these weights if they are the best so far or the last ones are wanted; count the others."""
         progress = self.progress
         loss = self.processes.from_first(evaluation.metrics.get("loss", score))
         lower = progress.best_loss is None or loss < progress.best_loss
@@ -174,7 +174,7 @@ class Validator:
     def _is_clearly_worse(self, score: float, loss: float) -> bool:
         """Return whether both the score and the loss are clearly worse than the best so far.
 
-        The loss alone does not tell: a classifier's accuracy often improves while its loss rises.
+        The loss alone is not enough: a classifier's accuracy often improves while its loss rises.
         """
         best_score, best_loss = self.progress.best_score, self.progress.best_loss
         assert best_score is not None

@@ -213,10 +213,10 @@ def _words(flag: str, values: Any) -> list[str]:
 
 
 def _waiting(folder: Folder, cells: list[Cell], listen: CellListener, say: Say) -> list[Cell]:
-    """Return the jobs without an outcome; those that failed or whose outcome was changed are among them."""
+    """Return the jobs without an outcome, including failed jobs and jobs whose outcome was changed."""
     mine = {folder.cell_path(cell) for cell in cells}
     for path in folder.unreadable():
-        then = "its job runs again" if path.parent in mine else "the table leaves it out"
+        then = "its job runs again" if path.parent in mine else "the table omits it"
         say(f"{path} is damaged, or was changed after it was written: {then}")
     for cell in cells:
         listen(CellEvent(cell=cell, what="waiting"))

@@ -24,10 +24,10 @@ GROUP_BYTES = 2**24
 """Of a .parquet file that is written, a row group holds about so much: all of it is in memory at once."""
 
 NO_TEXT = "the text is empty"
-"""Why a row has no answer."""
+"""Reason for a row without an answer."""
 
 Cells = Mapping[str, Any]
-"""The values that are added to a row, by column. JSON lines also get those of other names, such as an `error`."""
+"""Values that are added to a row, by column. JSON lines also get values of other names, such as `error`."""
 Answered = tuple[Table, Sequence[Cells]]
 """Some rows of a file, and what is added to each."""
 

@@ -40,8 +40,8 @@ def evaluate(
     labels); for language models a list of texts.
     `stride` is for language models. `beam` (5), `length_penalty` (1), `lowercase` (also BLEU of lower-cased texts) and
     `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts without spaces, else 13a) are for translators.
-    Rows that cannot be scored are counted by reason in `details["skipped"]`. `precision`: that in which the run is
-    loaded, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
+    Rows that cannot be scored are counted by reason in `details["skipped"]`. `precision`: precision of the loaded
+    run, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = EvaluateOptions(
         data=keep(data, "evaluate"),

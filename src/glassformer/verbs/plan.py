@@ -75,7 +75,7 @@ def plan_models(
     """Return the parameters of several models side by side, and the FLOPs per token of each.
 
     `models`: names with commas between them, or a list of names, as `train` takes `model`. A setting of `model` goes to
-    the models that have it. `tokens`: language models on so many tokens, instead of data.
+    the models that have it. `tokens`: number of tokens for language models, instead of data.
     """
     _check(data, None, tokens, {})
     names, flags = _model_names(models), flags_of(data, settings)
@@ -104,7 +104,7 @@ def _model_names(models: str | Iterable[str]) -> list[str]:
     words = models.split(",") if isinstance(models, str) else models
     names = list(dict.fromkeys(word.strip() for word in words if word.strip()))
     if not names:
-        raise Misuse("--models names no model; name some, such as bag,lstm,transformer")
+        raise Misuse("--models names no model; name at least one, such as bag,lstm,transformer")
     return names
 
 

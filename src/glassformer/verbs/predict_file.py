@@ -76,9 +76,9 @@ class PredictFile(FileWork):
     """Every column of a file stays; `predicted` and `probability` (of numbers and of several labels, which stand in one
     cell, `predicted` alone) come after them.
 
-    A row without text gets neither, unless the run reads other columns too. A file that is no table is a text a line. A
-    .csv is written with the delimiter of the .csv that was read, else with commas. JSON lines also say why a row has no
-    answer (`error`), and where it differs from the training data (`unknown_text`, `outside_range` …).
+    A row without text gets neither, unless the run reads other columns too. A file that is not a table has one text per
+    line. A .csv output has the delimiter of a .csv input, else commas. JSON lines also contain the reason for a missing
+    answer (`error`) and deviations from the training data (`unknown_text`, `outside_range` …).
     """
 
     verb = "predict"
@@ -113,7 +113,7 @@ class _Judge:
         self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
         self.notes = InputNotes()
         self.column: str | None = None
-        """The text column, where a row without a text has no answer."""
+        """The text column, if rows without a text get no answer."""
         if self.reads_columns:
             self.file = self._columns(file, work.text, work.encoding or loaded.config.data.encoding)
             loaded.schema.match(file, self.file.sample)

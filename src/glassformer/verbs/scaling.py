@@ -94,7 +94,7 @@ def scaling(
     """Models of like size on longer and longer texts.
 
     `parts`: None means all parts that measure one of the `models`. `width` and `layers` are the Transformer's.
-    `minutes`: about so long for all parts on two cores; longer trains longer.
+    `minutes`: approximate time for all parts on two cores; more minutes allow longer training.
     """
     plan = scaling_request(
         models=models,

@@ -68,10 +68,10 @@ def translate_file(
     precision: str = "fp32",
     say: Say = silent,
 ) -> RowsWritten:
-    """Translate every line of a text file, or every row of a table: rows keep their columns and get a `translation`.
+    """Translate every line of a text file, or every row of a table; rows keep their columns and get a `translation`.
 
-    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it. The
-    options of the search are those of `LoadedTranslator.translate`.
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as in `predict_file`. The search
+    options are those of `LoadedTranslator.translate`.
     """
     work = TranslateFile(
         text=text,

@@ -161,5 +161,5 @@ def test_dates_of_another_order_are_no_values_without_a_date() -> None:
     cells = {"text": numbered(30), "label": ["x", "y"] * 15, "day": days}
     columns = Columns("text", "label", "class", "", "mixed", ("day",), dates={"day": "dmy"})
     found = check_table(Table("a.csv", cells, list(range(2, 32))), columns).findings
-    assert "column 'day': 1 value is no date among dates, and training would refuse it: line 31" in found
-    assert "column 'day': 1 date is not written day first as others are, and training would refuse it: line 30" in found
+    assert "column 'day': 1 value is not a date in a column of dates; training would refuse it: line 31" in found
+    assert "column 'day': 1 date is not written day first like the others; training would refuse it: line 30" in found

@@ -33,13 +33,13 @@ def findings(
 def test_a_customer_that_tells_the_label() -> None:
     labels = ["xy"[sum(map(int, customer[9:])) % 2] for customer in CUSTOMERS]
     said = (
-        "rows alike in column 'who' share their label more often than others (1.00 against 0.50): if it says whose "
-        "they are, --data.split_by who keeps them in one part"
+        "rows with equal values in column 'who' share a label more often than other rows (1.00 instead of 0.50): if "
+        "the column identifies a person or group, --data.split_by who keeps its rows in one part"
     )
     assert findings(labels, who=CUSTOMERS) == [said]
     assert findings(labels, who=CUSTOMERS, split_by="who") == []
     amounts = [f"{float(customer[9:]) + row / 1000}" for row, customer in enumerate(CUSTOMERS)]
-    assert "rows alike in column 'who'" in findings(amounts, AMOUNTS, who=CUSTOMERS)[0]
+    assert "rows with equal values in column 'who'" in findings(amounts, AMOUNTS, who=CUSTOMERS)[0]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -97,7 +97,8 @@ def noisy_amounts(seed: int = 0) -> list[str]:
 
 def test_a_customer_whose_numbers_are_correlated() -> None:
     (said,) = findings(noisy_amounts(), AMOUNTS, who=CUSTOMERS)
-    assert re.match(r"rows alike in column 'who' have labels that are correlated \(0\.[23]\d\): if it says", said)
+    pattern = r"rows with equal values in column 'who' have correlated labels \(0\.[23]\d\): if the column"
+    assert re.match(pattern, said)
     shuffled = noisy_amounts()
     Random(1).shuffle(shuffled)
     assert findings(shuffled, AMOUNTS, who=CUSTOMERS) == []
@@ -106,7 +107,7 @@ def test_a_customer_whose_numbers_are_correlated() -> None:
 def test_a_column_that_is_read_is_looked_at_if_it_names_customers() -> None:
     also = replace(AMOUNTS, also=("customer", "city"))
     (said,) = findings(noisy_amounts(), also, customer=CUSTOMERS, city=CUSTOMERS)
-    assert said.startswith("rows alike in column 'customer'")
+    assert said.startswith("rows with equal values in column 'customer'")
 
 
 @pytest.mark.parametrize(("columns", "labels"), [(AMOUNTS, noisy_amounts()), (CLASSES, [c[-1] for c in CUSTOMERS])])
@@ -114,6 +115,8 @@ def test_a_training_warns_of_a_customer(columns: Columns, labels: list[str]) -> 
     texts = [f"{number:o} {number * 7919:x}" for number in range(len(labels))]
     table = Table("a.csv", {"text": texts, "label": labels, "who": CUSTOMERS}, list(range(2, len(labels) + 2)))
     warned = [line for line in split_table(table, columns, DataSettings()).remarks if "column 'who'" in line]
-    assert [line.split(" have ")[0].split(" share ")[0] for line in warned] == ["warning: rows alike in column 'who'"]
+    assert [line.split(" have ")[0].split(" share ")[0] for line in warned] == [
+        "warning: rows with equal values in column 'who'"
+    ]
     split = split_table(table, columns, DataSettings(split_by="who"))
-    assert not [line for line in split.remarks if line.startswith("warning: rows alike")]
+    assert not [line for line in split.remarks if line.startswith("warning: rows with equal values")]

@@ -135,7 +135,9 @@ def test_rare_categories_are_taken_as_one() -> None:
     assert TableFeatures.from_json(features.to_json()) == features
     inputs = features.inputs(part, np.zeros(132))
     assert inputs.categories[:, 0].tolist() == [0] * 60 + [1] * 70 + [0] * 2
-    assert inputs.remarks == ("column 'code': 62 values rare in training or not in it, such as 'c0', taken as unknown",)
+    assert inputs.remarks == (
+        "column 'code': 62 values rare in training or not in it, such as 'c0', treated as unknown",
+    )
     assert len(TableFeatures.learn(part, found, rare=1).categories[0].values) == 62
     assert "many values" not in choose_columns(data, DataSettings(kind="table", rare_values=1)).why
 

@@ -39,7 +39,7 @@ def test_categories_are_numbered_and_0_is_unknown() -> None:
     other = part_of(height=["1", "2", "3", "4"], weight=["1"] * 4, city=["Oslo", "Bonn", " Rome ", "Lima"])
     inputs = features.inputs(other, np.zeros(4))
     assert inputs.categories[:, 0].tolist() == [2, 0, 3, 1]
-    assert inputs.remarks == ("column 'city': 1 value not in training, such as 'Bonn', taken as unknown",)
+    assert inputs.remarks == ("column 'city': 1 value not in training, such as 'Bonn', treated as unknown",)
     assert inputs.unseen_categories["city"].tolist() == [False, True, False, False]
     assert features.shape == Shape(numbers=2, categories=(4,))
 
@@ -84,7 +84,7 @@ def test_an_empty_number_is_the_mean_and_a_flag_says_so(nothing: str) -> None:
 def test_an_empty_number_where_training_had_none() -> None:
     inputs = TableFeatures.learn(part_of(a=["1", "3"])).inputs(part_of(a=["", "NA", "3"]), np.zeros(3))
     assert inputs.numbers.tolist() == [[0.0], [0.0], [1.0]]
-    assert inputs.remarks == ("column 'a': 2 values empty, taken as its mean",)
+    assert inputs.remarks == ("column 'a': 2 values empty, replaced by its mean",)
 
 
 @pytest.mark.parametrize("value", ["1e308", "-1e40", "1e30"])
@@ -94,7 +94,7 @@ def test_a_number_too_large_to_compute_with_is_refused(value: str) -> None:
     with pytest.raises(DataError) as caught:
         features.inputs(part_of(a=["3", value, "5"]), np.zeros(3))
     assert str(caught.value).startswith("a.csv, line 3, column 'a': ")
-    assert "is too large to compute with" in str(caught.value)
+    assert "is too large for float32" in str(caught.value)
 
 
 def test_numbers_outside_the_range_of_training_are_counted() -> None:
@@ -191,12 +191,12 @@ def test_dates_become_columns_of_their_own() -> None:
     assert inputs.numbers[3, days_column] == np.float32((2 - column.mean) / column.spread)  # as programs write dates
     assert inputs.numbers[:, -1].tolist() == [0, 1, 1, 0]
     assert inputs.remarks == ()
-    for value, wrong in (("soon", "text where a date is wanted"), ("12/31/2023", "a date written month first")):
+    for value, wrong in (("soon", "text instead of a date"), ("12/31/2023", "a date written month first")):
         with pytest.raises(DataError) as caught:
             again.inputs(part_of(day=["31.12.2023", value], a=["1", "1"]), np.zeros(2))
         assert str(caught.value) == (
             f"a.csv, line 3, column 'day': {wrong}: '{value}' (dates are written day first here: write 2024-05-31 or "
-            "nothing)"
+            "leave it empty)"
         )
     assert features.cells(given.columns)["day: weekday"] == ["Sunday", "", "", "Monday"]
 

@@ -31,7 +31,7 @@ PARSER = Parser(
     "glassformer evaluate last test.csv --errors --out errors.html",
     [
         RUN,
-        Option("data", nargs="*", metavar="DATA", help="what to evaluate on (default: the run's held-out part)"),
+        Option("data", nargs="*", metavar="DATA", help="data to evaluate on (default: the run's held-out part)"),
         Option("--file", check=check_rows, metavar="FILE", help="the same as DATA, by its name in predict"),
         Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
         Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
@@ -56,8 +56,8 @@ PARSER = Parser(
     ],
     groups={"how DATA is read (default: as the run's data was)": [
         Option("--bad-rows", "--data.bad_rows", dest="data.bad_rows", choices=(ERROR, SKIP), default=argparse.SUPPRESS,
-               help="rows that cannot be scored (no text, no label): skip any number of them, or error at the first, "
-               "also at a label unknown to training (default: skip up to a tenth of the rows)"),
+               help="skip: ignore any number of rows that cannot be scored (no text, no label); error: fail at the "
+               "first one, or at a label not seen in training (default: skip up to a tenth of the rows)"),
         *(Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
         for names in (
             ("--text", "--data.text"),

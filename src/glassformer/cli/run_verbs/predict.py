@@ -37,8 +37,8 @@ PARSER = Parser(
         Option("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
                f"(default {MOST_SHOWN})"),
         DEVICE,
-        flag("--json", "print one JSON object per line; with --out, one that counts rows, rows without an answer, and "
-             "values and texts that training did not have"),
+        flag("--json", "print one JSON object per line; with --out, print one object with the number of rows, "
+             "rows without an answer, and values and texts not seen in training"),
     ],
     groups=part_options("csv", "tsv", "jsonl", "parquet"),
 )  # fmt: skip

@@ -45,7 +45,7 @@ PARSER = Parser(
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     serve_until_stopped(
-        options, "serving at {url} (what can be asked: {url}/docs; the playground: {page}); Ctrl-C stops"
+        options, "serving at {url} (API documentation: {url}/docs; the playground: {page}); Ctrl-C stops"
     )
 
 

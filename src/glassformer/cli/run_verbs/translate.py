@@ -27,14 +27,14 @@ PARSER = Parser(
         TEXT_COLUMN,
         FILE_ENCODING,
         Option("--out", metavar="FILE", help="where to write (default: stdout); of a folder of parts, a folder"),
-        Option("--beam", type=int, metavar="N", help="search for the most probable translation and follow this many "
-               "at once; 1 is greedy (default 5)"),
+        Option("--beam", type=int, metavar="N", help="keep N hypotheses in beam search for the most probable "
+               "translation; 1 is greedy (default 5)"),
         Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by their "
                "log-probability over length to this power: below 1 prefers short ones (default 1)"),
-        Option("--nbest", type=int, default=1, metavar="N", help="print this many for each text, with line number and "
+        Option("--nbest", type=int, default=1, metavar="N", help="print N translations per text, with line number and "
                "the score that ranks them (default 1: the text alone)"),
-        Option("--temperature", type=float, metavar="X", help="sample instead of searching; below 1 tamer, above 1 "
-               "wilder (with --top-k or --top-p: default 1)"),
+        Option("--temperature", type=float, metavar="X", help="sample instead of searching; below 1 less random, above "
+               "1 more random (with --top-k or --top-p: default 1)"),
         Option("--top-k", type=int, metavar="K", help="sample only among the K likeliest tokens"),
         Option("--top-p", type=float, metavar="P", help="sample only among the likeliest tokens that together reach P"),
         Option("--seed", type=int, metavar="N", help="seed of the sampling, the same for every text (default 0)"),

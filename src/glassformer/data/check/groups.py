@@ -27,9 +27,9 @@ DEVIATIONS = 5.0
 SHUFFLES = 20
 """… so many times."""
 OWNER_NAMES = ("customer", "client", "user", "patient", "person", "subject", "author", "speaker", "account", "student")
-"""Names of columns that say whose a row is: worth a word even where the column is read."""
+"""Names of columns that identify the owner of a row; reported even if the run reads the column."""
 MAX_ROWS = 50_000
-"""Rows that are looked at."""
+"""Maximum number of rows to examine."""
 PERIODS = 10
 """Stretches of time with as many rows each."""
 
@@ -68,12 +68,12 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
         groups = _numbered(values)
         count = int(groups.max()) + 1
         if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := agreement(groups)) is not None:
-            alike = f"share their label more often than others ({shares[0]:.2f} against {shares[1]:.2f})"
+            alike = f"share a label more often than other rows ({shares[0]:.2f} instead of {shares[1]:.2f})"
             if columns.label_kind == NUMBER:
-                alike = f"have labels that are correlated ({shares[0]:.2f})"
+                alike = f"have correlated labels ({shares[0]:.2f})"
             yield (
-                f"rows alike in column '{name}' {alike}: if it says whose they are, --data.split_by {name} keeps them "
-                "in one part"
+                f"rows with equal values in column '{name}' {alike}: if the column identifies a person or group, "
+                f"--data.split_by {name} keeps its rows in one part"
             )
 
 
@@ -111,7 +111,7 @@ def _agreement(groups: Rows, answers: Rows) -> tuple[float, float] | None:
 
 
 def _number_agreement(groups: Rows, ranks: NDArray[np.float64]) -> tuple[float, float] | None:
-    """Return the correlation of two rows of one group, and of two rows at large; None if chance explains it."""
+    """Return the correlation of two rows of one group, and of any two rows; None if it is not significant."""
 
     def correlation(order: NDArray[np.int64]) -> float:
         sums, squares = (np.bincount(groups, ranks[order] ** power) for power in (1, 2))
@@ -123,7 +123,7 @@ def _number_agreement(groups: Rows, ranks: NDArray[np.float64]) -> tuple[float, 
 def _beyond_chance(
     measure: Callable[[NDArray[np.int64]], float], groups: Rows, at_large: float
 ) -> tuple[float, float] | None:
-    """Return how alike rows of one group are, and rows `at_large`; None if shuffled labels are as alike."""
+    """Return the agreement of rows of one group, and of any rows (`at_large`); None if it is not significant."""
     if not _pairs(np.bincount(groups)):
         return None
     chance, rows = np.random.default_rng(0), len(groups)

@@ -279,8 +279,8 @@ def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> li
     unread = unread_dates(values, order)
     odd = [lines[row] for row in unread.pop(None, [])]
     swapped = sorted(lines[row] for rows in unread.values() for row in rows)
-    others = f"not written {ORDER_IN_WORDS[order]} as others are, and training would refuse it"
+    others = f"not written {ORDER_IN_WORDS[order]} like the others; training would refuse it"
     return [
-        *finding(odd, "value is", "values are", "no date among dates, and training would refuse it"),
+        *finding(odd, "value is", "values are", "not a date in a column of dates; training would refuse it"),
         *finding(swapped, "date is", "dates are", others),
     ]

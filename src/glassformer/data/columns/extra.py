@@ -39,7 +39,7 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     """The columns that --extra-columns names."""
     if settings.all_columns and ALL_COLUMNS in table.columns:
         raise DataError(
-            f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, and one has this name: rename it, or "
+            f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, but one has this name: rename it, or "
             "list the columns"
         )
     for name in settings.beside:
@@ -62,15 +62,15 @@ def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
         raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
     if order is None and (different := like_names(values)) is not None:
         raise DataError(
-            f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, a text or a "
-            "name and no category: leave it out of --extra-columns, or read it with --text"
+            f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, so it is a text "
+            "or a name, not a category: remove it from --extra-columns, or read it with --text"
         )
     if settings.all_columns and "," in name:
         raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it")
 
 
 def all_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
-    """Return every column but those that are taken, for `--extra-columns all`."""
+    """Return all columns except those that are already used, for `--extra-columns all`."""
     names = tuple(name for name in table.columns if name not in taken)
     for name in names:
         _check_readable(table, name, settings)

@@ -11,7 +11,7 @@ from glassformer.data.io.table import is_empty
 from glassformer.data.wording import listed
 
 FLOAT32_MAX = (2 - 2**-23) * 2.0**127
-"""The largest number that a model can compute with."""
+"""Largest number that float32 can hold."""
 FEW = 20
 """Whole numbers with more different values than this are amounts, not classes."""
 
@@ -25,9 +25,9 @@ AMOUNT_NAMES = ("rating", "score", "stars")
 
 
 MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
-"""Well-known names of what is learned from numbers and categories alone: beside a text, it is often something else."""
+"""Well-known names of labels in tables of numbers and categories; beside a text, such columns are often features."""
 FEATURE_NAMES = ("category", "kategorie", "catégorie", "categoría", "categoria", "类别")
-"""Names of labels that are as often names of features."""
+"""Names of labels that are just as often names of features."""
 
 
 def prefer_last(found: list[str], names: Iterable[str]) -> list[str]:

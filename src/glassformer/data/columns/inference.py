@@ -244,7 +244,7 @@ class LabelledRows(NamedTuple):
     labels: list[str]
     """As a part holds them."""
     remarks: list[str]
-    """How the labels are written, where that is odd."""
+    """Remark on the spelling of the labels, if it is unusual."""
 
 
 def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings: DataSettings) -> LabelledRows:
@@ -271,7 +271,7 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
         if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
             raise DataError(
                 f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': {value.strip()[:40]} is too large "
-                "to compute with (float32): correct it, or take the row out"
+                "for float32: correct it, or remove the row"
             )
         if number is None:
             raise DataError(

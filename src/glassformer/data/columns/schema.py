@@ -14,17 +14,17 @@ class Schema:
     """Names and types of the columns that a run learned from, with the range of numbers and the known categories."""
 
     text: str | None = None
-    """The text column; several that are joined have commas between them. None: the run reads no text, or the data that
-    it learned from had no column names."""
+    """The text column; names of several joined columns are separated by commas. None if the run reads no text, or if
+    its training data had no column names."""
     columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The other columns by name: their type (number, category, date, image), `range` or `values`."""
     labels: tuple[str, ...] = ()
     """The columns that the run learned to predict; tables to predict from need not have them."""
     named: bool = True
-    """False where `text` is only the usual name: the run learned from files without column names."""
+    """False if `text` is only the default name, because the training files had no column names."""
 
     def text_columns(self, names: Iterable[str] = ()) -> list[str]:
-        """Return the columns that the text is joined of, in a table with these columns."""
+        """Return the columns whose joined values form the text, in a table with these columns."""
         return text_parts(self.text, [*names])
 
     def match(self, where: str, names: Collection[str], text: str | None = None) -> str | None:
@@ -38,9 +38,7 @@ class Schema:
             text = ",".join(named_columns(where, text, names, "--text"))
         elif self.named or all(name in names for name in self.text_columns(names)):
             text = self.text
-            advice = (
-                "" if self.columns else ": name another text column with --text (in Python, give that column alone)"
-            )
+            advice = "" if self.columns else ": name another text column with --text (in Python, pass only that column)"
             require_columns(where, self.text_columns(names), names, advice)
         require_columns(where, self.columns, names)
         return text

@@ -97,7 +97,7 @@ def _rows(rows: int, random: Random, years: Sequence[int], languages: int) -> li
 
 
 def _different(rows: int, random: Random, years: Sequence[int], languages: int) -> dict[str, tuple[str, date]]:
-    """Return distinct texts that mean one date each, with their marked form and the date."""
+    """Return distinct texts of one date each, with their marked form and the date."""
     spoken = list(LANGUAGES)[:languages]
     made: dict[str, tuple[str, date]] = {}
     while len(made) < rows:

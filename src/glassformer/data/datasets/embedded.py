@@ -119,7 +119,7 @@ DATASETS: dict[str, Dataset] = {
         links=subject_object_links,
     ),
     "senses": Dataset(
-        "texts with a word of two meanings (bank, bat, spring …) and its sense, which the words before it tell; "
+        "texts with a word of two meanings (bank, bat, spring …) and its sense, which the words before it show; "
         "verbs=1 adds bank as a verb: they should not bank on the result",
         sense_rows,
         {"rows": 6000, "seed": 0, "verbs": 0},

@@ -101,7 +101,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
 }
-"""Senses in which the word is a verb: the things that come with each, and how the sentence continues."""
+"""Senses in which the word is a verb: typical nouns of each, and endings of the sentence."""
 VERB_TURNS = (
     "{who} should not {word} {does} .",
     "{when} {who} should not {word} {does} .",

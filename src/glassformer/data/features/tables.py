@@ -28,7 +28,7 @@ MAX_SPREADS = 1e15
 precision."""
 
 Marks = dict[str, NDArray[np.bool_]]
-"""By column, which rows have something that training did not have."""
+"""Rows with values not seen in training, by column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class TableInputs(Inputs):
     outside_range: Marks = field(default_factory=dict)
     """Numbers below the smallest or above the largest of training."""
     unseen_categories: Marks = field(default_factory=dict)
-    """Categories that training did not have."""
+    """Categories not seen in training."""
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -262,7 +262,7 @@ class TableFeatures(Features):
                 flags.append(empty.astype(np.float64))
             elif empty.any() and column.name in part.columns:
                 some = counted(int(empty.sum()), "value")
-                remarks.append(f"column '{column.name}': {some} empty, taken as its mean")
+                remarks.append(f"column '{column.name}': {some} empty, replaced by its mean")
         for chosen in self.categories:
             places = {value: place for place, value in enumerate(chosen.values, 1)}
             values = [value.strip() for value in cells[chosen.name]]
@@ -275,7 +275,7 @@ class TableFeatures(Features):
                 some = counted(int(unseen.sum()), "value")
                 why = "rare in training or not in it" if chosen.others else "not in training"
                 first = values[int(unseen.argmax())]
-                remarks.append(f"column '{chosen.name}': {some} {why}, such as '{first}', taken as unknown")
+                remarks.append(f"column '{chosen.name}': {some} {why}, such as '{first}', treated as unknown")
         return TableInputs(
             _stack([*numbers, *flags], len(part), np.float32),
             _stack(categories, len(part), np.int64),
@@ -329,7 +329,7 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
 
 def _too_large(part: Labelled, name: str, row: int, value: str) -> str:
     return (
-        f"{part.origin}, line {part.lines[row]:,}, column '{name}': {value} is too large to compute with (float32): "
+        f"{part.origin}, line {part.lines[row]:,}, column '{name}': {value} is too large for float32: "
         "correct it, or leave it empty"
     )
 
@@ -360,10 +360,10 @@ def _refuse_other_dates(part: Labelled, date: DateColumn) -> None:
     values = part.columns[date.name]
     for other, rows in unread_dates(values, date.order).items():
         row = rows[0]
-        wrong = "text where a date is wanted" if other is None else f"a date written {ORDER_IN_WORDS[other]}"
+        wrong = "text instead of a date" if other is None else f"a date written {ORDER_IN_WORDS[other]}"
         raise DataError(
             f"{part.origin}, line {part.lines[row]:,}, column '{date.name}': {wrong}: '{values[row].strip()[:40]}' "
-            f"(dates are written {ORDER_IN_WORDS[date.order]} here: write 2024-05-31 or nothing)"
+            f"(dates are written {ORDER_IN_WORDS[date.order]} here: write 2024-05-31 or leave it empty)"
         )
 
 

@@ -93,16 +93,16 @@ class Examples(Inputs):
     cut: int
     """How many texts were longer than the context."""
     unk: int | None = None
-    """The token of what the tokenizer does not know; None: it knows every text."""
+    """Token for unknown text; None if the tokenizer can encode every text."""
     frame: int = 0
-    """Tokens around each text that are not its own."""
+    """Number of special tokens that are added around each text."""
 
     noun = "text"
     has_words = True
 
     @property
     def unknown(self) -> int:
-        """How many ids are UNK."""
+        """Return the number of ids that are UNK."""
         return self.tokens.count(self.unk)
 
     @property
@@ -182,7 +182,7 @@ class PairExamples:
     """The texts; in a pair that was cut, still whole."""
     targets: Sequence[str]
     dropped: Sequence[int]
-    """Rows of the part whose pairs are longer than the context, and are not here."""
+    """Rows of the part that were dropped because their pairs exceed the context."""
     cut: int
     """How many were, and are cut."""
     unknown: tuple[int, int]

@@ -52,7 +52,7 @@ class Frame:
             raise DataError(f"{self.name}: column '{column}' cannot be read: {error_line(error)}") from None
 
     def texts(self, column: str, *, optional: bool = False) -> list[str]:
-        """The values of a column that holds nothing but texts; of several, title,body, joined.
+        """Return the values of a column that holds only texts; several columns (title,body) are joined.
 
         `optional`: a missing text is empty, not an error.
         """
@@ -80,7 +80,10 @@ class Frame:
         *,
         optional: bool = False,
     ) -> Table:
-        """These columns. A missing value is an empty cell; of a text it is an error, unless that is `optional`."""
+        """Return a table of these columns with empty cells for missing values.
+
+        Raise `DataError` for a missing text unless texts are `optional`.
+        """
         columns = {name: self.texts(name, optional=optional) for name in texts}
         for name in others:
             spelled = _spelled(spellings.get(name, ()))
@@ -94,7 +97,7 @@ class Frame:
 
 
 class _Collected:
-    """The columns of a lazy table, such as a LazyFrame of polars, which is collected when the first is read."""
+    """Columns of a lazy table, such as a LazyFrame of polars; reading the first column collects the table."""
 
     def __init__(self, lazy: Any) -> None:
         self._lazy = lazy
@@ -113,13 +116,13 @@ def _lazy_frame(data: Any, kind: str) -> Frame | None:
         return None
     try:
         names = data.collect_schema().names()
-    except Exception as error:  # its plan reads a file that is not there, or a column that it does not have
+    except Exception as error:  # its query plan may read a missing file or column
         raise DataError(f"{kind} cannot be read: {error_line(error)}") from None
     return Frame(_Collected(data), {name.strip(): name for name in names}, kind)
 
 
 def frame_of(data: Any) -> Frame | None:
-    """A table of another library (a DataFrame, a LazyFrame, a Dataset, a table of Arrow); None: it is none."""
+    """Return a table of another library (DataFrame, LazyFrame, Dataset, Arrow table) as a frame, else None."""
     if isinstance(data, Frame):
         return data
     if isinstance(data, str | bytes | type) or not hasattr(type(data), "__getitem__"):
@@ -226,7 +229,7 @@ class MemoryReader:
     verb: str
     """What the run is asked to do."""
     schema: Schema = field(default_factory=Schema)
-    """The columns that the run reads. With other columns than the text, examples are rows."""
+    """The columns that the run reads. If it reads columns beside the text, examples are rows."""
     spellings: Spellings = field(default_factory=dict)
     decimals: Mapping[str, str] = field(default_factory=dict)
     """The decimal signs with which the run learned its columns of numbers."""
@@ -366,7 +369,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _cell(value: Any) -> str:
-    """A text as a file would have it."""
+    """Return a text as it would be read from a file."""
     return "" if is_missing(value) else as_text(value)
 
 

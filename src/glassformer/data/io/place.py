@@ -20,7 +20,7 @@ PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
 
 
 MAX_NAME_CHARS = 4096
-"""Characters of a path at most, as operating systems have it."""
+"""Maximum length of a path in characters on common operating systems."""
 PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
@@ -46,7 +46,7 @@ def files_of(path_or_name: str) -> list[Path] | None:
             path = find(name)
             if path is None or path.is_dir():
                 kind = "a data set" if path is None else "a folder"
-                raise DataError(f"{name} is {kind}: several files are read together, or one {kind[2:]} alone")
+                raise DataError(f"{name} is {kind}: pass several files, or only one {kind[2:]}")
             matched = [path]
         files |= dict.fromkeys(matched)
     return list(files)
@@ -58,7 +58,7 @@ def is_several(path_or_name: str) -> bool:
 
 
 def is_file_name(name: str | os.PathLike[str]) -> bool:
-    """Return whether it is the name of an existing file; most texts could not be one."""
+    """Return whether a text is the name of an existing file; most texts cannot be one."""
     try:
         return len(os.fspath(name)) < MAX_NAME_CHARS and Path(name).is_file()
     except (OSError, ValueError):
@@ -73,15 +73,17 @@ def _exists(name: str) -> bool:
 
 
 def find(path_or_name: str, *, several: bool = False) -> Path | None:
-    """The file or folder, or None where it is the name of a data set (hf:NAME too); one that is neither is refused.
+    """Return the file or folder, or None for the name of a data set (also hf:NAME); raise `DataError` for other names.
 
-    `several`: the name may stand for several files, of which the first is returned.
+    `several`: the name may stand for several files; return the first.
     """
     if not path_or_name.strip():
         raise DataError("no data given: name a text file, a folder, a table or an embedded data set")
     if (files := files_of(path_or_name)) is not None:
         if not several and len(files) > 1:
-            raise DataError(f"{short_name(path_or_name)}: only texts and tables are read from several files: name one")
+            raise DataError(
+                f"{short_name(path_or_name)}: only texts and tables can be read from several files: name one"
+            )
         return find(str(files[0]))
     path = Path(path_or_name).expanduser()
     try:

@@ -22,7 +22,7 @@ TEXT_BYTES, CELL_BYTES = 49, 8
 
 
 SCANNED_BYTES = 2**22
-"""A packed file up to this size is unpacked once before it is read: that takes a second at most."""
+"""Compressed files up to this size are scanned once before reading, which takes at most a second."""
 
 
 def check_encoding(encoding: str) -> None:
@@ -56,8 +56,10 @@ def byte_blocks(path: Path) -> Iterator[bytes]:
 
 @functools.lru_cache(maxsize=64)
 def _scan(path: Path, changed: int, packed: int, limit: Limits) -> None:
-    """Refuse a small file that unpacks to far more than itself before any of its rows are read, which takes a hundred
-    times as long as unpacking them. `changed`, `limit`: another file, or another limit, is looked at again.
+    """Refuse a small compressed file with an excessive compression ratio before reading its rows.
+
+    Reading rows takes a hundred times as long as unpacking them. `changed` and `limit` are part of the cache key, so
+    that a changed file or limit is scanned again.
     """
     unpacked = 0
     with gzip.open(path) as file:

@@ -129,7 +129,7 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
 
 
 def _from_files(name: str, files: list[Path], settings: DataSettings, most: int | None) -> Table:
-    """Return the rows of several tables as one. Lines are counted on from one file to the next."""
+    """Return the rows of several tables as one table. Line numbers continue from one file to the next."""
     whole = read_table(str(files[0]), settings, most=most)
     for file in files[1:]:
         if most is not None and len(whole) >= most:

@@ -42,7 +42,7 @@ class WindowOrder:
 
     @property
     def steps_per_epoch(self) -> float:
-        """Updates that read as many tokens as there are; an epoch's windows leave out some at both ends."""
+        """Number of updates that read as many tokens as the text has; an epoch's windows omit some at both ends."""
         return self._length / (self.context * self.batch_size)
 
     def starts(self, step: int) -> NDArray[np.int64]:

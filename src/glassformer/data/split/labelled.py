@@ -79,7 +79,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
 def labelled_corpus(
     corpus: Corpus[Labelled], classes: tuple[str, ...] | None, columns: Columns, settings: DataSettings
 ) -> LabelledCorpus:
-    """Return the corpus with its classes and a remark on every part that has labels unknown to training."""
+    """Return the corpus with its classes, and a remark for each part with labels not seen in training."""
     remarks, parts, train = corpus.remarks, corpus.parts, corpus.parts["train"]
     if classes is not None:
         several = columns.label_kind == LABEL_SET

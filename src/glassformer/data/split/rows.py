@@ -71,9 +71,9 @@ class RowPart:
     top: int | None = None
     """The value that was white, where these come from arrays."""
     remarks: tuple[str, ...] = ()
-    """One line for each thing that is odd about it."""
+    """One line per anomaly of the part."""
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """The lines of the rows of its file that are not in it, by reason."""
+    """Line numbers of skipped rows of its file, by reason."""
 
     noun: ClassVar[str] = "row"
     """What one of them is called."""
@@ -109,8 +109,8 @@ class RowPart:
         return digests_of(map(content, range(len(self))))
 
     def same(self, rule: str) -> Numbers:
-        """Equal ones for rows that are never in two parts, by `data.same_text`. A row without a text is equal to rows
-        that have the same values in all other columns."""
+        """Return keys that are equal for rows that must share a part, by `data.same_text`. The key of a row without a
+        text is made of the values in all other columns."""
         if rule != EXACT:
             return self.keys
         blank = np.array([not text.strip() for text in self.texts], np.bool_)
@@ -333,9 +333,9 @@ MAX_SKIPPED = 0.1
 def skip_rows(
     where: str, rows: int, skipped: Mapping[str, Sequence[int]], bad_rows: str | None
 ) -> dict[str, list[int]]:
-    """Return the lines of the skipped rows by reason; raise `DataError` if these are more than `bad_rows` allows.
+    """Return the line numbers of the skipped rows by reason; raise `DataError` if `bad_rows` allows fewer of them.
 
-    `rows`: how many rows there are in all.
+    `rows`: the total number of rows.
     """
     kept = {reason: list(lines) for reason, lines in skipped.items() if lines}
     count = sum(map(len, kept.values()))
@@ -355,7 +355,7 @@ def skip_rows(
 
 
 def skipped_lines(skipped: Mapping[str, Sequence[int]], noun: str = "row") -> list[str]:
-    """One line for each reason why rows are skipped."""
+    """Return one line per reason for skipping rows."""
     place = "number" if noun == "picture" else "line"
     return [
         f"skipped: {counted(len(lines), noun)} {reason}, {lines_in_words(lines, place)}"

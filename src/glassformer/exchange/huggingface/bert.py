@@ -1,6 +1,6 @@
 """BERT and its relatives RoBERTa, XLM-RoBERTa and DistilBERT: bidirectional encoders with learned positions.
 
-They normalise the word vectors and the output of each sublayer. BERT and RoBERTa add a vector to each token that says
+They normalise the word vectors and the output of each sublayer. BERT and RoBERTa add a vector to each token to mark
 which of two texts it belongs to. A model here reads one text, so the import adds the first of these vectors to every
 position; an export writes zeros for them.
 """
@@ -56,7 +56,7 @@ class MaskedHead:
     """The map to the vocabulary, without `.weight`."""
     bias: str
     second_bias: str | None = None
-    """The bias that is used where the head is not tied, in files that have it."""
+    """Name of the bias of an untied head, in files that have it."""
 
 
 class Bert(Architecture):
@@ -116,7 +116,7 @@ class Bert(Architecture):
         VECTORS: ("bert.pooler.", "pooler.", "cls."),
         CLASSIFICATION: ("cls.",),
     }
-    """By task, prefixes of weights that files may hold and the model does not use."""
+    """Prefixes of weights that files may contain but the model does not use, by task."""
     unused_positions = 0
     """Rows before the first position."""
 
@@ -191,7 +191,7 @@ class Bert(Architecture):
         matches += _linears(head.transform)
         if not model.tied:
             matches.append(same("head.weight", f"{head.decoder}.weight"))
-        # untied, the second bias is the one that is added; files then hold the first as well
+        # An untied head adds the second bias, but files then contain the first one as well.
         second = () if model.tied or head.second_bias is None else (head.second_bias,)
         biases = (*second, head.bias)
         if not model.head_bias:  # theirs always has a bias: zeros
@@ -281,7 +281,7 @@ class Roberta(Bert):
     """The row of the padding token (`pad_token_id` 1), and the one before it."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        if self.tasks[architecture] == MASKED:  # its head has GELU, whatever the blocks have
+        if self.tasks[architecture] == MASKED:  # its head always uses GELU
             values.require({"hidden_act": ("gelu",)})
         return super().read(values, architecture)
 

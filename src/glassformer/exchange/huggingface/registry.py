@@ -44,8 +44,8 @@ def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architectur
 def their_config(config: Config, vocab: int, imported_as: str | None = None) -> TheirConfig:
     """Return the first architecture that can express a run; if none can, raise what the nearest one lacks.
 
-    Several can express the same run, as BERT and RoBERTa do: `imported_as`, the class that an imported run came as,
-    is tried first.
+    Several architectures can express the same run, such as BERT and RoBERTa. `imported_as`, the class that an imported
+    run came from, is tried first.
     """
     if config.model.encoder != "transformer":
         raise Unsupported(f"Hugging Face has no {config.model.encoder} model; --to onnx exports any run")

@@ -1,4 +1,4 @@
-"""Folders of sentence-transformers: files beside config.json that say how token vectors become the vector of a text."""
+"""Folders of sentence-transformers: files beside config.json that define how token vectors are pooled."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ MODULES = "modules.json"
 
 
 def sentence_settings(folder: Path) -> dict[str, Any]:
-    """Settings, by dotted key, that `modules.json` and what it names say; none where there is no such file."""
+    """Return settings, by dotted key, from `modules.json` and the files it lists; none without `modules.json`."""
     files = TokenFiles(folder)
     text = files.text(MODULES)
     if text is None:
@@ -40,7 +40,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
 
 
 def _pool(pooling: dict[str, Any], source: Path) -> str:
-    """The one way of pooling, which files say as a name, or as the one truth among many."""
+    """Return the pooling mode, which files store as a name or as the only true flag."""
     chosen = [
         key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for key, value in pooling.items()
@@ -55,7 +55,7 @@ def _pool(pooling: dict[str, Any], source: Path) -> str:
 
 
 def sentence_files(model: ModelSettings) -> dict[str, Any]:
-    """The files that say how a run of ours pools: by their names, what is in each as JSON."""
+    """Return the files that describe the pooling of a run: JSON contents by file name."""
     theirs = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "lasttoken": "lasttoken"}
     kinds = KINDS if model.unit else KINDS[:2]
     paths = ["" if number == 0 else f"{number}_{kind}" for number, kind in enumerate(kinds)]

@@ -136,7 +136,7 @@ def cell_panels(
     assert not isinstance(edge, str)
     padded = array(F.pad(x, (edge[1], edge[1], edge[0], edge[0]))[0])
     top, left = row * stride[0], column * stride[1]
-    corner = (top - edge[0], left - edge[1])  # in the image, of which the padding is no part
+    corner = (top - edge[0], left - edge[1])  # coordinates in the image, without padding
     under = padded[:, top : top + kernel[0], left : left + kernel[1]]
     weight = array(convolution.weight[0])
     pixels = "x, and zeros outside the image" if any(edge) else "x"

@@ -117,7 +117,7 @@ class AlignmentScores:
 def alignment_scores(
     pairs: Iterable[tuple[Alignment, TextAttention]], source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> AlignmentScores:
-    """Score cross-attention: every pair comes with its weights and the ids of its source."""
+    """Score cross-attention for pairs, each with its weights and its source ids."""
     sure_hits: Any = 0  # of every head, of the mean of all heads, and of the diagonal
     possible_hits: Any = 0
     weight: Any = 0.0
@@ -209,7 +209,7 @@ def alignments_view(scores: AlignmentScores) -> View:
         columns=["head", *columns],
         rows=rows,
         bars=list(columns),
-        note="AER: alignment error rate, 0 is best; weight: what the right source words get on average.",
+        note="AER: alignment error rate, 0 is best; weight: average attention weight on the right source words.",
     )
     grid = head_grid(
         "Alignment error rate",

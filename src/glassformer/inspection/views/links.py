@@ -45,7 +45,7 @@ CROSS = "cross"
 """The stack of attention from a translation to its source."""
 BEST = 10
 """Heads in the table, at most."""
-COLUMNS_NOTE = "found: links whose word gets more weight than any other word; weight: what it gets on average."
+COLUMNS_NOTE = "found: links whose word gets more weight than any other word; weight: average weight on that word."
 
 
 @register_view(
@@ -85,7 +85,7 @@ def linked_dataset(loaded: Loaded) -> str | None:
 
 def _attention(request: LookRequest, examples: Iterable[tuple[str, str | None]], stack: str) -> Iterator[TextAttention]:
     """Yield the attention of a stack for each text, with its translation if there is one."""
-    remarks: list[str] = []  # one is enough of hundreds of texts
+    remarks: list[str] = []  # one remark is enough for hundreds of texts
     quiet = replace(request, say=remarks.append)
     encoded = (replace(quiet, translation=translation).encode(text) for text, translation in examples)
     yield from attention_by_text(request.loaded, encoded, stack)
@@ -132,7 +132,7 @@ def read_links(path_or_name: str | os.PathLike[str]) -> list[LinkedText]:
     links = open_dataset(name).links
     if links is None:
         others = ", ".join(LINKED_DATASETS)
-        raise DataError(f"the data set '{name}' has no links ({others} have); or give a .jsonl file of links")
+        raise DataError(f"the data set '{name}' has no links: use {others}, or a .jsonl file of links")
     return [LinkedText(text, relations) for text, relations in links()]
 
 
@@ -240,8 +240,7 @@ class _LinkSums:
     def scores(self) -> LinkScores:
         if not self.count:
             raise DataError(
-                f"none of the {self.left_out:,} links could be looked for: their words were cut off, or are no tokens "
-                "here"
+                f"none of the {self.left_out:,} links could be scored: their words were cut off, or have no tokens here"
             )
         return LinkScores(
             found=self.found / self.count,

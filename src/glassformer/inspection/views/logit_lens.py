@@ -90,7 +90,7 @@ class Lens:
     chances: Float[Array, "L T"]
     """The probability of that token, NaN where nobody knows."""
     repeated: int | None = None
-    """Tokens of which the embedding's likeliest token is the token itself; None unless the head shares its weights."""
+    """Number of tokens that the embedding predicts as themselves; None unless the head shares its weights."""
 
     def words(self, shown: Callable[[int], str]) -> list[list[list[str]]]:
         """The likeliest next tokens by name."""
@@ -218,7 +218,7 @@ def lens_view(
 ) -> View:
     """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
 
-    `at`: the tokens themselves are guessed, not what follows them. `repeated`: as in `Lens`.
+    `at`: predict the tokens themselves, not the next tokens. `repeated`: as in `Lens`.
     """
     right = "the token that stands there" if at else "the token that did follow"
     panels: list[Panel] = [_guesses(tokens, layers, guesses, probabilities, answers, at=at, repeated=repeated)]

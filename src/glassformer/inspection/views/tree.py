@@ -61,7 +61,7 @@ def next_token(request: LookRequest) -> View:
     for at, row in zip(places, scores, strict=True):
         choices = choices_of(row, how, request.loaded, most=LIKELIEST, never=never, unnamed=unnamed)
         if not choices:
-            raise Misuse("the model's scores are not finite numbers: glassformer doctor RUN says what went wrong")
+            raise Misuse("the model's scores are not finite numbers: run glassformer doctor RUN to find the cause")
         where = f"At token {at + 1}, {quoted(names[at])}" if example.stand is not None else f"After {quoted(names[at])}"
         panels.append(choices_panel(choices, request, where))
         notes.append(_openness(row, choices))
@@ -131,7 +131,9 @@ def tree(request: LookRequest) -> View:
         raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
     check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
     if translates and request.beam is not None and request.asks_for_sampling:
-        raise Misuse("--beam shows a beam search, --temperature, --top-k, --top-p and --samples show sampled texts")
+        raise Misuse(
+            "--beam shows a beam search: remove it, or --temperature, --top-k, --top-p and --samples, which sample"
+        )
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
     if request.beam is not None or (translates and not request.asks_for_sampling):

@@ -152,10 +152,10 @@ def word_view(
     layers: Sequence[str],
     anchors: Mapping[str, Float[Array, "L d"]] | None = None,
 ) -> View:
-    """Return how similar the vectors of a word are, layer by layer; `sentences` names the sentence of each vector.
+    """Return the similarity of the vectors of a word, layer by layer; `sentences` names the sentence of each vector.
 
-    A sentence that has the word twice comes twice, in text order. `anchors` are vectors of other words by layer; a
-    chart per occurrence of the word shows the cosine with each of them.
+    A sentence that contains the word twice is listed twice, in text order. `anchors` are vectors of other words by
+    layer. A chart per occurrence of the word shows the cosine with each of them.
     """
     labels = _labels(word, sentences)
     charts, note = _anchor_charts(word, labels, vectors, layers, anchors) if anchors else ([], "")

@@ -37,19 +37,19 @@ export class Prediction {
     return make("label", { title }, make("span", {}, label), input, shownValue);
   }
 
-  /** Of translators. */
+  /** The beam width of a translator. */
   beamSlider() {
-    return this.slider("beam", "beam width", { min: 1, max: 16, step: 1, title: "translations that beam search follows at once",
+    return this.slider("beam", "beam width", { min: 1, max: 16, step: 1, title: "hypotheses kept by beam search",
       words: (one) => (one === 1 ? "1: greedy" : String(one)) });
   }
 
   samplingSliders() {
     return [
-      this.slider("temperature", "temperature", { min: 0, max: 2, step: 0.05, title: "scores are divided by it: low is sure, high is wild",
+      this.slider("temperature", "temperature", { min: 0, max: 2, step: 0.05, title: "divides the scores: lower is less random",
         words: (one) => (one === 0 ? "0: greedy" : one.toFixed(2)) }),
-      this.slider("topK", "top-k", { min: 1, max: 51, step: 1, title: "only the k likeliest stay",
+      this.slider("topK", "top-k", { min: 1, max: 51, step: 1, title: "keep only the k likeliest tokens",
         read: (one) => one ?? 51, write: (one) => (one > 50 ? null : one), words: (one) => (one === null ? "all" : String(one)) }),
-      this.slider("topP", "top-p", { min: 0.05, max: 1, step: 0.05, title: "the likeliest stay that together reach p",
+      this.slider("topP", "top-p", { min: 0.05, max: 1, step: 0.05, title: "keep the likeliest tokens that together reach p",
         read: (one) => one ?? 1, write: (one) => (one >= 1 ? null : Number(one.toFixed(2))), words: (one) => (one === null ? "1" : one.toFixed(2)) }),
     ];
   }

@@ -75,7 +75,7 @@ def compare_forward(subject: Subject) -> Forward:
         try:
             for case in subject.cases():
                 tried.append(CaseRun(case, contract.expected(case), subject.run(case)))
-        except StudentError as error:  # a wrong number in a case before it says more
+        except StudentError as error:  # a wrong number in an earlier case is more informative
             is_wrong = any(one.line is not None for one in tried)
             tries.append((facts, tried if is_wrong else error))
             continue

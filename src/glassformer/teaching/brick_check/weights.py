@@ -47,7 +47,7 @@ FUSED = {
     "vk": "vk",
     "key_value": "kv",
 }
-"""Names of one matrix for several, and the order in it."""
+"""Names of a matrix that combines several matrices, and their order in it."""
 
 
 @dataclass(frozen=True)

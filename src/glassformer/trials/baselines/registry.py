@@ -51,8 +51,8 @@ class Baseline:
 
     name: str
     evaluate: Callable[..., BaselineResult]
-    """Judges it, from the prepared data, the name of the part to judge it on and, of a reference, the seconds that it
-    may learn."""
+    """Evaluates it, given the prepared data, the name of the part to evaluate on and, for a reference, the seconds
+    that it may learn."""
     kind: str = FLOOR
 
 
@@ -67,7 +67,10 @@ def baselines(family: Family, kind: str) -> list[Baseline]:
 def evaluate_baseline(
     what: str, name: str, config: Config, prepared: Prepared, part: str, slowest: float | None = None
 ) -> BaselineResult:
-    """A floor or a reference (`what`) on a part. `slowest`: seconds of the slowest trained model, None if unknown."""
+    """Evaluate a trivial baseline or a reference (`what`) on a part.
+
+    `slowest`: seconds of the slowest trained model, None if unknown.
+    """
     known = {
         baseline.name: baseline
         for baseline in baselines(FAMILIES[config.task], config.data.kind)
@@ -183,13 +186,13 @@ MOST_CATEGORIES = 255
 ITERATIONS = 1000
 """The most of logistic regression: its default of 100 is often too few to arrive."""
 STRENGTHS = {TEXT: (10.0, 100.0, 1.0, 0.1), TABLE: (1.0, 10.0, 0.1, 100.0)}
-"""Values of C (of ridge regression 1/alpha) that cross-validation chooses among, the usual best first."""
+"""Values of C (for ridge regression, 1/alpha) that cross-validation tries, the one that is usually best first."""
 FOLDS, FEWEST = 3, 30
-"""Folds of that cross-validation, and the fewest training examples for which it is made."""
+"""Number of folds of that cross-validation, and minimum number of training examples for it."""
 SECONDS, LEAST_SECONDS = 60.0, 10.0
-"""How long a reference may learn where no trained model says how long is long, and how long it always may."""
+"""Seconds that a reference may learn if the time of the trained models is unknown, and the minimum in any case."""
 PROBED = 1000
-"""Training texts by which it is judged how long all of them would take, where there are many more."""
+"""Number of training texts used to estimate the time for all texts, if there are many more."""
 LARGE = 5 * PROBED
 
 
@@ -198,9 +201,9 @@ class Estimator:
     """What scikit-learn has for a family."""
 
     linear: Callable[[str, float], Any]
-    """Makes its linear model, for a kind of examples and a value of C."""
+    """Makes the linear model for a kind of examples and a value of C."""
     scoring: str
-    """Scikit-learn's name of the metric that cross-validation ranks by."""
+    """scikit-learn's name of the metric for ranking in cross-validation."""
     scores: Callable[[Any, Any, Any], Any]
     """Scores as a model of this task gives them, from what was fitted, examples and the task."""
     boosting: str = ""
@@ -213,7 +216,7 @@ class _Fitted(NamedTuple):
 
 
 def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
-    """`seconds`: how long it may learn; where that is too short, it uses less, and its note says so."""
+    """Fit and evaluate a model in about `seconds`; if it has to try less, its note says so."""
     task = prepared.task
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
     with warnings.catch_warnings():
@@ -265,9 +268,9 @@ def _fit_linear(
 def _cross_validate(
     estimator: Estimator, kind: str, matrix: Any, answers: Any, deadline: float, fit_seconds: float
 ) -> dict[float, float]:
-    """Return cross-validated scores by value of C, for as many values as there is time for; none for a single one.
+    """Return cross-validated scores by value of C, for as many values as fit into the time; none if only one fits.
 
-    `fit_seconds`: how long one fit to all examples takes. A fit of the chosen value follows.
+    `fit_seconds`: time of one fit to all examples. A fit of the chosen value follows.
     """
     selection, scores = _scikit("model_selection"), dict[float, float]()
     folds = selection.KFold(FOLDS, shuffle=True, random_state=0)
@@ -284,7 +287,7 @@ def _cross_validate(
 
 
 def _fit(model: Any, matrix: Any, answers: Any) -> None:
-    """Fit a model whose time alone counts: a few examples may be of one class."""
+    """Fit a model only to measure the time; a few examples may all have the same class."""
     with contextlib.suppress(ValueError):
         model.fit(matrix, answers)
 
@@ -332,7 +335,7 @@ def _size(model: Any) -> int:
 
 
 def _logistic(kind: str, strength: float) -> Any:
-    """Logistic regression; of the many features of texts one class against the rest, which takes half as long."""
+    """Return logistic regression; for the many features of texts one-vs-rest, which takes half as long."""
     make = _scikit("linear_model").LogisticRegression
     if kind == TABLE:
         return make(C=strength, max_iter=ITERATIONS)

@@ -133,7 +133,7 @@ def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -
     ends = [line.y[-1] for line in competing]
     first = leaders([-end if lower else end for end in ends])
     if len(first) != 1:
-        return f"{listed([competing[at].name for at in first])} end alike{among}" if first else ""
+        return f"{listed([competing[at].name for at in first])} end equally well{among}" if first else ""
     return f"{competing[first[0]].name} ends best{among} ({three(ends[first[0]])})"
 
 

@@ -188,7 +188,7 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
         raise Misuse(f"{run.path} is a run of {own}, and {here} is compared here: leave it out of --runs")
     primary, _ = loaded.family.selection(config)
     if primary == AVERAGE_PRECISION and primary != loaded.family.selection(loaded.config)[0]:
-        raise Misuse(f"{run.path} was not trained with --training.choose_by {primary}: leave it out of --runs")
+        raise Misuse(f"{run.path} was not trained with --training.choose_by {primary}: remove it from --runs")
     training = replace(loaded.config.training, choose_by=config.training.choose_by)
     loaded = replace(loaded, config=replace(loaded.config, training=training))
     corpus = split_data(config, rows)

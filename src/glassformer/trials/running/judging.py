@@ -106,7 +106,7 @@ def score_records(family: Family, evaluation: Evaluation) -> list[float]:
 
 @score_records.register
 def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
-    """Return the scores whose mean is the primary metric; none for average precision, which has no such scores."""
+    """Return the scores whose mean is the primary metric; none for average precision, which is not a mean."""
     labels, predicted = ([record[key] for record in evaluation.records] for key in ("label", "predicted"))
     if evaluation.primary == "accuracy":
         return [float(label == guess) for label, guess in zip(labels, predicted, strict=True)]
@@ -117,7 +117,7 @@ def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
 
 
 def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[float]:
-    """Return a score for each example: the tangent of macro F1 at the counts over all examples, whose mean it is."""
+    """Return a score per example, the tangent of macro F1 at the total counts; the mean of the scores is macro F1."""
     names = sorted({*labels, *predicted})
     true, said = (np.array([[one == name for name in names] for one in side], float) for side in (labels, predicted))
     hits, sizes = 2 * true * said, true + said

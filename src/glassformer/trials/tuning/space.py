@@ -79,7 +79,7 @@ def plain(space: Sequence[Dimension]) -> dict[str, Any]:
 CHOICES = ("choices", "when")
 UNSEARCHABLE = {
     "model.encoder": "name the models to choose from with --model, as in --model bag,cnn",
-    "training.choose_by": "it decides which trial is the best, and cannot be searched: --training.choose_by NAME",
+    "training.choose_by": "it decides which trial is the best, so it cannot be searched: set --training.choose_by NAME",
     "training.seed": "a lucky seed is no setting; --seeds N judges each trial by several",
 }
 RANGE = ("low", "high", "log", "step", "when")

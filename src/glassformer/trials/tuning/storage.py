@@ -112,8 +112,8 @@ def storage_of(storage: str | None, out: Path) -> str:
 
 @contextlib.contextmanager
 def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Iterator[optuna.Study]":
-    """Open the study of this name, made if it is not there; one that searches for something else is refused, as is a
-    journal that is damaged.
+    """Open the study of this name, or create it if missing. Raise an error if it searches for something else, or if
+    its journal is damaged.
     """
     address = where.split("@")[-1]  # without a password
     with contextlib.ExitStack() as opened:
@@ -133,7 +133,7 @@ def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Ite
             raise Misuse(f"--storage {address} {why}") from None
         except GlassformerError:
             raise
-        except Exception as error:  # whatever a database may say, or Optuna of a journal
+        except Exception as error:  # any error of a database, or of Optuna reading a journal
             reason = error_line(error)[:160]
             raise Misuse(f"--storage {address} cannot be used: {REMEDY} ({reason})") from None
         try:
@@ -145,7 +145,7 @@ def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Ite
 
 
 def _check_marks(study: "optuna.Study", search: Search) -> None:
-    """Check all that is read of a study's trials later on."""
+    """Check all fields of a study's trials that are read later."""
     numbers = {one.key for space in search.spaces.values() for one in space if not one.values}
     check_shape(study.user_attrs, dict[str, Any])
     check_shape(study.user_attrs.get(SEARCH), dict[str, Any] | None, SEARCH)
@@ -156,7 +156,7 @@ def _check_marks(study: "optuna.Study", search: Search) -> None:
         check_shape(list(trial.intermediate_values.values()), list[float], f"{place}.intermediate_values")
         is_gone(trial.user_attrs.get(PROCESS, NOBODY))
         if trial.state == State.RUNNING and not isinstance(trial.datetime_start, datetime.datetime):
-            raise WrongShape(f"{place} does not say when it began")
+            raise WrongShape(f"{place} has no start time")
         needed = ["why"] if trial.state.is_finished() and not trial.user_attrs.get(GAVE_UP) else []
         if trial.state == State.COMPLETE:
             check_shape(trial.value, float, f"{place}.value")
@@ -199,7 +199,8 @@ class _JournalLock(JournalFileOpenLock):
 
 
 def _drop_torn_line(path: Path, say: Say) -> None:
-    """Drop half a line at the end of a journal, as a full disk leaves one: Optuna would write its next line behind it.
+    """Drop an incomplete last line of a journal, as a full disk leaves it: Optuna would append its next line to it.
+
     Any other damage is an error.
     """
     offset = 0
@@ -207,7 +208,7 @@ def _drop_torn_line(path: Path, say: Say) -> None:
         for number, line in enumerate(lines, 1):
             if not line.endswith(b"\n"):
                 os.truncate(path, offset)
-                say(f"{path}: its last line was not whole, as after a full disk: dropped")
+                say(f"{path}: dropped the incomplete last line (was the disk full?)")
                 return
             offset += len(line)
             try:
@@ -300,7 +301,7 @@ def this_process() -> list[Any]:
 
 
 NOBODY = ["", 0, "", 0.0]
-"""A process that is gone."""
+"""A process that no longer exists."""
 
 
 def is_gone(process: list[Any]) -> bool:

@@ -43,7 +43,7 @@ class RowsWritten:
     out: str
     failed: tuple[str, ...] = ()
     counts: InputCounts = field(default_factory=InputCounts)
-    """Rows without an answer, columns that were not read, and how the rows differ from the training data."""
+    """Rows without an answer, unused columns, and deviations of the rows from the training data."""
 
     @property
     def rows_per_second(self) -> float:

@@ -205,7 +205,7 @@ def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
     value = read_json(path)
     try:
         if value.get("format") != FORMAT:
-            raise WrongShape(f"its format is {value.get('format')!r}, and this glassformer reads {FORMAT}")
+            raise WrongShape(f"its format is {value.get('format')!r}, but this glassformer reads {FORMAT}")
         written = made(value, _Written)
         for entry in written.parts:
             if (name := PurePosixPath(entry.output)).is_absolute() or ".." in name.parts or "\0" in entry.output:

@@ -37,10 +37,10 @@ class FileWork(ABC):
 
     @abstractmethod
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
-        """Answer every row of a file, some at a time, so that it may be of any size; return what was counted."""
+        """Answer every row of a file of any size, some rows at a time; return the counts."""
 
     def read_texts(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
-        """Return a file's rows, and its text column; in a file that is not a table, each line is a text.
+        """Return a file's rows and its text column; in a file that is not a table, each line is a text.
 
         A run without column names of its own reads the column that looks like text.
         """
