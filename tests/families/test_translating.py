@@ -373,7 +373,7 @@ def test_an_alignment(trained: Path) -> None:
     np.testing.assert_allclose(heads.weights.sum(-1), 1, atol=1e-6)
     given = heads_of(look(trained, "abc", target="CBA"))
     assert given.rows == ["C", "B", "A", "<end>"]
-    longer = heads_of(look(trained, "abc", target="CBAF"))  # what comes later changes nothing before it
+    longer = heads_of(look(trained, "abc", translation="CBAF"))  # what comes later changes nothing before it
     np.testing.assert_allclose(longer.weights[:, :, :3], given.weights[:, :, :3], atol=1e-6)
 
 

@@ -385,29 +385,6 @@ def test_what_is_refused(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ({"view": "lens"}, {"view": "logit-lens"}, "the view lens is now called logit-lens"),
-        ({"view": "decided"}, {"view": "attribution"}, "the view decided is now called attribution"),
-        ({"view": "worth"}, {"view": "head-ablation"}, "the view worth is now called head-ablation"),
-        ({"without": "0.1"}, {"ablate_heads": "0.1"}, "--without is now called --ablate-heads"),
-        ({"versus": "a", "beside": "RUN"}, {"versus": "a", "second_run": "RUN"}, "--beside is now called --second-run"),
-    ],
-)  # fmt: skip
-def test_old_names_work_and_the_new_one_is_said_once(
-    old: dict[str, Any], new: dict[str, Any], said: str, trained: dict[str, tuple[Loaded, str]]
-) -> None:
-    loaded, example = trained["writer"]
-    views = []
-    lines: list[str] = []
-    for options in (old, new):
-        options = {name: loaded.run.path if value == "RUN" else value for name, value in options.items()}
-        views.append(look(loaded, example, say=lines.append, **options).to_dict())
-    assert views[0] == views[1]
-    assert [line for line in lines if "now called" in line] == [f"{said}; the old name still works"]
-
-
 def test_an_option_that_look_has_not(trained: dict[str, tuple[Loaded, str]]) -> None:
     with pytest.raises(TypeError, match="unknown option 'layr'; did you mean layer"):
         look(*trained["writer"], layr=1)
