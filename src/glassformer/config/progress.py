@@ -50,7 +50,7 @@ def interruptible(check: Callable[[], None]) -> Iterator[None]:
 
 
 def may_stop() -> None:
-    """Let whoever asked for this work end it here. Nothing is half done at such a place."""
+    """Raise an error here if the caller cancelled this work. Nothing is half done at this point."""
     if (check := _check.get()) is not None:
         check()
 
@@ -67,8 +67,8 @@ def progress_of(unit: str) -> Progress:
 
 
 def counted_batches(batches: Iterable[T], size: Callable[[T], int], total: int, unit: str) -> Iterator[T]:
-    """The same batches; whoever watches is told how much of them is done when the next is asked for. Whoever asked
-    for the work can end it before each batch.
+    """Yield the same batches and report progress whenever the next batch is requested. The caller can cancel the
+    work before each batch.
     """
     done, progress = 0, progress_of(unit)
     progress(done, total)

@@ -48,7 +48,7 @@ GROWN, LEAST = 4, 3
 many such lengths can tell a power from noise.
 """
 LEARNED = 3
-"""A model counts as undertrained if its mean score is below so many times that of a trivial baseline."""
+"""A model counts as undertrained if its mean score is below this multiple of a trivial baseline's."""
 UNDERTRAINED = (
     " {who} undertrained: the mean over all lengths is {scores} after {updates:,} updates, against {baseline:.2f} for "
     "the baseline. Use --minutes {minutes:g} or more before you compare them."

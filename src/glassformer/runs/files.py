@@ -20,8 +20,8 @@ from glassformer.config.parts import part_of
 from glassformer.runs.folders import flush, writing
 
 MAX_DIGITS = 20
-"""Of a whole number in a file of ours: 64 bits, and a sign."""
-REMEDY = "restore it from a copy, or begin anew"
+"""Maximum digits of an integer in a JSON file of a run: 64 bits and a sign."""
+REMEDY = "restore it from a copy, or train again"
 
 
 @contextlib.contextmanager

@@ -55,7 +55,7 @@ def _made(value: Any, shape: Any) -> Any:
 
 
 def _check_union(value: Any, shapes: tuple[Any, ...], place: str) -> None:
-    """Of a union, the one shape of the value's own kind tells best what is wrong."""
+    """Raise the longest failure if no member of a union fits: it names the deepest place."""
     failures: list[WrongShape] = []
     for shape in shapes:
         try:

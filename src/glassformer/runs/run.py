@@ -41,7 +41,7 @@ ORIGINAL = "original"
 
 
 class DataCard(TypedDict):
-    """What a card says of the data."""
+    """The data set of a run, as its card describes it."""
 
     name: str
     fingerprint: str

@@ -29,11 +29,11 @@ LEAST_GROWING = 0.05
 FIRST, LONGEST, RARER = 0.01, 0.05, 0.1
 """Part of a training run between two validations: minimum, maximum, and as a share of the part already done."""
 ENOUGH, NO_BETTER = 5, 0.2
-"""A model has converged when so many validations, over this part of the time, brought neither a better score nor a
-smaller loss."""
+"""A model has converged when this number of validations, over this part of the time, brought neither a better score nor
+a smaller loss."""
 RISE, RISEN, RISING = 0.03, 3, 0.05
-"""A model overfits when score and validation loss were worse than their best by this share in so many validations in a
-row, and the last improvement was this part of the time ago."""
+"""A model overfits when score and validation loss were worse than their best by this share in this number of
+consecutive validations, and the last improvement was this part of the time ago."""
 
 Clock = Callable[[], float]
 """Seconds since a command began."""

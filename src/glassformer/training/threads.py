@@ -40,7 +40,7 @@ def seconds_of(work: Work) -> float:
 
 
 def is_busy(threads: int) -> bool:
-    """Return whether other processes, or a quota of this one, keep so many threads from their cores."""
+    """Return whether other processes or a CPU quota keep this number of threads from running at full speed."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
