@@ -9,7 +9,6 @@ import argparse
 import csv
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -33,7 +32,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "language, transformer": {"data": LETTERS, **CHARS, **TRANSFORMER},
     "language, transformer, adamw": {
         "data": LETTERS, **CHARS, **TRANSFORMER, "optimizer": "adamw", "style": "gpt2", "dropout": 0.1,
-        "training.accumulate": 2, "training.clip": 0.5,
+        "training.accumulation_steps": 2, "training.grad_clip": 0.5,
     },
     "language, lstm": {"data": LETTERS, **CHARS, **LSTM},
     "masked": {"data": STORIES, **CHARS, **TRANSFORMER, "task": "masked-language-model"},
@@ -50,11 +49,16 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "translation, lstm": {"data": PAIRS, **CHARS, **LSTM, "batch_tokens": 400, "model.attention": "additive"},
     "fine-tuned from masked": {"data": OPINIONS, "from": "masked", "training.layer_decay": 0.9},
 }  # fmt: skip
-"""What `gf.train` takes, by its older names."""
+"""Keyword arguments of `gf.train` for each family."""
+
+RENAMED_SETTINGS = {"training.accumulation_steps": "training.accumulate", "training.grad_clip": "training.clip"}
+"""Settings used above: present name → former name. A tree that does not know the present name gets the former one."""
+RENAMED_WEIGHTS = {"recall": "cross_attention", "around_recall": "around_cross_attention"}
+"""Former part of a weight's name → present part. Add an entry here when a commit renames a module."""
 
 ALWAYS = {"steps": 50, "training.keep": "last", "training.device": "cpu", "training.checkpoints": 1, "draft": True}
 TRAIN = "import json, sys; import glassformer; glassformer.train(**json.loads(sys.argv[1]))"
-RENAMED = "import json; from glassformer.models.weights import RENAMED_WEIGHTS; print(json.dumps(RENAMED_WEIGHTS))"
+SETTINGS = "import json; from glassformer.config.resolve import keys; print(json.dumps(list(keys())))"
 
 
 def main() -> int:
@@ -79,7 +83,7 @@ def main() -> int:
             before, after = (
                 train(tree.resolve(), place, name, settings, options.threads) for tree, place in places.items()
             )
-            said = difference(before, after, options.after.resolve())
+            said = difference(before, after)
             all_same &= said == "same"
             print(f"{name:{wide}}  {said}", flush=True)
     return 0 if all_same else 1
@@ -100,6 +104,8 @@ def run(tree: Path, place: Path, threads: int, *words: str) -> subprocess.Comple
 
 def train(tree: Path, place: Path, name: str, settings: dict[str, Any], threads: int) -> dict[str, Tensor] | str:
     """The weights that a training ends with, or what went wrong."""
+    unknown = RENAMED_SETTINGS.keys() - settings_of(tree)
+    settings = {RENAMED_SETTINGS[key] if key in unknown else key: value for key, value in settings.items()}
     whole = {**ALWAYS, **settings, "out": name, "training.threads": threads}
     done = run(tree, place, threads, TRAIN, json.dumps(whole))
     if done.returncode:
@@ -107,10 +113,20 @@ def train(tree: Path, place: Path, name: str, settings: dict[str, Any], threads:
     return load_file(place / name / "model.safetensors")
 
 
-def difference(before: dict[str, Tensor] | str, after: dict[str, Tensor] | str, newer: Path) -> str:
+@cache
+def settings_of(tree: Path) -> frozenset[str]:
+    """Return the dotted keys of all settings that a tree knows."""
+    done = run(tree, tree, 1, SETTINGS)
+    if done.returncode:
+        sys.exit(f"cannot read the settings of {tree}:\n{done.stderr}")
+    return frozenset(json.loads(done.stdout))
+
+
+def difference(before: dict[str, Tensor] | str, after: dict[str, Tensor] | str) -> str:
+    """Describe how the weights of two training runs differ; "same" if they are equal bit for bit."""
     if isinstance(before, str) or isinstance(after, str):
         return f"FAILED  {before if isinstance(before, str) else after}"
-    before = {renamed(name, newer): value for name, value in before.items()}
+    before, after = ({present_name(name): value for name, value in weights.items()} for weights in (before, after))
     if before.keys() != after.keys():
         lost, new = sorted(before.keys() - after.keys()), sorted(after.keys() - before.keys())
         return f"differs: other weights: {', '.join(lost) or 'none'} → {', '.join(new) or 'none'}"
@@ -124,18 +140,9 @@ def difference(before: dict[str, Tensor] | str, after: dict[str, Tensor] | str, 
     return f"differs by {by[worst]:.2g} ({worst}; {len(other)} of {len(before)} weights)"
 
 
-def renamed(name: str, newer: Path) -> str:
-    """What the newer tree calls a weight of the older one: whole parts of its name, by the newer tree's table."""
-    for old, new in table_of(newer).items():
-        name = re.sub(rf"(?<![^.]){re.escape(old)}(?![^.])", new, name)
-    return name
-
-
-@cache
-def table_of(tree: Path) -> dict[str, str]:
-    """`RENAMED_WEIGHTS` of a tree, part of a name → its new name; a tree without one has renamed nothing."""
-    done = run(tree, tree, 1, RENAMED)
-    return {} if done.returncode else json.loads(done.stdout)
+def present_name(name: str) -> str:
+    """Return the present name of a weight, which an older tree may call differently."""
+    return ".".join(RENAMED_WEIGHTS.get(part, part) for part in name.split("."))
 
 
 def write_tables(folder: Path) -> None:

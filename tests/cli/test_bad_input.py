@@ -1,6 +1,5 @@
 """What people get wrong: one line that says what to change, the right exit code, no traceback, nothing lost."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -279,17 +278,3 @@ def test_overwrite_loses_no_run_to_a_wrong_word(name: str, command: Command, fil
     assert got == code
     one_line(err)
     assert {path: path.read_bytes() for path in (files / "run").rglob("*") if path.is_file()} == before
-
-
-@pytest.mark.slow
-def test_an_old_name_of_a_setting_works_and_is_said_once(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "old.yaml").write_text("training: {clip: 0.5}\n")
-    code, _, err = command("train", "copy", *TINY, "--config", "old.yaml", "--training.accumulate", "2", "--out", "run")
-    assert code == 0
-    assert [line for line in err.splitlines() if "old name" in line] == [
-        "--training.accumulate is now called --training.accumulation_steps; the old name still works",
-        "training.clip is now called training.grad_clip; the old name still works",
-    ]
-    training = json.loads((tmp_path / "run/glassformer.json").read_text())["config"]["training"]
-    assert (training["accumulation_steps"], training["grad_clip"]) == (2, 0.5)
-    assert "--training.accumulate " not in command("train", "--help")[1]

@@ -78,12 +78,6 @@ def test_the_training_that_follows() -> None:
     assert training_words(words) == "'a b.txt' --steps 5 --size nano"
 
 
-def test_the_training_that_follows_has_the_new_names_of_settings() -> None:
-    words = ["also", "--training.clip", "2", "--also=model.mask", "--training.accumulate=4"]
-    new = "also --training.grad_clip 2 --extra-columns=model.mask --training.accumulation_steps=4"
-    assert training_words(words) == new
-
-
 def test_models_side_by_side(command: Command, files: Path) -> None:
     code, out, err = command("plan", "good.txt", "--models", "lstm,transformer", "--out", "sizes.html", *SMALL)
     assert code == 0

@@ -163,18 +163,6 @@ def test_pictures_of_an_alignment(command: Command, translators: Path, tmp_path:
     assert (tmp_path / "look.html").exists()
 
 
-def test_flags_and_views_by_the_names_they_had(command: Command, translators: Path, tmp_path: Path) -> None:
-    words = ["look", translators / "transformer", "abc", "--translation", "CBA", "--json"]
-    _, new, err = command(*words, "--ablate-heads", "cross:0.1", "--out", "new.json")
-    assert "now called" not in err
-    code, old, err = command(*words, "--without", "cross:0.1", "--out", "old.html")
-    assert (code, old) == (0, new)
-    assert err.count("--without is now called --ablate-heads") == 1
-    code, _, err = command(*words, "--view", "worth")
-    assert (code, err.count("the view worth is now called head-ablation")) == (0, 1)
-    assert "--without" not in command("look", "--help")[1]
-
-
 @pytest.mark.slow
 def test_one_head_and_a_given_translation(command: Command, translators: Path, tmp_path: Path) -> None:
     words = ["look", translators / "transformer", "abc", "--translation", "CBAF", "--json"]

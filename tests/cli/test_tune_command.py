@@ -70,7 +70,7 @@ def test_what_would_be_searched(command: Command, tmp_path: Path) -> None:
         ([DATA, "--steps", "3", "--trial-minutes", "1"], "training.steps and training.minutes: give one of them"),
         ([DATA, "--space", "missing.yaml"], "cannot read the config missing.yaml"),
         ([DATA, "--space", "bad.yaml"], "bad.yaml: unknown setting 'model.widht'; did you mean model.width?"),
-        ([DATA, "--storage", "trials.txt"], "--storage trials.txt: a file ends in .db"),
+        ([DATA, "--storage", "trials.txt"], "--storage trials.txt: name a journal that ends in .log"),
         ([DATA, "--out", "bad.yaml"], "bad.yaml is a file: name a folder with --out"),
         ([DATA, "--out", "."], "is not empty and holds no search"),
         (["missing.csv"], "missing.csv"),

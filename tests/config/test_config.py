@@ -14,15 +14,10 @@ from glassformer.config.errors import GlassformerError, Misuse, SettingError, er
 from glassformer.config.presets import LABELLING, SIZES, STYLES, TEXT, TRANSLATION, style_of
 from glassformer.config.resolve import (
     ALIASES,
-    RENAMED_SETTINGS,
     SECTIONS,
     Config,
-    first_name,
     flatten,
-    full_key,
     keys,
-    renamed,
-    renamed_lines,
     resolve,
     used_keys,
 )
@@ -611,51 +606,6 @@ def test_swiglu_needs_a_gate(encoder: str) -> None:
 def test_a_setting_that_would_do_nothing_is_refused(flags: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError, match=f"does nothing.*goes with {said}"):
         resolve({}, flags)
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED_SETTINGS.items())
-def test_old_names_of_settings_still_work(old: str, new: str) -> None:
-    value = {"training.accumulate": 2, "training.clip": 0.5, "model.mask": False}.get(old, "n")
-    assert flatten({old: value}) == flatten({new: value}) == {full_key(new): value}
-    section, _, key = old.rpartition(".")
-    if section:
-        assert flatten({section: {key: value}}) == {new: value}
-    assert renamed(first_name(f"--{new} (x)")) == f"--{new} (x)"
-
-
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
-        ({"training": {"clip": 0.5, "grad_clip": 1.0}}, "training.clip and training.grad_clip"),
-        ({"training.grad_clip": 1.0, "training": {"clip": 0.5}}, "training.grad_clip and training.clip"),
-        ({"also": "a", "data": {"extra_columns": "b"}}, "also and data.extra_columns"),
-    ],
-)
-def test_an_old_and_a_new_name_together_are_refused(settings: dict[str, Any], names: str) -> None:
-    with pytest.raises(SettingError, match=f"^{names} are the old and the new name of one setting: give one of them$"):
-        flatten(settings)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "meant"),
-    [
-        ("training.acumulate", "training.accumulation_steps"),
-        ("training.clp", "training.grad_clip"),
-        ("data.allso", "data.extra_columns"),
-    ],
-)
-def test_the_nearest_name_may_be_an_old_one(wrong: str, meant: str) -> None:
-    with pytest.raises(SettingError, match=rf"^unknown setting '{wrong}'; did you mean {meant}\?$"):
-        flatten({wrong: 1})
-
-
-def test_old_names_are_found_wherever_they_stand() -> None:
-    said = renamed_lines({"training": {"clip": 0.5, "lr": 0.1}, "model.mask": True, "also": "a", "data": None})
-    assert said == [
-        "training.clip is now called training.grad_clip; the old name still works",
-        "model.mask is now called model.causal_mask; the old name still works",
-        "also is now called extra_columns; the old name still works",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_after_a_few_updates_nothing_is_learned_by_heart(tmp_path: Path) -> None
     doctor_of = Doctor(training_facts(Run(Path(run)).config(), Run(Path(run)).card()))
     rising = [{"event": "validation", "loss": 1.0 + place, "accuracy": 1.0 - place / 9} for place in range(9)]
     early = [{**line, "step": place + 1} for place, line in enumerate(rising)]
-    steps = [{"event": "step", "step": step, "loss": 0.7, "layers": None} for step in range(1, 31)]
+    steps = [{"event": "step", "step": step, "loss": 0.7, "done": step / 31, "layers": None} for step in range(1, 31)]
     for line in (*steps[:9], *early):
         assert "overfitting" not in {finding.kind for finding in doctor_of.hear(line)}
     heard = [finding for line in (*steps[9:], {**rising[-1], "step": 30}) for finding in doctor_of.hear(line)]

@@ -127,7 +127,7 @@ def test_as_a_language_model(tmp_path: Path) -> None:
     assert seen["encoder.layers.0.gate.output"].sigmoid().equal(seen["encoder.layers.0.kept"])
     assert seen["encoder.norm.output"].equal(seen["encoder.output"])
 
-    lens: Any = gf.look(run, "abc", view="lens", device="cpu").panels[0]
+    lens: Any = gf.look(run, "abc", view="logit-lens", device="cpu").panels[0]
     assert list(lens.layers) == ["embedding", "layer 0", "layer 1"]  # the last of them is the model's own
     states: Any = gf.look(run, "abc", view="states", device="cpu").panels[0]
     assert list(states.labels) == ["0", "1"]

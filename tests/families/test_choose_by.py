@@ -96,5 +96,5 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="it decides which trial is the best, so it cannot be searched"):
         read_space({"training.choose_by": ["loss", "accuracy"]}, "space")
     with pytest.raises(Misuse, match=r"--vary training\.choose_by: that is what --training\.choose_by"):
-        parse_varied("training.choose_by=loss,accuracy", lambda line: None)
+        parse_varied("training.choose_by=loss,accuracy")
     assert not (tmp_path / "run").exists()

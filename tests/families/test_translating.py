@@ -371,16 +371,16 @@ def test_an_alignment(trained: Path) -> None:
     assert heads.rows == [*seen.title, "<end>"]
     assert heads.weights.shape == (1, 1, len(heads.rows), 4)
     np.testing.assert_allclose(heads.weights.sum(-1), 1, atol=1e-6)
-    given = heads_of(look(trained, "abc", target="CBA"))
+    given = heads_of(look(trained, "abc", translation="CBA"))
     assert given.rows == ["C", "B", "A", "<end>"]
-    longer = heads_of(look(trained, "abc", target="CBAF"))  # what comes later changes nothing before it
+    longer = heads_of(look(trained, "abc", translation="CBAF"))  # what comes later changes nothing before it
     np.testing.assert_allclose(longer.weights[:, :, :3], given.weights[:, :, :3], atol=1e-6)
 
 
 @pytest.mark.slow
 def test_one_layer_and_head(pairs: Path, tmp_path: Path) -> None:
     run = train(pairs, out=tmp_path / "run", **translating())
-    seen = look(run, "abc", target="BA", layer=1, head=0)
+    seen = look(run, "abc", translation="BA", layer=1, head=0)
     heads = heads_of(seen)
     assert heads.weights.shape[:2] == (2, 2)
     assert (heads.layer, heads.head) == (1, 0)

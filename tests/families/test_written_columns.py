@@ -12,8 +12,6 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import DataError
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.load import load
-from glassformer.runs.run import CARD, Run
 from glassformer.verbs.predict_file import predict_file
 from helpers.kinds import write_rows
 from helpers.loading import loaded
@@ -89,24 +87,6 @@ def test_in_a_program_it_is_a_warning_at_the_call(run: LoadedPredictor) -> None:
         "numbers outside the range of training: price (1)",
         "column 'city': 1 value not in training, such as 'Rom', treated as unknown",
     ]
-
-
-def test_a_run_of_before_reads_its_columns_as_then(tmp_path: Path) -> None:
-    """Its card names no decimal sign: dates are no columns, and numbers with commas are categories."""
-    table = write_rows(tmp_path / "a.csv", [{**row, "size": f"{n % 4},5"} for n, row in enumerate(rows(str))])
-    settings = {**QUICK, "label": "amount", "data.decimal": "plain"}
-    trained = gf.train(table, out=tmp_path / "run", **settings)
-    before = gf.evaluate(trained).metrics
-    card = json.loads((tmp_path / "run" / CARD).read_text())
-    assert [one["name"] for one in card["features"]["categories"]] == ["city", "size"]
-    assert "dates" not in card["features"]
-    del card["config"]["data"]["decimal"], card["config"]["data"]["bad_rows"]
-    (tmp_path / "run" / CARD).write_text(json.dumps(card))
-    assert Run.open(tmp_path / "run").config().data.decimal == "plain"
-    assert gf.evaluate(tmp_path / "run").metrics == before
-    again = gf.train(out=tmp_path / "run", resume=True, **{"training.steps": 5})
-    assert again.steps == 5
-    assert load(tmp_path / "run").features.columns == ("price", "city", "size")
 
 
 def test_labels_that_are_missing_or_new_are_skipped_and_counted(tmp_path: Path) -> None:

@@ -342,15 +342,14 @@ def test_rows_with_positions_of_their_own() -> None:
         encoder(x[:2])
 
 
-def test_old_names_and_patterns() -> None:
+def test_names_and_patterns() -> None:
     model = randomise(translator()).eval()
     inputs = (tokens(1, S, vocab=11), None, tokens(1, T, vocab=11), None)
     outs = []
-    for name in ("decoder.blocks.0.recall.mixed", "decoder.blocks.0.cross_attention.mixed", "*cross_attention.mixed"):
+    for name in ("decoder.blocks.0.cross_attention.mixed", "*cross_attention.mixed"):
         with intervene(model, {name: gf.zero()}):
             outs.append(model(*inputs))
     assert torch.equal(outs[0], outs[1])
-    assert torch.equal(outs[0], outs[2])
     assert differs(outs[0], model(*inputs))
 
 

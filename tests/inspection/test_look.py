@@ -105,7 +105,7 @@ def test_views_of_one_example(name: str, view: str, trained: dict[str, tuple[Loa
             look(loaded, example, view=view)
         return
     texts = [example] if all_views()[view].texts != "none" else []
-    seen = look(loaded, *texts, view=view, target="edcba" if name in TRANSLATE and view == "numbers" else None)
+    seen = look(loaded, *texts, view=view, translation="edcba" if name in TRANSLATE and view == "numbers" else None)
     assert isinstance(seen, View)
     assert seen.panels
     seen.save(tmp_path / "view.html")
@@ -147,13 +147,13 @@ def test_attention_opens_on_the_clearest_head(trained: dict[str, tuple[Loaded, s
 
 def test_a_translators_stacks(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["translator"]
-    source, target, cross = panels(look(loaded, example, view="attention", target="edcba"), Heads)
+    source, target, cross = panels(look(loaded, example, view="attention", translation="edcba"), Heads)
     assert source.rows == [*example, "<end>"]
     assert target.rows == ["<start>", *"edcba"]
     assert cross.rows == [*"edcba", "<end>"]
     assert cross.columns == [*example, "<end>"]
     assert [source.causal, target.causal, cross.causal] == [False, True, False]
-    (aligned,) = panels(look(loaded, example, view="alignment", target="edcba"), Heads)
+    (aligned,) = panels(look(loaded, example, view="alignment", translation="edcba"), Heads)
     assert np.array_equal(aligned.weights, cross.weights)
 
 
@@ -167,7 +167,7 @@ def test_patches_of_an_image(trained: dict[str, tuple[Loaded, str]]) -> None:
 
 def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained["lstm-translator"]
-    (guesses,) = panels(look(loaded, example, view="logit-lens", target="ab"), Guesses)
+    (guesses,) = panels(look(loaded, example, view="logit-lens", translation="ab"), Guesses)
     assert guesses.tokens == ["<start>", "a", "b"]
     assert guesses.answers == ["a", "b", "<end>"]
 
@@ -176,7 +176,7 @@ def test_the_lens_of_a_translator_has_a_row_for_each_token_written(trained: dict
 def test_a_training_step(name: str, trained: dict[str, tuple[Loaded, str]]) -> None:
     loaded, example = trained[name]
     more = {"classifier": "positive", "bag": "positive", "table": "L", "regressor": "-150"}
-    seen = look(loaded, example, view="step", answer=more.get(name), target="edcba" if name in TRANSLATE else None)
+    seen = look(loaded, example, view="step", answer=more.get(name), translation="edcba" if name in TRANSLATE else None)
     assert isinstance(seen, View)
     assert seen.panels
 
@@ -353,8 +353,7 @@ def test_pictures_of_words(trained: dict[str, tuple[Loaded, str]]) -> None:
         ("writer", ["abc"], {"word": "a", "versus": "b"}, "two views"),
         ("classifier", ["good"], {"word": "good", "anchors": " , "}, "--anchors has no words: separate them by commas"),
         ("classifier", ["good"], {"view": "attention", "anchors": "hot"}, "anchors"),
-        ("writer", ["abc"], {"beside": "x", "second_run": "y"}, "--beside and --second-run are the same option"),
-        ("writer", ["abc"], {"target": "abc"}, "runs that translate"),
+        ("writer", ["abc"], {"translation": "abc"}, "runs that translate"),
         ("writer", ["abc"], {"view": "next", "layer": 1}, "--layer is nothing to the view next; it is for attention"),
         ("lstm-writer", ["abc"], {"view": "all", "layer": 99}, "--layer is nothing to the view all; it is for numbers"),
         ("lstm-writer", ["abc"], {"view": "numbers", "head": 0}, "--head is for runs with attention, and .* has none"),
@@ -385,29 +384,6 @@ def test_what_is_refused(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ({"view": "lens"}, {"view": "logit-lens"}, "the view lens is now called logit-lens"),
-        ({"view": "decided"}, {"view": "attribution"}, "the view decided is now called attribution"),
-        ({"view": "worth"}, {"view": "head-ablation"}, "the view worth is now called head-ablation"),
-        ({"without": "0.1"}, {"ablate_heads": "0.1"}, "--without is now called --ablate-heads"),
-        ({"versus": "a", "beside": "RUN"}, {"versus": "a", "second_run": "RUN"}, "--beside is now called --second-run"),
-    ],
-)  # fmt: skip
-def test_old_names_work_and_the_new_one_is_said_once(
-    old: dict[str, Any], new: dict[str, Any], said: str, trained: dict[str, tuple[Loaded, str]]
-) -> None:
-    loaded, example = trained["writer"]
-    views = []
-    lines: list[str] = []
-    for options in (old, new):
-        options = {name: loaded.run.path if value == "RUN" else value for name, value in options.items()}
-        views.append(look(loaded, example, say=lines.append, **options).to_dict())
-    assert views[0] == views[1]
-    assert [line for line in lines if "now called" in line] == [f"{said}; the old name still works"]
-
-
 def test_an_option_that_look_has_not(trained: dict[str, tuple[Loaded, str]]) -> None:
     with pytest.raises(TypeError, match="unknown option 'layr'; did you mean layer"):
         look(*trained["writer"], layr=1)
@@ -420,7 +396,7 @@ def test_a_text_that_is_too_long_is_cut_and_said(trained: dict[str, tuple[Loaded
             trained[name][0],
             "abc " * 300,
             view="attention",
-            target="a" if name == "translator" else None,
+            translation="a" if name == "translator" else None,
             say=said.append,
         )
         assert "cut" in said[-1] or any("cut" in line for line in said)

@@ -32,7 +32,7 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Loaded:
 
 @pytest.fixture
 def toy() -> Iterator[None]:
-    @gf.register_view("toy", shows="how long a text is", options=("word",), quick=True, aliases=("plaything",))
+    @gf.register_view("toy", shows="how long a text is", options=("word",), quick=True)
     def toy(request: LookRequest) -> View:
         return View("Toy", [Words(text=f"{len(request.example.tokens)} tokens, {request.word}")])
 
@@ -50,7 +50,6 @@ def test_a_toy_view(writer: Loaded) -> None:
     assert "lstm" in view.about
     assert registry.views_of(writer)[-1] == "toy"
     assert gf.look(writer, "abc", view="all").to_dict()["views"][-1]["title"] == "Toy"
-    assert gf.look(writer, "abc", view="plaything").title == "Toy"
 
 
 @pytest.mark.usefixtures("toy")
@@ -106,9 +105,6 @@ def test_what_cannot_be_registered() -> None:
         ("a/b", {}, "a view's name is letters, digits, - and _, not 'a/b'"),
         (None, {}, "a view's name is letters, digits, - and _, not None"),
         ("all", {}, "there is a view all already: choose another name"),
-        ("decided", {}, "there is a view decided already, now called attribution: choose another name"),
-        ("plaything", {}, "there is a view plaything already, now called toy: choose another name"),
-        ("other", {"aliases": ("lens",)}, "there is a view lens already, now called logit-lens: choose another name"),
         ("other", {"needed": 1}, "register_view('other'): unknown fact 'needed'; did you mean needs?"),
         ("other", {"make": 1}, "register_view('other'): unknown fact 'make'"),
     ],
@@ -118,7 +114,7 @@ def test_names_and_facts_that_are_refused(name: Any, facts: dict[str, Any], mess
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         gf.register_view(name, shows="something", **facts)
     assert "\n" not in str(caught.value)
-    assert name == "plaything" or name not in registry._REGISTERED
+    assert name not in registry._REGISTERED
 
 
 @pytest.mark.usefixtures("toy")

@@ -131,7 +131,7 @@ def test_an_mlflow_run_is_named_after_its_folder_and_has_ended(killed: Run) -> N
 def step_lines(first: int, last: int, loss: float = 1.0) -> list[dict[str, Any]]:
     return [
         {"event": "step", "step": step, "loss": loss / step, "lr": 0.1, "gradient_norm": 2.0, "tokens": 7 * step,
-         "seconds": step / 2}
+         "seconds": step / 2, "done": 0.1 * step}
         for step in range(first, last + 1)
     ]  # fmt: skip
 

@@ -7,32 +7,18 @@ import pytest
 
 import glassformer as gf
 from glassformer.pipeline.request import Trained
-from glassformer.training.events import Event, Noted
 
 
-@pytest.mark.slow
-def test_an_old_name_of_a_setting_given_from_python_is_said(tmp_path: Path) -> None:
-    events: list[Event] = []
-    settings = {"training": {"clip": 0.5, "steps": 1}, "size": "nano", "model.mask": True}
-    run = gf.train("copy", out=tmp_path / "run", listen=events.append, draft=True, **settings)
-    assert [event.text for event in events if isinstance(event, Noted) and "old name" in event.text] == [
-        "training.clip is now called training.grad_clip; the old name still works",
-        "model.mask is now called model.causal_mask; the old name still works",
-    ]
-    assert gf.load(run.run).config.training.grad_clip == 0.5
-
-
-def test_the_summary_is_called_words_in_a_dictionary() -> None:
+def test_the_keys_of_the_dictionary() -> None:
     trained = Trained(
         run="here", task="classification", model="bag", parameters=7, learned=5, steps=3, seconds=1.5,
         reason="finished", validation={"accuracy": 0.5}, summary="accuracy 0.5", best={},
     )  # fmt: skip
     assert list(trained.to_dict().items()) == [
         ("run", "here"), ("task", "classification"), ("model", "bag"), ("parameters", 7), ("learned", 5), ("steps", 3),
-        ("seconds", 1.5), ("reason", "finished"), ("validation", {"accuracy": 0.5}), ("words", "accuracy 0.5"),
+        ("seconds", 1.5), ("reason", "finished"), ("validation", {"accuracy": 0.5}), ("summary", "accuracy 0.5"),
         ("best", {}),
     ]  # fmt: skip
-    assert trained.words == trained.summary
 
 
 def test_rows_that_are_skipped_are_told_in_a_program(tmp_path: Path) -> None:

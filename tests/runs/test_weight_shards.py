@@ -100,7 +100,7 @@ def test_a_later_save_leaves_nothing_of_the_one_before(
         weights = {f"layer.{number}": torch.full((90,), float(value)) for number in range(5)}
         Run(tmp_path).write_weights(weights)
     (tmp_path / "glassformer.json").write_text("{}")
-    identical(Run(tmp_path).read_weights(), weights)
+    identical(Run(tmp_path).read_weights(verify=False), weights)
     files = {path.name for path in tmp_path.iterdir()} - {"glassformer.json"}
     assert files == ({WHOLE} if limits[1] == FEW else {INDEX, *index_of(tmp_path)["weight_map"].values()})
 
@@ -157,7 +157,7 @@ def test_a_training_begins_from_it(run: Path, tmp_path: Path) -> None:
         weights_digest(run)
 
 
-def test_an_older_digest_of_one_file_stays_what_it_was(trained: Path) -> None:
+def test_the_digest_of_one_file_is_its_sha256(trained: Path) -> None:
     assert weights_digest(trained / "whole") == hashlib.sha256((trained / "whole" / WHOLE).read_bytes()).hexdigest()
 
 

@@ -52,13 +52,6 @@ def flip(path: Path, at: int, bit: int = 0) -> None:
     path.write_bytes(data)
 
 
-def with_value(path: Path, value: float) -> None:
-    """The file as a tool of others would write it, with one value changed."""
-    weights = load_file(path)
-    weights[max(weights)].view(-1)[0] = value
-    save_file(weights, path)
-
-
 @pytest.mark.slow
 @given(place=st.floats(0, 1), bit=st.integers(0, 7))
 def test_any_bit_of_the_weights_that_flips_is_noticed(
@@ -73,9 +66,11 @@ def test_any_bit_of_the_weights_that_flips_is_noticed(
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_values_that_are_no_numbers_are_refused_in_runs_without_a_digest_too(run: Path, value: float) -> None:
-    with_value(run / "model.safetensors", value)
-    change_card(run, lambda card: card.pop("weights"))
+def test_values_that_are_no_numbers_are_refused_even_if_the_digest_is_right(run: Path, value: float) -> None:
+    weights = load_file(run / "model.safetensors")
+    weights[max(weights)].view(-1)[0] = value
+    digest = Run(run).write_weights(weights)
+    change_card(run, lambda card: card.update(weights=digest))
     with pytest.raises(RunError, match="holds values that are no numbers"):
         gf.load(run)
 
@@ -185,13 +180,20 @@ def test_a_changed_setting_is_taken_with_no_verify(transformer: Path, tmp_path: 
     assert gf.load(run, verify=False).config.model.pool == "max"
 
 
-def test_a_run_without_a_digest_is_read_and_it_is_said(run: Path) -> None:
+@pytest.mark.parametrize("lacking", ["weights", "meaning", "settings"])
+def test_weights_without_a_digest_are_refused(run: Path, lacking: str) -> None:
     path = run / "model.safetensors"
-    save_file(load_file(path), path)
+    notes = {name: note for name, note in weight_files.read_notes(run).items() if name != lacking}
+    save_file(load_file(path), path, {"glassformer": json.dumps(notes)})
+    with pytest.raises(RunError, match=rf"is damaged: it does not hold its {lacking} \(--no-verify ignores it\)"):
+        gf.load(run)
+    assert gf.load(run, verify=False).predict(TEXT)
+
+
+def test_a_card_without_the_digest_of_the_weights_is_refused(run: Path) -> None:
     change_card(run, lambda card: card.pop("weights"))
-    said: list[str] = []
-    gf.load(run, say=said.append)
-    assert said == [f"{path} was written without a digest, by an older version: damage to it cannot be told"]
+    with pytest.raises(RunError, match="its weights are not those that were trained"):
+        gf.load(run)
 
 
 def test_a_run_that_was_killed_between_weights_and_card_is_read(run: Path, trained: Path) -> None:

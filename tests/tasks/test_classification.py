@@ -134,7 +134,6 @@ def test_an_evaluation() -> None:
     assert evaluation.details["per_class"]["bad"]["texts"] == 3
     for name in ("accuracy", "macro_f1", "loss"):
         assert f"{evaluation.metrics[name]:.4f}" in evaluation.summary
-    assert evaluation.words == evaluation.summary  # by its old name
 
 
 def test_records() -> None:

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.config.errors import Misuse
-from glassformer.runs.checkpoints import load_checkpoint, save_checkpoint
+from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.training.events import Checkpointed, Event, Noted, Sampled, Started, Stepped, Validated
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
@@ -165,22 +165,6 @@ def test_an_average_may_begin_end_and_change(
         said
     )
     assert (tmp_path / "run" / "checkpoints" / "step-4" / "average.safetensors").exists() == (after is not None)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_from_before_there_were_averages(tmp_path: Path) -> None:
-    settings = tiny(training__steps=4, training__schedule="constant")
-    train_here(tmp_path / "whole", settings)
-    train_here(tmp_path / "again", settings, listen=StopAfter(2))
-    path = tmp_path / "again" / "checkpoints" / "step-2"
-    weights, optimiser, state, _ = load_checkpoint(path)
-    del state["averaged"]
-    save_checkpoint(path.parent, 2, weights, optimiser, state, keep=2)
-    card = json.loads((tmp_path / "again" / "glassformer.json").read_text())
-    del card["config"]["training"]["average"]
-    (tmp_path / "again" / "glassformer.json").write_text(json.dumps(card))
-    train(out=tmp_path / "again", resume=True)
-    same_run(tmp_path / "again", tmp_path / "whole")
 
 
 def test_the_same_data_may_have_moved(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from glassformer.config.errors import Misuse, TrainingFailed
-from glassformer.config.resolve import FORMER_RULES
 from glassformer.families.load import load
 from glassformer.runs.files import read_json
 from glassformer.runs.folders import LOCK
@@ -172,17 +171,15 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
     monkeypatch.chdir(tmp_path)
     ids = ["lstm-0"]
 
-    def identity(rules: Mapping[str, Any], data: str = "a") -> dict[str, Any]:
-        return {"data": data, "settings": {**rules, "training.steps": 3}}
+    def identity(data: str = "a") -> dict[str, Any]:
+        return {"data": data, "settings": {"training.steps": 3}}
 
     def chosen(data: str = "a", ids: list[str] = ids) -> Path:
-        return Folder.choose(None, "/some/iris.csv", lambda rules: (identity(rules, data), ids)).path
+        return Folder.choose(None, "/some/iris.csv", identity(data), ids).path
 
     first = Folder(chosen())
     assert first.path == Path("runs/compare-iris-1")
-    first.open(identity({}), ids, overwrite=False)  # as one of before, which has no rules
-    assert chosen() == first.path
-    first.open(identity(FORMER_RULES), ids, overwrite=False)
+    first.open(identity(), ids, overwrite=False)
     assert chosen() == first.path
     assert chosen(ids=["rnn-0"]) == Path("runs/compare-iris-2")
     assert chosen(data="b") == Path("runs/compare-iris-2")

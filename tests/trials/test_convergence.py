@@ -72,7 +72,7 @@ def test_a_log_that_does_not_say() -> None:
     line, _ = STILL["in a straight line"]
     assert falling([], 100) is None
     assert falling(log_of(line, validations=1), 100) is None  # nothing to compare the last one with
-    assert falling([{"event": one["event"], "step": one["step"]} for one in log_of(line)], 100) is None
+    assert falling([{**one, "event": "step", "lr": 1.0} for one in log_of(line)], 100) is None
 
 
 @pytest.mark.parametrize(("status", "task", "updates", "epoch", "expected"), [
@@ -80,7 +80,7 @@ def test_a_log_that_does_not_say() -> None:
     ("finished", "translation", 100, 100.5, "100 updates, and an epoch takes 101"),
     ("finished", "language-model", 100, 101, ""),  # of a text, the loss tells enough
     ("finished", "classification", 100, 100, ""),
-    ("finished", "classification", 100, None, ""),  # as in cards of before
+    ("finished", "classification", 100, None, ""),  # not known
     ("stopped early", "classification", 100, 101, ""),
     ("finished", "classification", 9, 3, "9 updates, too few to tell by"),
     ("finished", "language-model", 9, 3, "9 updates, too few to tell by"),

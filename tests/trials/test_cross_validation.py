@@ -127,16 +127,6 @@ def test_what_is_done_is_not_done_again(texts: str, tmp_path: Path) -> None:
         cross_validate(texts, folds=3, out=tmp_path / "cv", **{**SETTINGS, "training.lr": 0.1})
 
 
-def test_folds_of_before_settings_were_renamed_go_on(texts: str, tmp_path: Path) -> None:
-    first = cross_validate(texts, out=tmp_path / "run", folds=2, **SETTINGS, **{"training.grad_clip": 0.5})
-    file = tmp_path / "run" / "folds.json"
-    written = file.read_text(encoding="utf-8")
-    assert "training.grad_clip" in written
-    file.write_text(written.replace("training.grad_clip", "training.clip"), encoding="utf-8")
-    again = cross_validate(texts, out=tmp_path / "run", folds=2, **SETTINGS, **{"training.grad_clip": 0.5})
-    assert again.mean == first.mean
-
-
 @pytest.mark.slow
 def test_a_refit_takes_the_mean_of_the_best_steps(texts: str, tmp_path: Path) -> None:
     found = cross_validate(texts, folds=3, out=tmp_path / "cv", refit=True, **SETTINGS)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from glassformer.config.errors import RunError
-from glassformer.config.resolve import DATA_RULES, FORMER_RULES
 from glassformer.runs.files import json_digest
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.running.folder import Folder, id_of
@@ -26,9 +25,8 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     with pytest.raises(RunError, match="--overwrite"):
         folder.open(IDENTITY, [], overwrite=False)
-    assert folder.rules == DATA_RULES
     folder.open(IDENTITY, ["a"], overwrite=True)
-    assert folder.rules == FORMER_RULES
+    folder.open(IDENTITY, ["a"], overwrite=False)
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,23 @@
 
 import pytest
 
-from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.trials.running.candidates import grid, parse_varied
 
 
 def test_words_are_parsed_like_flags() -> None:
-    varied = parse_varied(
-        ["model.heads=1,2,4", "lr=1e-3,0.01", "model.residual=true,false", "model.hidden=none,8"], silent
-    )
+    varied = parse_varied(["model.heads=1,2,4", "lr=1e-3,0.01", "model.residual=true,false", "model.hidden=none,8"])
     assert varied == {
         "model.heads": [1, 2, 4],
         "training.lr": [0.001, 0.01],
         "model.residual": [True, False],
         "model.hidden": [None, 8],
     }
-    assert parse_varied({"model.heads": (1, 2), "dropout": 0.1}, silent) == {
+    assert parse_varied({"model.heads": (1, 2), "dropout": 0.1}) == {
         "model.heads": [1, 2],
         "model.dropout": [0.1],
     }
-    assert parse_varied(None, silent) == {}
+    assert parse_varied(None) == {}
 
 
 def test_several_are_a_grid() -> None:
@@ -45,14 +43,4 @@ def test_several_are_a_grid() -> None:
 )
 def test_what_cannot_be_varied(words: list[str], told: str) -> None:
     with pytest.raises((Misuse, SettingError), match=told):
-        parse_varied(words, silent)
-
-
-def test_old_names_of_settings_are_said_once() -> None:
-    heard: list[str] = []
-    varied = parse_varied(["model.mask=true,false", "training.clip=1,2", "model.heads=2"], heard.append)
-    assert list(varied) == ["model.causal_mask", "training.grad_clip", "model.heads"]
-    assert heard == [
-        "model.mask is now called model.causal_mask; the old name still works",
-        "training.clip is now called training.grad_clip; the old name still works",
-    ]
+        parse_varied(words)

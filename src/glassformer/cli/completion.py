@@ -79,11 +79,9 @@ def parsers() -> Iterator[tuple[str, Parser]]:
 
 
 def words_of(parser: Parser) -> Words:
-    """All that a parser knows, but for old names."""
+    """Return everything that a parser knows."""
     options, values, positional = dict[str, str](), dict[str, str](), ""
     for action in parser._actions:
-        if action.help == argparse.SUPPRESS:
-            continue
         if not action.option_strings:
             positional = positional or _values(action)
         for name in action.option_strings:

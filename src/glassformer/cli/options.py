@@ -5,18 +5,17 @@ import dataclasses
 import itertools
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
-from glassformer.cli.terminal.screen import be_quiet, is_quiet
+from glassformer.cli.terminal.screen import be_quiet
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
-from glassformer.config.file import check_config, read_config
+from glassformer.config.file import check_config
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
@@ -31,12 +30,9 @@ from glassformer.config.presets import (
 )
 from glassformer.config.resolve import (
     ALIASES,
-    RENAMED_SETTINGS,
     SECTIONS,
     check_ranges,
     flatten,
-    full_key,
-    names_in,
 )
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
@@ -168,17 +164,16 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             return f"'{word}' is one argument too many (see {self.prog} --help)"
         word = word.split("=")[0]
-        known = [name for action in self._actions if action.help != argparse.SUPPRESS for name in action.option_strings]
+        known = [name for action in self._actions for name in action.option_strings]
         elsewhere = known_elsewhere(word)
         if elsewhere is not None and f"--{elsewhere}" in known:
             return f"unknown option {word}; it is called {self._shortest(elsewhere)} here"
-        renamed = {_flag(old): _flag(new) for old, new in RENAMED_SETTINGS.items()}
         if word.startswith(NEGATION):  # never corrected to --open, which would do the opposite of --no-open
             tails = [name.removeprefix(NEGATION) for name in known if name.startswith(NEGATION)]
             tail = nearest(word.removeprefix(NEGATION), tails)
             meant = None if tail is None else NEGATION + tail
         else:
-            meant = nearest(word, [name for name in known if not name.startswith(NEGATION)], renamed)
+            meant = nearest(word, [name for name in known if not name.startswith(NEGATION)])
         return f"unknown option {word}" + (f"; did you mean {meant}?" if meant else f" (see {self.prog} --help)")
 
     def _shortest(self, key: str) -> str:
@@ -202,8 +197,6 @@ class Parser(argparse.ArgumentParser):
             options.data = BETWEEN_FILES.join(options.data) or None
         if options.quiet:
             be_quiet()
-        flags = {name for action in self._actions for name in action.option_strings}
-        say_renamed(name for word in argv if (name := word.split("=")[0]) in flags)
         if getattr(options, "no_verify", False):
             os.environ["GLASSFORMER_NO_VERIFY"] = "1"
         for word in options.limit or ():
@@ -279,20 +272,6 @@ def _flag(name: str) -> str:
     return f"--{name}" if "." in name else f"--{name.replace('_', '-')}"
 
 
-def new_name(name: str) -> str:
-    """A flag, or a key of a file, by the name that its setting has now."""
-    old = name.removeprefix("--")
-    new = RENAMED_SETTINGS.get(old, old)
-    return name if new == old else new if name == old else _flag(new)
-
-
-def say_renamed(names: Iterable[str]) -> None:
-    """Once for each old name of a setting, what it is called now; of several processes, one speaks."""
-    for name in dict.fromkeys(names):
-        if new_name(name) != name and os.environ.get("RANK", "0") == "0" and not is_quiet():
-            print(f"{name} is now called {new_name(name)}; the old name still works", file=sys.stderr)
-
-
 def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
     """Every setting of a section as `--section.key`, with short names for what people type most."""
     short = {key: _flag(name) for name, key in reversed(ALIASES.items())}  # of two, the first
@@ -311,9 +290,6 @@ def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
             help=_help(key, field),
             **alone,
         )
-        for old in RENAMED_SETTINGS:
-            if full_key(old) == key:
-                group.add_argument(_flag(old), dest=key, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def _is_truth(word: str | None) -> bool:
@@ -370,6 +346,4 @@ def training_settings(
         raise SettingError("training.lr is 0, but must be above 0: nothing would be learned")
     if needs_data and options.data is None and not (options.config or PAIR_FILES.intersection(settings)):
         raise Misuse(f"DATA is missing{instead} (see glassformer {verb} --help)")
-    if options.config and not str(options.config).endswith(".json"):  # a run's card is no person's
-        say_renamed(name for name, _ in names_in(read_config(options.config)))
     return settings

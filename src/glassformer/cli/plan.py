@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, new_name, training_settings
+from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
@@ -87,14 +87,14 @@ def show_models(options: argparse.Namespace, settings: dict[str, Any]) -> None:
 
 
 def training_words(argv: list[str]) -> str:
-    """The words of a training: without those that only a plan has, and with the names that settings have now."""
+    """Return the words of the command line without the options that only `plan` has."""
     words: list[str] = []
     rest = iter(argv)
     for word in rest:
-        name, equals, value = word.partition("=")
+        name, equals, _ = word.partition("=")
         if name in ("--memory", "--out"):
             if not equals:
                 next(rest, None)
         elif name not in ("--no-probe", "--json"):
-            words.append((new_name(name) if name.startswith("--") else name) + equals + value)
+            words.append(word)
     return shlex.join(words)

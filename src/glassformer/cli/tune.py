@@ -18,8 +18,7 @@ SEARCH = [
            "1e-4, high: 1e-2, log: true} (default: by model and data)"),
     flag("--show-space", "print what would be searched, as YAML to edit, and stop"),
     Option("--storage", metavar="FILE", help="where trials are kept: a journal (.log, also on network disks) or a "
-           "database's URL; several machines may share it; what an SQLite file (.db) holds is copied into a journal "
-           "beside it (default OUT/study.log)"),
+           "database server's URL; several machines may share it (default OUT/study.log)"),
     Option("--study", metavar="NAME", help="of the search in its storage (default <data>-<model>)"),
     Option("--jobs", default=1, metavar="N", help="processes at once (default 1); auto: one for each GPU"),
     *PLACE,

@@ -7,12 +7,10 @@ from glassformer.config.presets import KINDS, TEXT
 from glassformer.config.setting import TINY, check, setting
 
 NORMAL, EXACT = "normal", "exact"
-"""Texts are the same that have one normal form (`data/same_text.py`), or that are equal letter by letter, as all runs
-took it whose cards do not say."""
+"""Texts are the same if they have one normal form (`data/same_text.py`), or only if they are equal letter by letter."""
 
-POINT, COMMA, PLAIN = ".", ",", "plain"
-"""Signs between a whole number and its fraction; with PLAIN columns are read as all runs read them whose cards do not
-say: numbers as a program writes them, and no dates."""
+POINT, COMMA = ".", ","
+"""Signs between a whole number and its fraction."""
 
 IGNORE, APART = "ignore", "apart"
 
@@ -84,9 +82,8 @@ class DataSettings:
     )
     decimal: str | None = setting(
         None,
-        "decimal sign where 1,234 and 1.234 could be either; unset: as the columns show; plain: numbers as a program "
-        "writes them, and no dates, as older runs have it",
-        choices=(COMMA, POINT, PLAIN),
+        "decimal sign where 1,234 and 1.234 could be either; unset: as the columns show",
+        choices=(COMMA, POINT),
     )
     kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
     extra_columns: str | None = setting(

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Self
 
 
@@ -79,15 +79,14 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in TOO_SMALL)
 
 
-def nearest(wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str | None:
-    """Return the name a person most likely meant, None if none is close. `old`: earlier names and their present ones.
+def nearest(wrong: str, right: Iterable[str]) -> str | None:
+    """Return the name a person most likely meant, None if none is close.
 
     A section that both names share does not count: `training.metric` is not close to `training.device`.
     """
-    names = {name.lower(): name for name in reversed([*right, *old])}
+    names = {name.lower(): name for name in reversed(list(right))}
     closest = difflib.get_close_matches(wrong.lower(), names, n=CANDIDATES, cutoff=CLOSE_IF_SHORT)
-    match = next((name for name in closest if _is_close(wrong.lower(), name)), None)
-    return None if match is None else old.get(names[match], names[match])
+    return next((names[name] for name in closest if _is_close(wrong.lower(), name)), None)
 
 
 def _is_close(wrong: str, name: str) -> bool:
@@ -98,10 +97,10 @@ def _is_close(wrong: str, name: str) -> bool:
     return difflib.SequenceMatcher(None, name[start:], wrong[start:]).ratio() >= least
 
 
-def unknown(what: str, wrong: str, right: Iterable[str], old: Mapping[str, str] = {}) -> str:
+def unknown(what: str, wrong: str, right: Iterable[str]) -> str:
     """'unknown model "lsmt"; did you mean lstm? (one of: …)'."""
     names = list(right)
-    meant = nearest(wrong, names, old)
+    meant = nearest(wrong, names)
     hint = f"; did you mean {meant}?" if meant else ""
     listed = f" (one of: {', '.join(names)})" if len(names) <= 32 else ""
     return f"unknown {what} '{wrong}'{hint}{listed}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, with_article
 from glassformer.config.limits import read_text
-from glassformer.config.resolve import flatten, with_former_rules
+from glassformer.config.resolve import flatten
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise SettingError(f"{path} must hold sections (data, tokenizer, model, training), not {with_article(value)}")
-    return with_former_rules(value["config"]) if isinstance(value.get("config"), dict) else value
+    return value["config"] if isinstance(value.get("config"), dict) else value
 
 
 def check_config(path: str) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
 """This machine, in the names of what its processes write aside."""
-PART = re.compile(r"\..+?\.(?:(?P<host>[0-9a-f]{6})-)?(?P<process>\d+)\.part")
-"""What is written aside; in earlier versions without the machine."""
+PART = re.compile(r"\..+?\.(?P<host>[0-9a-f]{6})-(?P<process>\d+)\.part")
+"""The name of a file or folder that is written aside."""
 FORGOTTEN = 24 * 3600
 """Seconds after which nobody still writes to a part that another machine has begun."""
 _writing: set[str] = set()

@@ -1,12 +1,10 @@
 """From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glassformer.config.data_section import EXACT, PLAIN
 from glassformer.config.defaults import BUDGETS as BUDGETS
 from glassformer.config.defaults import NEEDS, VALUE_NEEDS, WORDS, defaults, of_model
 from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, SHARED_KEYS, encoder_info, is_own_model, model_name
@@ -71,16 +69,6 @@ ALIASES: dict[str, str] = {
     "bad_rows": "data.bad_rows",
 }
 """Short names that people type; each stands for one key."""
-
-RENAMED_SETTINGS: dict[str, str] = {
-    "training.accumulate": "training.accumulation_steps",
-    "training.clip": "training.grad_clip",
-    "model.mask": "model.causal_mask",
-    "data.also": "data.extra_columns",
-    "also": "extra_columns",
-}
-"""What settings were called before, and their names now: flags, files and runs with the old names work as they did."""
-FIRST_NAMES = {new: old for old, new in RENAMED_SETTINGS.items()}
 
 OF_OUR_ATTENTION = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
 """What attention of a person's own does not know."""
@@ -163,36 +151,6 @@ def keys() -> list[str]:
     return list(FIELDS)
 
 
-def renamed(text: str) -> str:
-    """A key, or a text with keys in it, with the names that settings have now."""
-    return re.sub(r"[\w.]+", lambda key: RENAMED_SETTINGS.get(key[0], key[0]), text)
-
-
-def first_name(text: str) -> str:
-    """The other way: what is stored under a setting's name stays under the first it had, so that it is found again."""
-    return re.sub(r"[\w.]+", lambda key: FIRST_NAMES.get(key[0], key[0]), text)
-
-
-def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {renamed(key): value for key, value in settings.items()}
-
-
-FORMER_RULES: dict[str, Any] = {"data.same_text": EXACT, "data.decimal": PLAIN, "data.rare_values": 1}
-"""How data was read before there was a choice: only equal texts are the same, numbers are as programs write them, and
-every category is one of its own."""
-DATA_RULES: dict[str, Any] = {key: FIELDS[key].default for key in FORMER_RULES}
-"""The rules of what begins now. What many runs share is stored with them, so that it goes on by the same."""
-
-
-def with_former_rules(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a run's card, or by dotted key those of many runs, with the rules by which data was read if they were
-    written before there was a choice."""
-    if isinstance(section := settings.get("data"), Mapping):
-        former = {key.removeprefix("data."): value for key, value in FORMER_RULES.items()}
-        return {**settings, "data": {**former, **section}}
-    return {**FORMER_RULES, **settings}
-
-
 DATA_PATHS = ("data.path", "data.validation", "data.test", "data.source_file", "data.target_file")
 """Settings that name the data, which may have moved since training."""
 OTHER_PATHS = ("model.from_run", "model.decoder_from", "model.vectors", "tokenizer.file")
@@ -217,9 +175,8 @@ OF_COLUMNS = ("data.text", "data.label", "data.extra_columns")
 
 
 def full_key(name: str) -> str:
-    """The dotted key that a name stands for, be it short or of before."""
-    key = renamed(name)
-    return ALIASES.get(key, key)
+    """Return the dotted key that a name or its short form stands for."""
+    return ALIASES.get(name, name)
 
 
 def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -232,16 +189,9 @@ def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def renamed_lines(settings: Mapping[str, Any]) -> list[str]:
-    """A line for each setting that goes by its old name."""
-    old = [name for name, _ in names_in(settings) if name in RENAMED_SETTINGS]
-    return [f"{name} is now called {RENAMED_SETTINGS[name]}; the old name still works" for name in old]
-
-
 def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Nested sections, dotted keys and short names, all to dotted keys; unknown ones are refused."""
     flat: dict[str, Any] = {}
-    names: dict[str, str] = {}
     for name, value in names_in(settings):
         if name == "task":
             flat["task"] = None if value is None else str(value)
@@ -250,10 +200,7 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
         if key not in FIELDS:
             if (elsewhere := known_elsewhere(name)) is not None:
                 raise SettingError(f"unknown setting '{name}'; it is called {elsewhere} here")
-            raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES], RENAMED_SETTINGS))
-        other = names.setdefault(key, name)
-        if other != name and not RENAMED_SETTINGS.keys().isdisjoint((other, name)):
-            raise SettingError(f"{other} and {name} are the old and the new name of one setting: give one of them")
+            raise SettingError(unknown("setting", key, [*FIELDS, *ALIASES]))
         if key in OF_COLUMNS and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
             value = ",".join(value)
         flat[key] = parse(key, FIELDS[key], value)

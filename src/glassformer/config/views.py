@@ -4,7 +4,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from typing import Any
 
 from glassformer.config.errors import Misuse, unknown
@@ -44,8 +43,6 @@ VIEWS = {
     "report": "the run's report, made anew",
 }
 """What each shows, in the order in which they are offered."""
-OLD_VIEWS = {"attribution": ("decided",), "head-ablation": ("worth",), "logit-lens": ("lens",)}
-"""Names that views had before, by those they have now."""
 OWN_VIEWS: dict[str, str] = {}
 """What those show that a person has registered."""
 
@@ -59,8 +56,6 @@ class OptionInfo:
     kind: type = str
     chooses: str | None = None
     """The view that is meant where none is named."""
-    old_name: str | None = None
-    """The keyword's name before, which works too."""
 
 
 def _option(default: Any, help: str, metavar: str, kind: type = str, **more: str) -> Any:
@@ -77,9 +72,7 @@ class LookOptions:
     position: int | None = _option(
         None, "numbers, step: the token that is worked out, from 0 (default: the last)", "N", int
     )
-    translation: str | None = _option(
-        None, "a translator: look at this instead of what it would write", "TEXT", old_name="target"
-    )
+    translation: str | None = _option(None, "a translator: look at this instead of what it would write", "TEXT")
     answer: str | None = _option(None, "step, head-ablation: what the example should be", "LABEL", chooses="step")
     word: str | None = _option(None, "its vector in each of the texts", "WORD", chooses="word")
     anchors: str | None = _option(
@@ -87,7 +80,7 @@ class LookOptions:
     )
     versus: str | Mapping[str, Any] | None = _option(None, "a second text beside the first", "TEXT", chooses="versus")
     second_run: Any = _option(  # noqa: RUF009 (a field, as all of them)
-        None, "with --versus: a second run beside the first", "RUN", old_name="beside"
+        None, "with --versus: a second run beside the first", "RUN"
     )
     links: str | None = _option(
         None,
@@ -101,7 +94,6 @@ class LookOptions:
         "heads to switch off, one by one: 2.3 or 0.1,2.3 or cross:0.1 (layer.head)",
         "HEADS",
         chooses="head-ablation",
-        old_name="without",
     )
     beam: int | None = _option(
         None,
@@ -123,17 +115,15 @@ class LookOptions:
 
 
 OPTIONS: dict[str, OptionInfo] = {field.name: field.metadata["info"] for field in fields(LookOptions)}
-OLD_OPTIONS = {info.old_name: name for name, info in OPTIONS.items() if info.old_name is not None}
-"""The names that options had before, and those they have now."""
 
 
 def flag_of(name: str) -> str:
-    """An option as the command line spells it, be it by its old name."""
+    """Return an option as the command line spells it."""
     return f"--{name.replace('_', '-')}"
 
 
 def check_view(name: str) -> None:
-    """Refuse a view that is none. Where a person has registered some, these may have old names too."""
+    """Refuse a name that is not a view's."""
     views = (*VIEWS, *OWN_VIEWS, ALL)
-    if name not in (*views, *chain.from_iterable(OLD_VIEWS.values())) and not OWN_VIEWS:
+    if name not in views:
         raise Misuse(unknown("view", name, views))

@@ -66,7 +66,7 @@ class TrainingLog:
         if line.get("event") == "step":
             self.step = line["step"]
             self.losses.append(line["loss"])
-            self.done = max(self.done, line.get("done", 0.0))
+            self.done = max(self.done, line["done"])
             if line.get("gradient_norm") is not None:
                 self.norms.append(line["gradient_norm"])
             if line.get("layers"):

@@ -22,7 +22,7 @@ from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Loaded, OwnModel, Processor
 from glassformer.families.build import build_model
 from glassformer.models.precision import lower_precision
-from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone, with_current_names
+from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone
 from glassformer.runs.run import CARD, Run
 from glassformer.training.device import Precision, choose_device
 
@@ -59,7 +59,7 @@ def load(
         _refuse_other_sizes(run, config, processor)
         with UndrawnWeights():
             built = build_model(config, processor)
-    run.load_weights(built, verify=verify, say=say)
+    run.load_weights(built, verify=verify)
     built.to(place).eval()
     if precision != "fp32":
         done = lower_precision(built, precision)
@@ -94,7 +94,7 @@ def _refuse_other_sizes(run: Run, config: Config, processor: Processor) -> None:
         if not is_overflow(error):  # a model of one's own that cannot be built without numbers
             return
         raise RunError(f"{run.path / CARD} is damaged: it asks for sizes that no model has") from None
-    refuse_misfit(built, with_current_names(shapes, built.state_dict().keys()), file)
+    refuse_misfit(built, shapes, file)
 
 
 def _load_again(path: str, device: str, own: OwnModel | None, precision: str = "fp32") -> Loaded:

@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from glassformer.config.defaults import cpu_defaults
 from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.presets import DEFAULT_TASK, settings_task
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve, with_new_names
+from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
@@ -131,7 +131,7 @@ class EvaluateOptions:
             return config.data
         path = self.data if self.data is None or isinstance(self.data, str) else held_name(self.data)
         place = {"path": path, "source_file": None, "target_file": None}
-        settings = replace(config.data, **{**place, **with_new_names(self.reading)})
+        settings = replace(config.data, **{**place, **self.reading})
         if is_tmx(path or "") and not is_tmx(config.data.path or ""):  # no columns: languages
             return replace(settings, source=self.reading.get("source"), target=self.reading.get("target"))
         return settings

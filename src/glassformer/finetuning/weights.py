@@ -10,7 +10,7 @@ from glassformer.config.errors import RunError, Say
 from glassformer.config.presets import has_decoder, labels_examples
 from glassformer.config.resolve import Config
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
-from glassformer.models.weights import current_name, take_weights
+from glassformer.models.weights import take_weights
 from glassformer.tasks.answers import Answers
 from glassformer.training.frozen import refuse_too_many, starred
 
@@ -23,12 +23,10 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
     wanted = take_weights(model)
     taken: dict[str, Tensor] = {}
     for source in sources.runs:
-        held = source.run.read_weights(say=say)
+        held = source.run.read_weights()
         keeps_head = source is sources.body and _keeps_head(source, config, answers, held, wanted)
         for name, weight in held.items():
             there = _renamed(name, source, config, sources.whole, keeps_head=keeps_head)
-            if there is not None and there not in names:
-                there = current_name(there)
             if there in names:
                 taken[names[there]] = _fitting(weight, wanted[names[there]], name, source)
         if keeps_head and labels_examples(config.task):

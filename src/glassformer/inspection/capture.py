@@ -36,7 +36,6 @@ from torch.utils.hooks import RemovableHandle
 from glassformer.bricks.tap import Brick, Make, Recorded, Tap, record_output
 from glassformer.encoders.base import Encoder
 from glassformer.models.modules import Predictor, Seq2Seq, TokenModel
-from glassformer.models.weights import current_name, former_name
 
 CONTAINERS = (nn.ModuleList, nn.ModuleDict)
 """Modules that compute nothing."""
@@ -57,15 +56,13 @@ class Seen(Mapping[str, Tensor]):
         self._known: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
-        """Whether it is recorded, by its name now or by one that it had."""
-        names = {name, former_name(name)}
-        return self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only for name in names)
+        """Return whether a tensor of this name is recorded."""
+        return self._only is None or any(fnmatchcase(name, pattern) for pattern in self._only)
 
     def wants_inside(self, path: str) -> bool:
-        """Whether a name that begins so may be recorded."""
-        both = (path, former_name(path))
+        """Return whether a name that begins with this path may be recorded."""
         return self._only is None or any(
-            path.startswith(beginning) or beginning.startswith(path) for beginning in self._beginnings for path in both
+            path.startswith(beginning) or beginning.startswith(path) for beginning in self._beginnings
         )
 
     def keep(self, name: str, make: Make, *, more: bool = False) -> None:
@@ -83,14 +80,13 @@ class Seen(Mapping[str, Tensor]):
             self._known.pop(name, None)
 
     def __getitem__(self, name: str) -> Tensor:
-        name = name if name in self._made else current_name(name)
         if name not in self._known:
             pieces = [make() for make in self._made[name]]
             self._known[name] = pieces[0] if len(pieces) == 1 else torch.cat(pieces, 1)
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (name in self._made or current_name(name) in self._made)
+        return name in self._made
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)

@@ -29,7 +29,6 @@ from glassformer.inspection.capture import joined, record_itself, recorded_modul
 from glassformer.inspection.change import Change
 from glassformer.models.cuda_graph import unrecorded
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TokenModel
-from glassformer.models.weights import current_name
 
 NOTHING = torch.empty(0)
 WHOLE_MODELS = (TokenModel, Seq2Seq, Predictor, BagPredictor)
@@ -78,7 +77,7 @@ class _Intervention:
             names += [joined(path, name) for name, _ in record(module, (NOTHING, NOTHING), NOTHING)]
         names += [joined(path, name) for path, module in inside for name in module.names_inside]
         for said, change in changes.items():
-            matching = [name for name in names if fnmatchcase(name, said) or fnmatchcase(name, current_name(said))]
+            matching = [name for name in names if fnmatchcase(name, said)]
             if not matching:
                 raise Misuse(unknown("name", said, names))
             change = change if isinstance(change, Change) else Change(change)

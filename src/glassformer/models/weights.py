@@ -24,9 +24,9 @@ convolutions of an image normal, √(2 / fan-in).
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,30 +50,6 @@ modes of.
 DRAWS = DRAWS_INTO_TENSORS | {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal, torch.bernoulli}
 """All functions that draw."""
 
-Value = TypeVar("Value")
-
-RENAMED_WEIGHTS = {"recall": "cross_attention", "around_recall": "around_cross_attention"}
-"""Parts of names, between the dots, as older runs have them, and as they are now."""
-FORMER = {new: old for old, new in RENAMED_WEIGHTS.items()}
-
-
-def current_name(name: str) -> str:
-    """The name, or pattern of names, of a weight or of what is captured, as it is now."""
-    return ".".join(RENAMED_WEIGHTS.get(part, part) for part in name.split("."))
-
-
-def former_name(name: str) -> str:
-    """The same name as older runs have it."""
-    return ".".join(FORMER.get(part, part) for part in name.split("."))
-
-
-def with_current_names(tensors: Mapping[str, Value], known: Collection[str]) -> dict[str, Value]:
-    """Tensors of any run, or what is known of them, by the names that they have now, as `name` or `name/what`.
-
-    `known`: the names in a model; they stay as they are, for a person's own module may call its parts what it likes.
-    """
-    return {name if name.partition("/")[0] in known else current_name(name): tensor for name, tensor in tensors.items()}
-
 
 def take_weights(model: nn.Module) -> dict[str, Tensor]:
     names: dict[int, str] = {}
@@ -90,7 +66,6 @@ def trained_weights(model: nn.Module) -> dict[str, Tensor]:
 
 def put_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> None:
     """Weights into a model that they must fit exactly; `source` is what an error calls them."""
-    weights = with_current_names(weights, model.state_dict().keys())
     refuse_misfit(model, {name: tuple(weight.shape) for name, weight in weights.items()}, source)
     model.load_state_dict(weights, strict=False)
 

@@ -81,11 +81,6 @@ class Trained:
             evaluations=evaluations or {},
         )
 
-    @property
-    def words(self) -> str:
-        """The summary, by its old name."""
-        return self.summary
-
     def __fspath__(self) -> str:
         return self.run
 
@@ -103,8 +98,7 @@ class Trained:
 
     def to_dict(self) -> dict[str, Any]:
         named = (field.name for field in fields(self) if field.name not in ("evaluations", "remarks"))
-        names = ["words" if name == "summary" else name for name in named]
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in named if (value := getattr(self, name)) is not None}
 
     def _repr_html_(self) -> str:
         told = {"run": self.run, "task": self.task, "model": self.model, "size": sized(self.parameters, self.learned),

@@ -22,7 +22,7 @@ from glassformer.config.errors import (
 )
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
-from glassformer.config.resolve import Config, flatten, renamed_lines
+from glassformer.config.resolve import Config, flatten
 from glassformer.config.setting import value_text
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
@@ -129,7 +129,7 @@ class Training:
     @property
     def new_parts(self) -> tuple[str, ...]:
         """What a fine-tuned model has beside what was taken."""
-        return () if self.finetuned_from is None else tuple(self.finetuned_from.get("new", ()))
+        return () if self.finetuned_from is None else tuple(self.finetuned_from["new"])
 
     # --- resolve ---
 
@@ -138,8 +138,6 @@ class Training:
         request = self.request
         flags, file = request.flags(), request.file
         logger_names(request.log_to)  # refused before anything is made
-        for line in renamed_lines(request.settings):
-            self.say(line)
         if (folder := request.folder) is None:
             check_writable(RUNS)
         else:

@@ -84,7 +84,7 @@ def _read_holder(file: IO[str]) -> dict[str, Any]:
         file.seek(0)
         with contextlib.suppress(ValueError):
             holder = json.loads(file.read())
-            return holder if isinstance(holder, dict) else {"process": holder}  # of a version that wrote a number
+            return holder if isinstance(holder, dict) else {}
         time.sleep(0.05)
     return {}
 

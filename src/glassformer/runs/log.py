@@ -50,11 +50,10 @@ def _is_whole(line: Line) -> bool:
     if type(step) is not int or step < 0:
         return False
     if event == "step":
-        needed, others = ("step", "loss", "lr"), ("seconds", "done", "gradient_norm")  # lines of before have fewer
         layers = line.get("layers") or {}
         return (
-            all(_is_number(line.get(name)) for name in needed)
-            and all(line.get(name) is None or _is_number(line[name]) for name in others)
+            all(_is_number(line.get(name)) for name in ("step", "loss", "lr", "seconds", "done"))
+            and (line.get("gradient_norm") is None or _is_number(line["gradient_norm"]))
             and isinstance(layers, Mapping)
             and all(isinstance(sizes, Mapping) and all(map(_is_number, sizes.values())) for sizes in layers.values())
         )

@@ -18,7 +18,7 @@ from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, wi
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import FIELDS, Config, bound_settings, resolve, with_former_rules
+from glassformer.config.resolve import FIELDS, Config, bound_settings, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs import weight_files
@@ -34,7 +34,7 @@ from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 
 FORMAT = 2
-"""2: weights have the names that `models.weights.current_name` gives them; runs of format 1 are read as well."""
+"""The format of a run's folder. A run of another format is refused."""
 CHAT_TEMPLATE = "chat_template.jinja"
 ORIGINAL = "original"
 """The folder of an imported run with the files about tokens as they came."""
@@ -53,7 +53,7 @@ class TokenizerCard(TypedDict):
     hash: str
     kind: str
     vocab_size: int
-    roles: NotRequired[dict[str, Any] | None]
+    roles: dict[str, Any]
 
 
 class ForgettingCard(TypedDict):
@@ -70,7 +70,7 @@ class SourceCard(TypedDict):
 
     run: str
     task: str
-    new: NotRequired[list[str]]
+    new: list[str]
     forgetting: NotRequired[ForgettingCard]
 
 
@@ -90,7 +90,7 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
         "glassformer": str,
         "status": str,
         "task": str,
-        "labels": NotRequired[Any],  # each family reads its own
+        "labels": Any,  # each family reads its own
         "features": NotRequired[Any],
         "parameters": int,
         "learned": NotRequired[int],
@@ -98,8 +98,8 @@ Card = TypedDict(  # `from` cannot be the name of an attribute
         "from": NotRequired[SourceCard],
         "data": DataCard,
         "tokenizer": TokenizerCard | None,
-        "target_tokenizer": NotRequired[TokenizerCard | None],
-        "command": NotRequired[str | None],
+        "target_tokenizer": TokenizerCard | None,
+        "command": str | None,
         "environment": dict[str, str],
         "bricks": NotRequired[list[Any]],
         "config": dict[str, Any],
@@ -126,6 +126,8 @@ WEIGHTS, MEANING, SETTINGS = "weights", "meaning", "settings"
 """Notes in the weights file: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
 the weights depend on. The card of a finished run also holds the digest of the weights.
 """
+NOTE_TYPES: dict[str, type] = {WEIGHTS: str, MEANING: str, SETTINGS: dict}
+"""The type of each note."""
 BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
 """Fields of a card, beside its settings, that change the meaning of the weights."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
@@ -184,8 +186,8 @@ class Run:
         run = Run(path)
         card = run.card()
         version = card.get("format")
-        if type(version) is not int or not 1 <= version <= FORMAT:
-            raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads formats 1 to {FORMAT}")
+        if type(version) is not int or version != FORMAT:
+            raise RunError(f"{path / CARD} has format {version!r}, but this glassformer reads format {FORMAT}")
         try:
             check_shape(card, Card)
         except WrongShape as error:
@@ -231,7 +233,7 @@ class Run:
         return read_json(self.path / CARD)
 
     def write_card(self, card: dict[str, Any]) -> None:
-        write_json(self.path / CARD, {"format": FORMAT, **card} | {"format": FORMAT})
+        write_json(self.path / CARD, {"format": FORMAT, **card})
 
     def update_card(self, **changes: Any) -> None:
         self.write_card({**self.card(), **changes})
@@ -239,9 +241,6 @@ class Run:
     def config(self) -> Config:
         card = self.card()
         settings = card["config"]
-        training = settings.get("training")
-        if isinstance(training, dict) and type(training.get("keep_checkpoints")) is int:  # its name in the first days
-            training["checkpoints"] = training.pop("keep_checkpoints")
         if (missing := missing_part(self.path, card)) is not None:
             raise RunError(missing)
         if isinstance(task := settings.get("task"), str) and not is_known_task(task):
@@ -250,9 +249,9 @@ class Run:
                 "(--brick mine.py, or gf.register_family)"
             )
         try:
-            config = resolve(with_former_rules(settings), {}, strict=False)
+            config = resolve(settings, {}, strict=False)
         except Misuse as error:
-            raise RunError(f"{self.path / CARD} is damaged, or another version's: {error}") from None
+            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
         if config.task != card.get("task", config.task):
             difference = f"its task is {card['task']}, but its config has task {config.task}"
             raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({difference})")
@@ -279,12 +278,12 @@ class Run:
 
     def tokenizer(self) -> Tokenizer | None:
         """None where the run reads no words."""
-        entry = self.card().get("tokenizer")
+        entry = self.card()["tokenizer"]
         return None if entry is None else self._tokenizer("tokenizer.json", entry)
 
     def target_tokenizer(self) -> Tokenizer | None:
         """The tokenizer of the targets, where a translation has one for each side."""
-        entry = self.card().get("target_tokenizer")
+        entry = self.card()["target_tokenizer"]
         return None if entry is None else self._tokenizer("target_tokenizer.json", entry)
 
     def _tokenizer(self, name: str, entry: dict[str, Any]) -> Tokenizer:
@@ -292,8 +291,8 @@ class Run:
         if not path.is_file():
             raise RunError(f"{path} is missing: the run is not complete")
         try:
-            roles = None if entry.get("roles") is None else Roles.from_json(entry["roles"])
-        except (AttributeError, TypeError, ValueError) as error:
+            roles = Roles.from_json(entry["roles"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise RunError(f"{self.path / CARD} is damaged: the roles of its tokens: {error}") from None
         try:
             tokenizer = Tokenizer.load(path, roles)
@@ -312,9 +311,18 @@ class Run:
         weight_files.write(self.path, weights, {WEIGHTS: digest, MEANING: _meaning(card), SETTINGS: settings})
         return digest
 
-    def weights_digest(self) -> str | None:
-        """What is written beside the weights as their digest; None, if an older version wrote them."""
-        return weight_files.read_notes(self.path).get(WEIGHTS)
+    def weights_digest(self) -> str:
+        """Return the digest that is written beside the weights."""
+        digest: str = self._notes()[WEIGHTS]
+        return digest
+
+    def _notes(self) -> dict[str, Any]:
+        """Return the notes on the weights; raise `RunError` if any is missing."""
+        notes = weight_files.read_notes(self.path)
+        for name, kind in NOTE_TYPES.items():
+            if not isinstance(notes.get(name), kind):
+                raise RunError(f"{self.weights_path} is damaged: it does not hold its {name} (--no-verify ignores it)")
+        return notes
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The names and shapes of the weights, by the files' headers."""
@@ -332,7 +340,7 @@ class Run:
                 f"{self.weights_path} is missing: deleted, or the training never came to a validation{go_on}"
             )
 
-    def read_weights(self, *, verify: bool = True, say: Say = silent) -> dict[str, Tensor]:
+    def read_weights(self, *, verify: bool = True) -> dict[str, Tensor]:
         """Return the weights; raise `RunError` if they or the card have changed since they were written."""
         self._refuse_missing()
         self.verify_card(verify=verify)
@@ -340,14 +348,12 @@ class Run:
         if not verify or os.environ.get(NO_VERIFY):
             return weights
         if self.card() != card:  # a training has just written others
-            return self.read_weights(verify=verify, say=say)
+            return self.read_weights(verify=verify)
         path = self.weights_path
         file = path if path.name == weight_files.WHOLE else f"a shard of {path}"
         # on the way, weights are written before the card that names them: a killed run has the file's own word
         written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
-        if written is None:
-            say(f"{path} was written without a digest, by an older version: damage to it cannot be told")
-        elif tensors_digest(weights) != written:
+        if tensors_digest(weights) != written:
             raise RunError(f"{file} is damaged: its weights are not those that were trained (--no-verify takes them)")
         for name, weight in weights.items():
             if weight.numel() and not all(math.isfinite(end) for end in weight.aminmax()):
@@ -359,7 +365,7 @@ class Run:
         self._refuse_missing()
         if not verify or os.environ.get(NO_VERIFY):
             return
-        card, notes = self.card(), weight_files.read_notes(self.path)
+        card, notes = self.card(), self._notes()
         changes = list(self._changes(card, notes))
         if self.card() != card:  # a training run has just written a new card
             self.verify_card()
@@ -372,18 +378,17 @@ class Run:
 
     def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
         """Yield each difference between a card and the notes on the weights, as a clause."""
-        if isinstance(trained := notes.get(SETTINGS), dict) and trained:
-            config = self.config()
-            now = {"task": config.task, **{key: config.get(key) for key in FIELDS}}
-            for key, value in trained.items():
-                if now.get(key) != value:
-                    name, here = (key if key in now else reprlib.repr(key)), reprlib.repr(now.get(key))
-                    yield f"{name} is {here}, but the weights were trained with {reprlib.repr(value)}"
-        if notes.get(MEANING, meaning := _meaning(card)) != meaning:
+        config = self.config()
+        now = {"task": config.task, **{key: config.get(key) for key in FIELDS}}
+        for key, value in notes[SETTINGS].items():
+            if now.get(key) != value:
+                name, here = (key if key in now else reprlib.repr(key)), reprlib.repr(now.get(key))
+                yield f"{name} is {here}, but the weights were trained with {reprlib.repr(value)}"
+        if notes[MEANING] != _meaning(card):
             yield "its labels, features or tokenizer differ from those of training"
 
-    def load_weights(self, model: nn.Module, *, verify: bool = True, say: Say = silent) -> None:
-        put_weights(model, self.read_weights(verify=verify, say=say), str(self.weights_path))
+    def load_weights(self, model: nn.Module, *, verify: bool = True) -> None:
+        put_weights(model, self.read_weights(verify=verify), str(self.weights_path))
 
     def newest_checkpoint(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint; torn ones are passed over, and said."""

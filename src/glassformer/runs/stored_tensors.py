@@ -6,7 +6,7 @@ them.
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import RunError, read_failure
-from glassformer.models.weights import with_current_names
 from glassformer.runs.files import REMEDY
 
 PLACES = "DCP_SHARDING_INFO"
@@ -100,10 +99,6 @@ class StoredTensors(Mapping[str, Tensor]):
                         shape = tuple(file.get_slice(key).get_shape())
                         pieces.setdefault(key.removeprefix(start), []).append(_Piece(path, key, offsets[0], shape))
         return StoredTensors({name: sorted(some, key=lambda piece: piece.first) for name, some in pieces.items()})
-
-    def renamed(self, known: Collection[str]) -> "StoredTensors":
-        """By the names that weights have now."""
-        return StoredTensors(with_current_names(self._pieces, known))
 
     def shape(self, name: str) -> tuple[int, ...]:
         last = self._pieces[name][-1]

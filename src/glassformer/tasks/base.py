@@ -88,11 +88,6 @@ class Evaluation:
         value = self.metrics[self.primary]
         return value if self.lower_is_better else 1e-9 * self.metrics.get("loss", 0.0) - value
 
-    @property
-    def words(self) -> str:
-        """The summary, by its old name."""
-        return self.summary
-
     def with_skipped(self, skipped: Mapping[str, Sequence[int]]) -> Self:
         """Return the evaluation with the number of rows that could not be scored, by reason."""
         return replace(self, details={**self.details, "skipped": {why: len(rows) for why, rows in skipped.items()}})

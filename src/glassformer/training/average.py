@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from glassformer.models.weights import with_current_names
-
 
 class Average:
     """The weights of about the last `span` updates, averaged; later ones count more. None: there is no average, and
@@ -52,7 +50,6 @@ class Average:
         return dict(self.averages)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        state = with_current_names(state, self.averages)
         for name, average in self.averages.items():
             if name in state:
                 average.copy_(state[name])

@@ -9,6 +9,7 @@ from torch import Tensor
 from glassformer.config.errors import RunError
 from glassformer.runs import history
 from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
+from glassformer.runs.json_shape import WrongShape, made
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 
@@ -156,6 +157,6 @@ def restore(
 ) -> Snapshot:
     """A snapshot from what a checkpoint held."""
     try:
-        return Snapshot(weights, optimiser, Progress(**state), average)  # type: ignore[arg-type]
-    except TypeError:
-        raise RunError(f"a checkpoint's state is of another version: it has {', '.join(state)}") from None
+        return Snapshot(weights, optimiser, made(state, Progress), average)
+    except WrongShape as error:
+        raise RunError(f"a checkpoint's state is damaged: {error}") from None

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from glassformer.config.errors import SettingError
-from glassformer.models.weights import current_name
 
 BLOCK = re.compile(r"^(encoder|decoder)\.(?:blocks|convolutions|around)\.(\d+)\.")
 LAYER = re.compile(r"^(encoder|decoder)\.layers\.cell\.[a-z_]+_l(\d+)(?:_reverse)?$")
@@ -62,7 +61,7 @@ def starred(name: str) -> str:
 def is_new(name: str, new: Sequence[str]) -> bool:
     """Whether a weight is part of what was not taken from another run: `head`, `decoder.blocks.*.cross_attention`."""
     whole = starred(name)
-    return any(f"{whole}.".startswith((f"{part}.", f"{current_name(part)}.")) for part in new)
+    return any(f"{whole}.".startswith(f"{part}.") for part in new)
 
 
 def refuse_too_many(model: nn.Module, last_blocks: int | None) -> None:

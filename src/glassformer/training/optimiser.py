@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
-from glassformer.models.weights import trained_weights, with_current_names
+from glassformer.models.weights import trained_weights
 from glassformer.training.frozen import rates
 from glassformer.training.muon import Muon
 from glassformer.training.update_rules import SGD, AdamW, UpdateRule
@@ -128,7 +128,6 @@ class Optimiser:
         }
 
     def load(self, state: dict[str, Tensor]) -> None:
-        state = with_current_names(state, set(self.names.values()))
         for part in self.parts:
             for group in part.param_groups:
                 for weight in group["params"]:

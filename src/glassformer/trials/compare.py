@@ -13,7 +13,6 @@ from typing import Any
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.loggers import logger_names, logging_to
-from glassformer.config.resolve import DATA_RULES
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
@@ -37,7 +36,6 @@ from glassformer.trials.running.gpu_needs import gpu_needs
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
     AUTO,
-    PlansByRules,
     check_times,
     count_of,
     read_settings,
@@ -110,7 +108,7 @@ def compare(
     seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
         models=() if named is None else parse_models(named),
-        varied=_parse_varied(vary, fractions, sizes, say),
+        varied=_parse_varied(vary, fractions, sizes),
         ablate=ablate,
         seeds=seeds,
         folds=folds,
@@ -121,10 +119,9 @@ def compare(
         runs=_open_runs(runs),
         from_runs=tuple(str(Path(run).resolve()) for run in _open_runs(from_runs)),
     )
-    questions = PlansByRules(lambda rules, say: ask({**rules, **requested}, options, say))
+    question = ask(requested, options, say)
     where = str(requested.get("data.path") or requested.get("data.source_file"))
-    folder = Folder.choose(out, where, lambda rules: questions(rules).key)
-    question = questions(DATA_RULES if overwrite else folder.rules, say)
+    folder = Folder.choose(out, where, *question.key)
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
@@ -184,15 +181,15 @@ def _read_flags(
     return requested, models if models is not None else next(iter(typed), of_file), from_runs
 
 
-def _parse_varied(vary: Any, fractions: Any, sizes: Any, say: Say) -> dict[str, list[Any]]:
-    varied = parse_varied(vary, say)
+def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
+    varied = parse_varied(vary)
     for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
         if values is None:
             continue
         if key in varied:
             raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
         try:
-            varied |= parse_varied({key: _words(flag, values)}, silent)
+            varied |= parse_varied({key: _words(flag, values)})
         except SettingError as error:
             raise SettingError(f"--{flag}: {error}") from None
     return varied

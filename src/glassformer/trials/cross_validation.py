@@ -15,7 +15,6 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import GlassformerError, Misuse, NotARun, RunError, SettingError, silent
 from glassformer.config.parts import remove
 from glassformer.config.presets import OWN_TASKS, VERSION
-from glassformer.config.resolve import DATA_RULES, with_former_rules, with_new_names
 from glassformer.config.sections import ModelSettings
 from glassformer.families.base import FAMILIES, OwnModel
 from glassformer.families.memory_data import takes_memory
@@ -169,7 +168,6 @@ def _cross_validate(
     requested = before or requested
     count = int(requested["data.folds"])
     if before is None:
-        requested = {**DATA_RULES, **requested}
         if requested.get("data.validation") is not None:
             raise SettingError(
                 f"--folds divides the data itself: leave --validation {requested['data.validation']} away"
@@ -256,10 +254,9 @@ def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, ov
             remove(path)
     if not (folder / FOLDS).exists():
         return None
-    if not isinstance(settings := read_json(folder / FOLDS).get("settings"), dict):
+    if not isinstance(before := read_json(folder / FOLDS).get("settings"), dict):
         raise RunError(f"{folder / FOLDS} is damaged: it has no settings; replace the folds with --overwrite")
-    before = with_former_rules(with_new_names(settings))
-    now = {**before, **requested} if resume else {**{key: before[key] for key in DATA_RULES}, **requested}
+    now = {**before, **requested} if resume else requested
     if other := sorted(key for key in {*now, *before} if now.get(key) != before.get(key)):
         raise Misuse(
             f"{folder} holds folds with another {other[0]}: replace them with --overwrite, or name another --out"

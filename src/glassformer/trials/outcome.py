@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import RunError
-from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import json_digest, read_json, write_json
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
@@ -36,11 +35,6 @@ class Cell:
     """A digest of the weights that it begins from, where these are another run's."""
     cpu_seconds: float | None = None
     """How long it is trained, where that is not among its settings: seconds of one core."""
-
-    def __post_init__(self) -> None:
-        """A cell that was written before has the names that settings have now."""
-        object.__setattr__(self, "settings", with_new_names(self.settings))
-        object.__setattr__(self, "varied", with_new_names(self.varied))
 
     @property
     def row(self) -> str:
@@ -91,8 +85,7 @@ class Outcome:
     seen: bool = False
     """It has learned from them: it has a score, and no rank."""
     undertrained: str | None = None
-    """Why its training cannot be said to have come to its end: it is not judged; empty: it has. None: not known, as of
-    what was written before this was asked."""
+    """Why its training cannot be said to have come to its end: it is not judged; empty: it has. None: not known."""
 
     def write(self, path: Path) -> None:
         """Write it with a digest of all its fields."""
@@ -113,7 +106,7 @@ class Outcome:
                 return outcome
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        raise RunError(f"{path} is damaged, or another version's")
+        raise RunError(f"{path} is damaged")
 
     def _is_sound(self) -> bool:
         """Whether what is compared are numbers, and what names it texts."""

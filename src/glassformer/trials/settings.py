@@ -5,10 +5,10 @@ they name; and a folder.
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.resolve import Config, renamed_lines, with_flags
+from glassformer.config.errors import Misuse, SettingError, silent
+from glassformer.config.resolve import Config, with_flags
 from glassformer.config.setting import whole
 from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.build import split_data
@@ -16,7 +16,6 @@ from glassformer.families.recognition import file_settings, infer_config, with_v
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import RUNS, Run
 
-T = TypeVar("T")
 AUTO = "auto"
 """As many at once as the GPUs have room for."""
 
@@ -33,12 +32,6 @@ def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
     for key in ("data.folds", "data.fold"):
         if settings.get(key) is not None:
             raise Misuse(f"{key} is set by {verb} itself: give --folds K instead")
-
-
-def say_renamed(names: Iterable[str], say: Say) -> None:
-    """Once for each old name of a setting, what it is called now."""
-    for line in renamed_lines(dict.fromkeys(names)):
-        say(line)
 
 
 def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int:
@@ -76,28 +69,6 @@ def split_words(values: Any) -> list[str]:
     """The words of a flag with commas between them, or of a list; a single value is one."""
     several = values.split(",") if isinstance(values, str) else values if isinstance(values, Iterable) else [values]
     return [word for value in several if (word := str(value).strip())]
-
-
-class PlansByRules(Generic[T]):
-    """What is planned of data that may be read by the rules of now, or by those of work that was begun before: once for
-    each, with what is said of it.
-    """
-
-    def __init__(self, plan: Callable[[Mapping[str, Any], Say], T]) -> None:
-        self.plan = plan
-        self.plans: dict[tuple[Any, ...], tuple[T, list[str]]] = {}
-
-    def __call__(self, rules: Mapping[str, Any], say: Say = silent) -> T:
-        key = tuple(sorted(rules.items()))
-        lines: list[str] = []
-        try:
-            if key not in self.plans:
-                self.plans[key] = self.plan(rules, lines.append), lines
-            plan, lines = self.plans[key]
-        finally:  # what is refused is refused after what was said of it
-            for line in lines:
-                say(line)
-        return plan
 
 
 def check_data(settings: dict[str, Any]) -> None:

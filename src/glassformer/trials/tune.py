@@ -12,7 +12,7 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import model_name
 from glassformer.config.errors import GlassformerError, Misuse, Say, SettingError, silent
 from glassformer.config.loggers import logger_names, logging_to
-from glassformer.config.resolve import DATA_RULES, flatten
+from glassformer.config.resolve import flatten
 from glassformer.data.wording import counted
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
@@ -27,7 +27,6 @@ from glassformer.trials.places.choice import PlaceOptions
 from glassformer.trials.places.gpus import visible_gpus
 from glassformer.trials.settings import (
     AUTO,
-    PlansByRules,
     check_data,
     check_times,
     count_of,
@@ -36,8 +35,8 @@ from glassformer.trials.settings import (
     seeds_or_folds,
     split_words,
 )
-from glassformer.trials.tuning.search import Search, plan_search, rules_of
-from glassformer.trials.tuning.space import plain, read_space
+from glassformer.trials.tuning.search import Search, plan_search
+from glassformer.trials.tuning.space import plain
 
 if TYPE_CHECKING:
     from glassformer.trials.tuning.result import TuneResult
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 TRIALS = 30
 """The number of trials where neither that nor a time is given."""
 SEARCH, JOURNAL = "search.json", "study.log"
-BUCKETS = "model.buckets"
 
 
 @takes_memory
@@ -101,17 +99,9 @@ def tune(
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
 
-    def plan(rules: Mapping[str, Any], say: Say) -> Search:
-        planned = plan_search(data, _models(model), settings, config=config, space=space, rules=rules, say=say)
-        return replace(planned, seeds=seeds, folds=folds, prune=prune)
-
-    planned = PlansByRules(plan)
-    if out is not None:
-        folder = Path(out)
-    else:
-        stem = f"tune-{_stem(planned(DATA_RULES))}"
-        folder = free_folder(stem, lambda path: _holds(path, planned, space))
-    search = _as_begun(planned, folder, space, say)
+    search = plan_search(data, _models(model), settings, config=config, space=space, say=say)
+    search = replace(search, seeds=seeds, folds=folds, prune=prune)
+    folder = free_folder(f"tune-{_stem(search)}", lambda path: _holds(path, search)) if out is None else Path(out)
     refuse_out(search.settings, folder)
     where = storage_of(None if storage is None else str(storage), folder)
     _check_folder(folder, search)
@@ -196,30 +186,14 @@ def _stem(search: Search) -> str:
     return "-".join([data, *(name.replace(":", "-") for name in search.models)])
 
 
-def _holds(folder: Path, planned: PlansByRules[Search], space: Any) -> bool:
+def _holds(folder: Path, search: Search) -> bool:
+    """Return whether a folder holds this very search."""
     if not (folder / SEARCH).is_file():
         return False
     try:
-        return _as_begun(planned, folder, space).difference(read_json(folder / SEARCH)) is None
-    except GlassformerError:  # it is damaged, or the data cannot be read by its rules
+        return search.difference(read_json(folder / SEARCH)) is None
+    except GlassformerError:  # it is damaged
         return False
-
-
-def _as_begun(planned: PlansByRules[Search], folder: Path, space: Any, say: Say = silent) -> Search:
-    """The search as it begins; where it goes on, by the rules of its folder, and if nobody gave a `space`, with the
-    places for runs of characters that are there.
-    """
-    if not (folder / SEARCH).is_file():
-        return planned(DATA_RULES, say)
-    there = read_json(folder / SEARCH)
-    search = planned(rules_of(there), say)
-    spaces = dict(search.spaces)
-    for model, dimensions in search.spaces.items() if space is None else ():
-        stored = there.get(f"the space of {model}: {BUCKETS}")
-        if stored is not None:
-            (own,) = read_space({BUCKETS: stored}, str(folder / SEARCH))
-            spaces[model] = [own if dimension.key == BUCKETS else dimension for dimension in dimensions]
-    return replace(search, spaces=spaces)
 
 
 def _check_folder(folder: Path, search: Search) -> None:

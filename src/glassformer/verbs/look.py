@@ -5,8 +5,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from glassformer.config.arguments import check_arguments, check_type
-from glassformer.config.errors import Misuse, Say, silent, unknown, with_article
-from glassformer.config.views import ALL, MODES, OLD_OPTIONS, OPTIONS, LookOptions, flag_of
+from glassformer.config.errors import Misuse, Say, refuse_unknown, silent, unknown, with_article
+from glassformer.config.views import ALL, MODES, OPTIONS, LookOptions, flag_of
 from glassformer.families.base import AnyRun, Loaded
 from glassformer.families.load import loaded_run
 from glassformer.families.requests import Example
@@ -35,11 +35,11 @@ def look(
     `top_p`, `length_penalty`: as one writes with; `samples` and `tokens`: how much of it a tree holds. Without `view`
     they choose it (`word`, `versus`, `links`, `ablate_heads`, `answer`); else it is the first that this run has.
     """
-    options = _by_new_names(options, say)
+    options = _given(options)
     if "second_run" in options and "versus" not in options:
         raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
     loaded = loaded_run(run, device, say)
-    chosen = _view_called(view, say) if view else _implied(options) or views_of(loaded)[0]
+    chosen = _known_view(view) if view else _implied(options) or views_of(loaded)[0]
     _check(chosen, loaded, options, texts)
     if "second_run" in options:
         options["second_run"] = loaded_run(options["second_run"], device, say)
@@ -56,16 +56,10 @@ def look(
     return replace(result, about=about)
 
 
-def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
-    """The options that were given, those with an old name by the one that they have now."""
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that have a value; refuse unknown names and values of another type."""
     by_name = {name: value for name, value in options.items() if value is not None}
-    for old in [name for name in by_name if name in OLD_OPTIONS]:
-        name = OLD_OPTIONS[old]
-        if name in by_name:
-            raise Misuse(f"{flag_of(old)} and {flag_of(name)} are the same option: give one of them")
-        by_name[name] = by_name.pop(old)
-        say(f"{flag_of(old)} is now called {flag_of(name)}; the old name still works")
-    if odd := next((name for name in options if name not in OPTIONS and name not in OLD_OPTIONS), None):
+    if odd := next((name for name in options if name not in OPTIONS), None):
         raise TypeError(f"look: {unknown('option', odd, OPTIONS)}")
     for field in fields(LookOptions):
         if field.name in by_name:
@@ -73,15 +67,10 @@ def _by_new_names(options: Mapping[str, Any], say: Say) -> dict[str, Any]:
     return by_name
 
 
-def _view_called(name: str, say: Say) -> str:
-    views = all_views()
-    if name == ALL or name in views:
-        return name
-    now = next((other for other, kind in views.items() if name in kind.aliases), None)
-    if now is None:
-        raise Misuse(unknown("view", name, (*views, ALL)))
-    say(f"the view {name} is now called {now}; the old name still works")
-    return now
+def _known_view(name: str) -> str:
+    """Return the name of a view; refuse an unknown one."""
+    refuse_unknown("view", name, (*all_views(), ALL), Misuse)
+    return name
 
 
 def _implied(options: Mapping[str, Any]) -> str | None:

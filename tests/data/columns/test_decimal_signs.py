@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.inference import Columns, choose_columns, labelled_rows
@@ -75,7 +74,6 @@ def test_where_both_could_be_meant_the_other_columns_decide_and_else_the_point()
 def test_the_setting_decides_first() -> None:
     assert decimal_signs(table(a=THOUSANDS), ",") == {"a": ","}
     assert decimal_signs(table(a=THOUSANDS, b=COMMAS), ".") == {"a": ".", "b": ","}  # b has no other reading
-    assert decimal_signs(table(a=COMMAS), "plain") == {}
 
 
 def test_files_that_know_numbers_have_a_point() -> None:
@@ -124,14 +122,3 @@ def test_decimal_commas_are_numbers_to_learn_from_and_to_learn() -> None:
 def test_a_class_keeps_its_name() -> None:
     few = choose_columns(table(a=POINTS, kind=["1,5", "2,5"] * 30), DataSettings(), "class")
     assert labelled_rows(table(kind=["1,5"]), few, [0], DataSettings(bad_rows="error")).labels == ["1,5"]
-
-
-def test_as_older_runs_read_it() -> None:
-    found = chosen(DataSettings(decimal="plain"), a=COMMAS, b=POINTS, day=["2024-05-31", "2024-06-01"] * 30, k=LABELS)
-    assert (found.also, found.decimals, found.dates) == (("b",), {}, {})
-    assert dict(found.unread) == {"a": "60 different values, a text or a name; --text reads it", "day": "dates"}
-    amounts = Columns("text", "amount", "number", "")
-    written = table(amount=["7", "1,234"])
-    assert labelled_rows(written, amounts, range(2), DataSettings()).labels == ["7", "1234"]
-    with pytest.raises(DataError, match="line 3, column 'amount': text where a number is wanted: '1,234'"):
-        labelled_rows(written, amounts, range(2), DataSettings(decimal="plain"))

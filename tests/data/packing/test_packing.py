@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.config import parts as part_files
 from glassformer.config.errors import silent
 from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
-from glassformer.data.packing import entries, store
+from glassformer.data.packing import entries
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack
 from glassformer.data.split.documents import Part, split_texts, whole
@@ -212,10 +213,10 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_killed_process_left_half_written_goes_in_time(cache: Path) -> None:
     cache.mkdir(parents=True)
-    old, new = cache / "a.part", cache / "b.part"
+    old, new = (cache / f".{name}.{'0' * 6}-7.part" for name in "ab")  # of another machine
     for path in (old, new):
         path.write_bytes(b"half")
-    os.utime(old, (0, time.time() - store.FORGOTTEN - 60))
+    os.utime(old, (0, time.time() - part_files.FORGOTTEN - 60))
     packed(part_of())
     assert not old.exists()
     assert new.exists()

@@ -7,7 +7,7 @@ from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
-from glassformer.config.views import ALL, ENDINGS, OLD_OPTIONS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
+from glassformer.config.views import ALL, ENDINGS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
 from glassformer.decoding.options import Search
 
 SUMMARY = "\n".join([
@@ -34,8 +34,6 @@ PARSER = Parser(
         flag("--open", "open it in the browser"),
         *(Option(flag_of(name), dest=name, type=info.kind, metavar=info.metavar, help=info.help)
           for name, info in OPTIONS.items()),
-        *(Option(flag_of(old), dest=old, type=OPTIONS[name].kind, help=argparse.SUPPRESS)
-          for old, name in OLD_OPTIONS.items()),
         DEVICE,
         flag("--json", "print the view's numbers as one JSON object"),
     ],
@@ -55,8 +53,8 @@ def run(argv: list[str]) -> None:
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.look import look
 
-    view_options = {name: value for name in (*OPTIONS, *OLD_OPTIONS) if (value := getattr(options, name)) is not None}
-    chooses = any(OPTIONS[OLD_OPTIONS.get(name, name)].chooses for name in view_options)
+    view_options = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
+    chooses = any(OPTIONS[name].chooses for name in view_options)
     name = options.view or (ALL if page and not chooses else None)
     view = look(options.run, *options.texts, view=name, device=options.device, say=say, **view_options)
     show_result(view, as_json=options.json, out=out, show=lambda: show_view(view))

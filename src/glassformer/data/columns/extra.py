@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from glassformer.config.data_section import ALL_COLUMNS, PLAIN
+from glassformer.config.data_section import ALL_COLUMNS
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, are_dates, date_order
+from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, date_order
 from glassformer.data.columns.heuristics import (
     FEW,
     are_row_numbers,
@@ -23,10 +23,8 @@ MANY = 50
 """Where a column has more categories than this, rare ones are taken as one."""
 
 
-def date_orders(table: Table, names: Collection[str], settings: DataSettings) -> dict[str, str]:
+def date_orders(table: Table, names: Collection[str]) -> dict[str, str]:
     """Those of the columns that hold dates, and the order of these."""
-    if settings.decimal == PLAIN:
-        return {}
     orders = {name: _order(table.columns[name]) for name in names}
     return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
 
@@ -57,7 +55,7 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
 def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
     """Raise `DataError` if a column holds neither numbers nor categories nor dates."""
     values = table.columns[name]
-    order = None if settings.decimal == PLAIN else _order(values)
+    order = _order(values)
     if order == UNCLEAR:
         raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
     if order is None and (different := like_names(values)) is not None:
@@ -77,20 +75,16 @@ def all_columns(table: Table, taken: Collection[str | None], settings: DataSetti
     return names
 
 
-def other_texts(table: Table, taken: Collection[str | None], settings: DataSettings) -> list[str]:
+def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
     """Return the columns that can be read only as text, for `--extra-columns all`."""
     free = {name: values for name, values in table.columns.items() if name not in taken}
-    return [
-        name
-        for name, values in free.items()
-        if like_names(values) is not None and (settings.decimal == PLAIN or _order(values) is None)
-    ]
+    return [name for name, values in free.items() if like_names(values) is not None and _order(values) is None]
 
 
-def readable_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
+def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
     """The columns to learn from where there is no text: all but those that are taken, and ids and names."""
     free = [name for name in table.columns if name not in taken]
-    read = tuple(name for name in free if why_unreadable(name, table.columns[name], settings) is None)
+    read = tuple(name for name in free if why_unreadable(name, table.columns[name]) is None)
     if not read:
         raise DataError(
             f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
@@ -157,11 +151,11 @@ def unread_columns(
         elif len(different := {value.strip() for value in values}) == 1:
             why[name] = "the same in every row" if different != {""} else "empty in every row"
         elif name not in also:
-            why[name] = why_unreadable(name, values, settings) or otherwise
+            why[name] = why_unreadable(name, values) or otherwise
     return why
 
 
-def why_unreadable(name: str, values: Sequence[str], settings: DataSettings) -> str | None:
+def why_unreadable(name: str, values: Sequence[str]) -> str | None:
     """Why a column can be read neither as numbers nor as categories nor as dates; None: it can."""
     if are_row_numbers(values):
         return ROW_NUMBERS
@@ -173,9 +167,7 @@ def why_unreadable(name: str, values: Sequence[str], settings: DataSettings) -> 
     order = _order(values)
     if order == UNCLEAR:
         return f"{NO_ORDER}: write 2024-05-31"
-    if settings.decimal == PLAIN and are_dates(values):
-        return "dates"
-    if order is not None and settings.decimal != PLAIN:
+    if order is not None:
         return None
     different = like_names(values)
     return None if different is None else f"{different:,} {LIKE_NAMES}"

@@ -5,7 +5,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from glassformer.config.data_section import ERROR, PLAIN, POINT
+from glassformer.config.data_section import ERROR, POINT
 from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
@@ -119,7 +119,7 @@ def choose_columns(
             text = text_column(table.name, sample, settings.text)  # says what is wrong
         if settings.all_columns and settings.text is None:
             taken = {*text_parts(text, table.columns), *(settings.label or "").split(","), image, settings.split_by}
-            text = ",".join(filter(None, [text, *other_texts(table, taken, settings)])) or None
+            text = ",".join(filter(None, [text, *other_texts(table, taken)])) or None
     texts = text_parts(text, table.columns)
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
@@ -129,7 +129,7 @@ def choose_columns(
         if settings.all_columns:
             also = all_columns(table, {*taken, settings.split_by}, settings)
         elif not also and image is None:
-            also = readable_columns(table, {*taken, settings.split_by}, settings)
+            also = readable_columns(table, {*taken, settings.split_by})
         read = images or ["a table without text"]
     else:
         named = None if label_kind is None else label_column(table, texts, settings, label_kind)
@@ -162,7 +162,7 @@ def choose_columns(
     numbers = {*also, label} if labels.kind == NUMBER else {*also}
     decimals = {name: sign for name, sign in decimals.items() if name in numbers and name not in unread}
     found = f"{', '.join(read)}; task: {TASK_OF_LABELS[labels.kind]} (--task)"
-    dates = date_orders(table, also, settings)
+    dates = date_orders(table, also)
     told = [
         found,
         numbers_in_words(written, decimals),
@@ -218,7 +218,7 @@ def _has_more_than(found: Sequence[str], table: Table, settings: DataSettings, t
     label, _ = table_label(table, settings, None)
     others = {*found, *taken, label, settings.split_by}
     return any(
-        name not in others and len(set(values)) > 1 and why_unreadable(name, values, settings) is None
+        name not in others and len(set(values)) > 1 and why_unreadable(name, values) is None
         for name, values in table.columns.items()
     )
 
@@ -265,8 +265,7 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     filled = [row for row in rows if row not in without]
     if not is_number:
         return LabelledRows(filled, [values[row].strip() for row in filled], [])
-    sign = PLAIN if settings.decimal == PLAIN else columns.decimals.get(columns.label, POINT)
-    cells = plain_cells([values[row] for row in filled], sign)
+    cells = plain_cells([values[row] for row in filled], columns.decimals.get(columns.label, POINT))
     for row, value in zip(filled, cells.values, strict=True):
         if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
             raise DataError(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from glassformer.config.data_section import COMMA, PLAIN, POINT
+from glassformer.config.data_section import COMMA, POINT
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.io.table import Table, is_empty
 from glassformer.data.wording import counted, listed
@@ -40,10 +40,8 @@ def unit_of(value: str) -> tuple[str, str]:
 def plain_number(value: str, sign: str) -> str | None:
     """A number with this decimal sign as a program writes it, 1234.5; None: it is none."""
     text = value.strip()
-    if sign in (POINT, PLAIN) and number_in(text) is not None:
+    if sign == POINT and number_in(text) is not None:
         return text
-    if sign == PLAIN:
-        return None
     text = unit_of(text)[1]
     if not _SPELLINGS[sign].fullmatch(text):
         return None
@@ -74,7 +72,7 @@ def plain_cells(values: Sequence[str], sign: str) -> Cells:
     cells, other_sign = [], []
     for value in values:
         plain = plain_number(value, usual)
-        if plain is None and not is_empty(value) and usual != PLAIN:
+        if plain is None and not is_empty(value):
             plain = plain_number(value, OTHER_SIGN[usual])
         if plain is not None and plain != plain_number(value, sign):
             other_sign.append((value.strip(), plain))
@@ -85,8 +83,6 @@ def plain_cells(values: Sequence[str], sign: str) -> Cells:
 def column_sign(values: Iterable[str], sign: str) -> str:
     """The decimal sign of a column: this one, unless some values can be read only with the other, and none only with
     this."""
-    if sign == PLAIN:
-        return sign
     is_other = False
     for value in values:
         if COMMA not in value and POINT not in value:
@@ -104,8 +100,6 @@ def decimal_signs(table: Table, wanted: str | None) -> dict[str, str]:
     What can be read with one sign alone tells it. Where both could be meant, as in 1,234, it is the `wanted` one, or
     that of the table's other columns; where these do not tell either, the point.
     """
-    if wanted == PLAIN:
-        return {}
     signs: dict[str, str] = {}
     unclear = []
     for name, values in table.columns.items():

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.data_section import PLAIN, POINT
 from glassformer.config.errors import RunError
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.resolve import Config
@@ -139,7 +138,7 @@ def learn_features(
     text = None if tokenizer is None else text_features(tokenizer, config)
     table = None
     if part.columns:
-        table = TableFeatures.learn(part, columns, _usual_sign(config), config.data.rare_values)
+        table = TableFeatures.learn(part, columns, config.data.rare_values)
     image = None if part.pixels is None else ImageFeatures.learn(part, config)
     return _of_kind(config.data.kind, text, table, image)
 
@@ -153,16 +152,11 @@ def read_features(value: Any, tokenizer: Tokenizer | None, config: Config, sourc
     text, kind = None if tokenizer is None else text_features(tokenizer, config), config.data.kind
     try:
         kinds = value if kind == MIXED else {kind: value}
-        table = TableFeatures.from_json(kinds[TABLE], _usual_sign(config)) if TABLE in kinds else None
+        table = TableFeatures.from_json(kinds[TABLE]) if TABLE in kinds else None
         image = ImageFeatures.from_json(kinds[IMAGE], config) if IMAGE in kinds else None
     except (KeyError, TypeError, ValueError, AttributeError, RunError) as error:
         raise RunError(f"{source} is damaged: it does not say how its examples are read ({error})") from None
     return _of_kind(kind, text, table, image)
-
-
-def _usual_sign(config: Config) -> str:
-    """The decimal sign of columns of which nothing else is known."""
-    return PLAIN if config.data.decimal == PLAIN else POINT
 
 
 def _of_kind(

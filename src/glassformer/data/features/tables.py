@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from glassformer.config.data_section import PLAIN, POINT
+from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError
 from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
 from glassformer.data.columns.extra import empty_in_words, many_categories
@@ -77,18 +77,17 @@ class NumberColumn:
     flag: bool
     """Whether some were empty: a second number says of each row whether this one is."""
     decimal: str = POINT
-    """The sign before a fraction, where both could be meant; PLAIN, where a run reads numbers as a program writes them,
-    which its settings say and not this column."""
+    """The sign before a fraction, where both could be meant."""
 
     def to_json(self) -> dict[str, Any]:
         numbers = {"mean": self.mean, "spread": self.spread, "low": self.low, "high": self.high}
         plain = {"name": self.name, **numbers, "flag": self.flag}
-        return plain if self.decimal in (POINT, PLAIN) else {**plain, "decimal": self.decimal}
+        return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
 
     @staticmethod
-    def from_json(value: dict[str, Any], usual: str) -> "NumberColumn":
-        decimal = value.get("decimal", usual)
-        if decimal not in (*OTHER_SIGN, usual):
+    def from_json(value: dict[str, Any]) -> "NumberColumn":
+        decimal = value.get("decimal", POINT)
+        if decimal not in OTHER_SIGN:
             raise ValueError(f"{decimal} is no decimal sign")
         mean, spread, low, high = (float(value[key]) for key in ("mean", "spread", "low", "high"))
         return NumberColumn(str(value["name"]), mean, spread, low, high, bool(value["flag"]), decimal)
@@ -149,11 +148,11 @@ class TableFeatures(Features):
     remarks: tuple[str, ...] = ()
 
     @staticmethod
-    def learn(part: Labelled, columns: Columns | None = None, usual: str = POINT, rare: int = 1) -> "TableFeatures":
+    def learn(part: Labelled, columns: Columns | None = None, rare: int = 1) -> "TableFeatures":
         """What the training part tells of its columns. A column that is the same in every row is left out.
 
-        `columns`: how numbers and dates are written. `usual`: the decimal sign where they do not say. `rare`: where a
-        column has many categories, those of fewer rows are taken as one.
+        `columns`: how numbers and dates are written. `rare`: where a column has many categories, those of fewer rows
+        are taken as one.
         """
         numbers: list[NumberColumn] = []
         categories: list[CategoryColumn] = []
@@ -173,7 +172,7 @@ class TableFeatures(Features):
                     value = next(iter(different)) or "empty"
                     remarks.append(f"column '{name}' is {value} in every row of training: left out")
                 continue
-            sign = decimals.get(name, usual)
+            sign = decimals.get(name, POINT)
             if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
                 categories.append(CategoryColumn.learn(name, values, rare))
                 continue
@@ -226,8 +225,8 @@ class TableFeatures(Features):
 
     @property
     def decimals(self) -> dict[str, str]:
-        """The decimal sign of each column of numbers that may have one or the other."""
-        return {column.name: column.decimal for column in self.numbers if column.decimal != PLAIN}
+        """The decimal sign of each column of numbers."""
+        return {column.name: column.decimal for column in self.numbers}
 
     @property
     def words(self) -> str:
@@ -300,9 +299,9 @@ class TableFeatures(Features):
         return {**plain, "dates": [date.to_json() for date in self.dates]} if self.dates else plain
 
     @staticmethod
-    def from_json(value: dict[str, Any], usual: str = POINT) -> "TableFeatures":
+    def from_json(value: dict[str, Any]) -> "TableFeatures":
         return TableFeatures(
-            tuple(NumberColumn.from_json(one, usual) for one in value["numbers"]),
+            tuple(map(NumberColumn.from_json, value["numbers"])),
             tuple(map(CategoryColumn.from_json, value["categories"])),
             tuple(map(DateColumn.from_json, value.get("dates", ()))),
         )

@@ -6,7 +6,6 @@ packing that was stopped goes on after the last of them.
 
 import contextlib
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,9 +118,6 @@ def how_often(ids: Ids, size: int) -> NDArray[np.int64]:
 FORMAT = 2
 """The format of the files below; a new one makes the old ones be built again."""
 
-FORGOTTEN = 24 * 3600
-"""Seconds after which a half-written file that nobody writes to was left by a process that was killed."""
-
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
@@ -162,17 +158,8 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     for line in where:
         say(f"{line}: tokens go to the other folders")
     for folder in writable:
-        _sweep(folder)
+        sweep(folder)
     return _build(part, tokenizer, writable, key, say)
-
-
-def _sweep(folder: Path) -> None:
-    """Throw half-written files away that were left by a process that was killed; of earlier versions', the old ones."""
-    sweep(folder)
-    for path in folder.glob("[!.]*.part"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > FORGOTTEN:
-                path.unlink(missing_ok=True)
 
 
 def _load(folders: Sequence[Path], key: str, say: Say) -> Tokens | None:

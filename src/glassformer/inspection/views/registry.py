@@ -12,7 +12,7 @@ from torch import nn
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_part
 from glassformer.config.presets import IMAGE
-from glassformer.config.views import ALL, OLD_VIEWS, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
+from glassformer.config.views import ALL, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
 from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
@@ -146,8 +146,6 @@ class ViewKind:
     """Whether a run has it."""
     otherwise: str = ""
     """What to say of a run that has it not, where its other views are no help."""
-    aliases: tuple[str, ...] = ()
-    """Names that it had before."""
 
 
 _REGISTERED: dict[str, ViewKind] = {}
@@ -165,7 +163,7 @@ def register_view(name: str, **facts: Any) -> Callable[[MakeView], MakeView]:
     def register(make: MakeView) -> MakeView:
         if name in _REGISTERED and _origin(_REGISTERED[name].make) != _origin(make):
             raise ValueError(f"there is a view {name} already: choose another name")
-        kind = ViewKind(make=make, **{"shows": VIEWS.get(name), "aliases": OLD_VIEWS.get(name, ()), **facts})
+        kind = ViewKind(make=make, **{"shows": VIEWS.get(name), **facts})
         if own:
             OWN_VIEWS[name] = kind.shows
             kind = replace(kind, make=_guarded(name, make), needs=_guarded(name, kind.needs))
@@ -194,12 +192,8 @@ def _check_own(name: str, facts: Mapping[str, Any]) -> None:
     for option in facts.get("options", ()):
         if option not in OPTIONS:
             raise ValueError(f"look has no option {option} (it has {', '.join(OPTIONS)})")
-    others = {other: kind.aliases for other, kind in all_views().items() if other != name or other in VIEWS}
-    taken = {alias: other for other, aliases in {ALL: (), **others}.items() for alias in (other, *aliases)}
-    for alias in (name, *facts.get("aliases", ())):
-        if alias in taken:
-            now = "" if alias == taken[alias] else f", now called {taken[alias]}"
-            raise ValueError(f"there is a view {alias} already{now}: choose another name")
+    if name in (ALL, *VIEWS):
+        raise ValueError(f"there is a view {name} already: choose another name")
 
 
 def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

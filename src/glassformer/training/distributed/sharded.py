@@ -143,17 +143,16 @@ class Sharded(Replicated):
     @torch.no_grad()
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:
         assert isinstance(weights, StoredTensors)
-        stored = weights.renamed(self.twin.state_dict().keys())
-        refuse_misfit(self.twin, {name: stored.shape(name) for name in stored}, "the checkpoint")
+        refuse_misfit(self.twin, {name: weights.shape(name) for name in weights}, "the checkpoint")
         for name, tensor in take_weights(self.twin).items():
             if isinstance(tensor, DTensor):
-                tensor.to_local().copy_(stored.rows(name, self._rows(tensor.shape[0])))
+                tensor.to_local().copy_(weights.rows(name, self._rows(tensor.shape[0])))
             else:
-                tensor.copy_(stored[name])
+                tensor.copy_(weights[name])
 
     def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         assert isinstance(stored, StoredTensors)
-        stored, tensors = stored.renamed(self._sharded.keys()), {}
+        tensors: dict[str, Tensor] = {}
         for name in stored:
             weight = self._sharded.get(name.partition("/")[0])
             if weight is None or stored.shape(name) != tuple(weight.shape):

@@ -8,14 +8,14 @@ from functools import singledispatch
 from typing import Any
 
 from glassformer.config.encoders import OWN, encoder_info, model_name
-from glassformer.config.errors import Misuse, Say, SettingError
+from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
 from glassformer.families.base import FAMILIES, Family
 from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
-from glassformer.trials.settings import say_renamed, split_words
+from glassformer.trials.settings import split_words
 
 # --- the ladder: from the simplest up, by what is learned and what an example is ---
 
@@ -107,7 +107,7 @@ INSTEAD = {
 """What is varied by a flag of its own."""
 
 
-def parse_varied(vary: "str | Iterable[str] | Varied | None", say: Say) -> dict[str, list[Any]]:
+def parse_varied(vary: "str | Iterable[str] | Varied | None") -> dict[str, list[Any]]:
     """Return the values to try by dotted key, from `key=a,b` (one, or several) or a mapping; refuse repeated values."""
     wanted: dict[str, Any] = dict(vary) if isinstance(vary, Mapping) else {}
     words = () if vary is None or isinstance(vary, Mapping) else [vary] if isinstance(vary, str) else vary
@@ -118,7 +118,6 @@ def parse_varied(vary: "str | Iterable[str] | Varied | None", say: Say) -> dict[
         if full_key(key) in {full_key(other) for other in wanted}:
             raise Misuse(f"--vary {key} is given twice: put its values together, with commas between them")
         wanted[key] = values.split(",")
-    say_renamed(wanted, say)
     return dict(_parse_values(key, values) for key, values in wanted.items())
 
 

@@ -46,9 +46,9 @@ def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
     """
     start, rates, losses = None, [0.0, 0.0], []
     for line in log:
-        if line.get("event") == "step" and "loss" in line:
+        if line.get("event") == "step":
             start = float(line["loss"]) if start is None else start
-            rates[line["step"] > (1 - LAST) * updates] += float(line.get("lr", 1.0))
+            rates[line["step"] > (1 - LAST) * updates] += float(line["lr"])
         elif line.get("event") == "validation" and "loss" in line:
             losses.append((int(line["step"]), float(line["loss"])))
     before = [loss for step, loss in losses if step <= (1 - LAST) * updates]

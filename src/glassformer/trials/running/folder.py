@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
-from glassformer.config.resolve import DATA_RULES, first_name, with_former_rules, with_new_names
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, writing
 from glassformer.runs.lock import locked
@@ -22,21 +21,18 @@ from glassformer.trials.settings import data_stem, free_folder
 QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
 EVENTS = "events.jsonl"
 """What happens to a cell as it goes; gone once the comparison is finished."""
-
-
-UNSAID = {"cpu_seconds": None}
-"""What a cell that was written before does not say."""
+DATA_RULES = ("data.same_text", "data.decimal", "data.rare_values")
+"""Settings that change what is read of the data; with another value, the data's fingerprint differs too."""
 
 
 def id_of(cell: Cell) -> str:
-    """A name for a cell's folder: readable, and never that of another; with the first names that settings had."""
-    settings = {first_name(key): value for key, value in cell.varied.items()}
-    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in settings.items()]
+    """Return a readable and unique name for a job's folder."""
+    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in cell.varied.items()]
     begins = [cell.begins[:8]] if cell.begins else []  # other weights, another training
     words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
     plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
     if varied or plain != words:
-        row = json.dumps([cell.name, settings], sort_keys=True)
+        row = json.dumps([cell.name, cell.varied], sort_keys=True)
         plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {row}'.encode()).hexdigest()[:6]}"
     return f"{plain}-{cell.repeat}"
 
@@ -53,12 +49,10 @@ class Folder:
         cls,
         out: "str | os.PathLike[str] | None",
         data: str,
-        key: Callable[[Mapping[str, Any]], tuple[dict[str, Any], list[str]]],
+        identity: Mapping[str, Any],
+        ids: Sequence[str],
     ) -> "Folder":
-        """The folder that is asked for; else that of the same comparison, where one was stopped; else a new one.
-
-        `key`: that of the question (its identity, the names of its cells) by rules to read the data.
-        """
+        """Return the folder `out`; if None, the folder of the same comparison that was stopped, else a new one."""
 
         def is_same(path: Path) -> bool:
             try:
@@ -67,10 +61,7 @@ class Folder:
                 return False
             if there is None or there.get("finished"):
                 return False
-            try:
-                return (there["same"], there["asked"]) == key(cls(path).rules)
-            except GlassformerError:  # by its rules, this data cannot be read
-                return False
+            return (there["same"], there["asked"]) == (identity, ids)
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
@@ -81,7 +72,7 @@ class Folder:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
         there = None if overwrite else self._question()
-        if there is not None and (changed := _difference(there.get("same", {}), identity)):
+        if there is not None and (changed := _difference(there["same"], identity)):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
@@ -94,15 +85,6 @@ class Folder:
         with writing(path):
             (path / "cells").mkdir(exist_ok=True)
 
-    @property
-    def rules(self) -> dict[str, Any]:
-        """The rules by which the comparison that is there reads its data; those of now, where none could go on."""
-        try:
-            there = self._question()
-        except RunError:
-            there = None
-        return DATA_RULES if there is None else {key: there["same"]["settings"][key] for key in DATA_RULES}
-
     def finish(self) -> None:
         with writing(self.path):
             for events in self.path.glob(f"cells/*/{EVENTS}"):
@@ -114,9 +96,9 @@ class Folder:
             return None
         there = read_json(self.path / QUESTION)
         same, asked = there.get("same"), there.get("asked")
-        if not isinstance(same, dict) or not isinstance(same.get("settings", {}), dict) or not isinstance(asked, list):
+        if not isinstance(same, dict) or not isinstance(same.get("settings"), dict) or not isinstance(asked, list):
             raise RunError(f"{self.path / QUESTION} is damaged: replace the comparison with --overwrite")
-        return {**there, "same": _with_new_names(same), "asked": [str(name) for name in asked]}
+        return {**there, "asked": [str(name) for name in asked]}
 
     # --- its cells ---
 
@@ -131,7 +113,7 @@ class Folder:
             for name in (OUTCOME, EVENTS):
                 (folder / name).unlink(missing_ok=True)
         there = folder / CELL
-        if there.is_file() and not _is_same(read_json(there).get("cell"), cell):
+        if there.is_file() and read_json(there).get("cell") != asdict(cell):
             raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
         write_json(there, {"cell": asdict(cell), "part": part})
         return folder
@@ -139,7 +121,7 @@ class Folder:
     def outcome(self, cell: Cell) -> Outcome | None:
         """What a cell came to, if it is done, and was this very one."""
         outcome = _read_outcome(self.cell_path(cell))
-        return outcome if outcome is not None and _is_same(asdict(outcome.cell), cell) else None
+        return outcome if outcome is not None and outcome.cell == cell else None
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
@@ -171,23 +153,9 @@ class Folder:
 
 
 def _read_outcome(folder: Path) -> Outcome | None:
-    with contextlib.suppress(GlassformerError, OSError):  # not there, damaged, or another version's
+    with contextlib.suppress(GlassformerError, OSError):  # not there, or damaged
         return Outcome.read(folder / OUTCOME)
     return None
-
-
-def _with_new_names(stored: dict[str, Any]) -> dict[str, Any]:
-    """A question or a cell from a file that may have been written before settings were renamed, or chosen."""
-    new = {key: with_new_names(value) if key == "varied" else value for key, value in stored.items()}
-    return {**new, "settings": with_former_rules(with_new_names(stored.get("settings", {})))}
-
-
-def _is_same(stored: Any, cell: Cell) -> bool:
-    """Whether what a file holds is this cell."""
-    try:
-        return _with_new_names({**UNSAID, **stored}) == _with_new_names(asdict(cell))
-    except (AttributeError, TypeError):  # it holds no cell
-        return False
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
@@ -196,7 +164,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
     then, here = (
         {
             **{name: question.get(name) for name in main},
-            **question.get("settings", {}),
+            **question["settings"],
             "--folds": question.get("folds"),
             "--parameters": question.get("parameters"),
             "--cpu-seconds": question.get("cpu_seconds"),
@@ -204,7 +172,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
         }
         for question in (before, now)
     )
-    first = (*DATA_RULES, *main)  # by other rules, the data is other data
+    first = (*DATA_RULES, *main)
     for key in (*first, *sorted({*then, *here} - {*first})):
         if then.get(key) != here.get(key) or (key in then) != (key in here):
             was, wanted = ("unset" if question.get(key) is None else question[key] for question in (then, here))

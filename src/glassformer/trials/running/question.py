@@ -95,7 +95,7 @@ class Question:
             "folds": self.options.folds,
             "parameters": self.options.parameters,
             "part": self.shared.part,
-            **({} if self.options.cpu_seconds is None else {"cpu_seconds": self.options.cpu_seconds}),
+            "cpu_seconds": self.options.cpu_seconds,
             **({"bricks": files} if (files := own_files()) else {}),
         }
 

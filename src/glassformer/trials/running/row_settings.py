@@ -13,7 +13,7 @@ from typing import Any
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import TEXT
-from glassformer.config.resolve import DATA_RULES, Config, resolve
+from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
 from glassformer.data.wording import LOST
 from glassformer.families.base import FAMILIES, Prepared
@@ -82,7 +82,7 @@ def share_settings(
     """Look at the data once; hold out a test part and settle on one tokenizer, where nobody said otherwise."""
     config, table = _infer_shared(data_settings_in(requested), models, say)
     family, corpus = FAMILIES[config.task], check_split(config, table)
-    inferred: dict[str, Any] = {key: config.get(key) for key in DATA_RULES}
+    inferred: dict[str, Any] = {}
     notes: list[str] = []
     folded = config.data.folds is not None
     if "test" not in corpus.parts and "data.test_fraction" not in requested and not folded:

@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from glassformer.config.errors import RunError, Say
-from glassformer.config.resolve import DATA_RULES, SECTIONS, flatten, with_former_rules
+from glassformer.config.resolve import SECTIONS, flatten
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
@@ -97,24 +97,11 @@ class TuneResult:
             chosen += ", and there is no test part to say how much (--test FILE or --data.test_fraction 0.1)"
         return " ".join(f"{sentence}." for sentence in (chosen if count > 1 else "", test) if sentence)
 
-    @property
-    def words(self) -> str:
-        """The summary, by its old name."""
-        return self.summary
-
-    @property
-    def mattered(self) -> dict[str, float]:
-        """The importance, by its old name."""
-        return self.importance
-
     def to_dict(self) -> dict[str, Any]:
-        """All of it, for JSON; what has a new name stands under its old one too."""
-        out = {**asdict(self), "summary": self.summary}
-        for part in (out, out["best"], out["start"] or {}, *out["trials"]):
-            part["words"] = part.get("summary")
+        """Return every field and the summary, for JSON."""
         return {
-            **out,
-            "mattered": self.importance,
+            **asdict(self),
+            "summary": self.summary,
             "space": {dimension.name: dimension.to_plain() for dimension in self.space},
         }
 
@@ -292,11 +279,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
     """The settings of the best trial by section, as `train --config` takes them."""
     flat = flatten(settings)
     sections = {
-        section: {
-            key.split(".")[1]: value
-            for key, value in flat.items()
-            if key.startswith(f"{section}.") and not (key in DATA_RULES and value == DATA_RULES[key])
-        }
+        section: {key.split(".")[1]: value for key, value in flat.items() if key.startswith(f"{section}.")}
         for section in SECTIONS
     }
     recipe = {"task": flat["task"], **{section: part for section, part in sections.items() if part}}
@@ -308,7 +291,7 @@ def write_recipe(path: Path, settings: dict[str, Any], score: str) -> None:
 def _train_best(study: "optuna.Study", folder: Path, settings: dict[str, Any], say: Say, listen: Listener) -> Run:
     """The best, trained once more: the only look at the test part."""
     path, mark = folder / "best", folder / ".best.json"
-    if (path / "glassformer.json").is_file() and mark.is_file() and with_former_rules(read_json(mark)) == settings:
+    if (path / "glassformer.json").is_file() and mark.is_file() and read_json(mark) == settings:
         return Run.open(path)
     say(f"training the best once more, as a whole run: {path}")
     mark.unlink(missing_ok=True)

@@ -10,14 +10,10 @@ from glassformer.config.file import read_config
 from glassformer.config.resolve import (
     BUDGETS,
     DATA_PATHS,
-    DATA_RULES,
-    FORMER_RULES,
     Config,
-    first_name,
     flatten,
     full_key,
     keys,
-    with_new_names,
 )
 from glassformer.config.setting import value_text
 from glassformer.data.io.table import Table
@@ -27,8 +23,8 @@ from glassformer.finetuning.settings import Finetuning
 from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import Run
-from glassformer.trials.settings import read_settings, refuse_reserved, say_renamed
-from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space, setting_names
+from glassformer.trials.settings import read_settings, refuse_reserved
+from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
 
 MODEL = "model"
@@ -71,9 +67,8 @@ class Search:
         return [{"training.seed": first + number} for number in range(self.seeds)]
 
     def name_of(self, model: str, dimension: Dimension) -> str:
-        """A dimension's name in the store, the first it had; models may share a setting, but not its range."""
-        name = first_name(dimension.name)
-        return name if len(self.spaces) == 1 else f"{model}: {name}"
+        """Return a dimension's name in the store; models may share a setting, but not its range."""
+        return dimension.name if len(self.spaces) == 1 else f"{model}: {dimension.name}"
 
     def start_of(self, model: str) -> dict[str, Any] | None:
         """What the dimensions are in a training of the model with nothing searched; None where one does not hold it."""
@@ -114,17 +109,11 @@ class Search:
         def text(value: Any) -> str:
             return "not given" if value is None else value_text(value)
 
-        rules = {f"--{key}": rule for key, rule in rules_of(before).items()}
-        before, now = {**with_new_names(before), **rules}, {**rules, **self.identity()}
+        now = self.identity()
         for name in {**before, **now}:
             if now.get(name) != before.get(name):
                 return f"{name} was {text(before.get(name))}, and now is {text(now.get(name))}"
         return None
-
-
-def rules_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules by which a search that was begun reads its data, from its identity."""
-    return {key: identity.get(f"--{key}", former) for key, former in FORMER_RULES.items()}
 
 
 def plan_search(
@@ -134,11 +123,9 @@ def plan_search(
     *,
     config: str | Path | None = None,
     space: str | Path | Mapping[str, Any] | None = None,
-    rules: Mapping[str, Any] = DATA_RULES,
     say: Say = silent,
 ) -> Search:
-    """A search as a person asked for it; looks at the data, to learn what it is for. `rules`: by which it is read,
-    where nobody says."""
+    """Return the search that a person asked for; looks at the data to learn its task."""
     requested = read_settings(TrainRequest(data=data, config=config, settings=settings))
     fixed = {key: value for key, value in requested.items() if value is not None}
     refuse_reserved(fixed, "tune")
@@ -147,7 +134,7 @@ def plan_search(
     configs: dict[str, Config] = {}
     characters = None
     for model in models or [encoder]:
-        whole = flatten({**rules, **fixed, "model": model})
+        whole = flatten({**fixed, "model": model})
         configs[model], rows = infer_config({}, with_vectors(whole, whole), silent if configs else say)
         if isinstance(rows, Table):
             text = configs[model].data.text
@@ -157,10 +144,10 @@ def plan_search(
     if space is None:
         spaces = {model: default_space(start, fixed_of[model], characters) for model, start in configs.items()}
     else:
-        spaces = _read_spaces(space, configs, fixed_of, say)
+        spaces = _read_spaces(space, configs, fixed_of)
     return Search(
         task=task,
-        settings={**rules, **fixed, "task": task},
+        settings={**fixed, "task": task},
         spaces=spaces,
         starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
         begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
@@ -168,12 +155,11 @@ def plan_search(
 
 
 def _read_spaces(
-    space: str | Path | Mapping[str, Any], configs: Mapping[str, Config], fixed_of: Mapping[str, set[str]], say: Say
+    space: str | Path | Mapping[str, Any], configs: Mapping[str, Config], fixed_of: Mapping[str, set[str]]
 ) -> dict[str, list[Dimension]]:
     where = str(space) if isinstance(space, str | Path) else "space"
     whole = read_config(space) if isinstance(space, str | Path) else dict(space)
     own = {model: whole.pop(model) for model in configs if isinstance(whole.get(model), dict)}
-    say_renamed((name for part in (whole, *own.values()) for name in setting_names(part)), say)
     out = {}
     for model, config in configs.items():
         dimensions = read_space({**whole, **own.get(model, {})}, where)

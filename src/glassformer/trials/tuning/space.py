@@ -1,7 +1,7 @@
 """What is searched: settings, and for each the values that may be tried. Torch-free."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,15 +121,6 @@ def dotted(spec: Mapping[str, Any]) -> dict[str, Any]:
         else:
             out[str(key)] = value
     return out
-
-
-def setting_names(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Every setting that a space names, those of conditions too."""
-    for key, value in dotted(spec).items():
-        yield key
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, dict):
-                yield from part.get("when") or ()
 
 
 def _dimension(key: str, value: Any, label: str) -> Dimension:

@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import os
 import socket
-import tempfile
 import threading
 import time
 import warnings
@@ -44,7 +43,6 @@ State = optuna.trial.TrialState
 SEARCH = "search"
 START = "start"
 """Marks the trial of a model with nothing searched."""
-SQLITE = (".db", ".sqlite", ".sqlite3")
 STARTUP = 5
 """The number of trials that are whole before any is stopped early."""
 WARMUP = 3
@@ -100,14 +98,10 @@ REMEDY = "restore it from a copy, or name another --out"
 def storage_of(storage: str | None, out: Path) -> str:
     """The path of a file, or a database's URL."""
     if storage is None:
-        written_before = out / "study.db"
-        return str((written_before if written_before.is_file() else out / "study.log").resolve())
-    name = storage.removeprefix("sqlite:///")
-    if "://" in name:
-        return name
-    if Path(name).suffix not in (".log", *SQLITE):
-        raise Misuse(f"--storage {storage}: a file ends in .db (SQLite) or .log (a journal), a database is a URL, ://")
-    return str(Path(name).resolve())
+        return str((out / "study.log").resolve())
+    if storage.startswith("sqlite:") or ("://" not in storage and Path(storage).suffix != ".log"):
+        raise Misuse(f"--storage {storage}: name a journal that ends in .log, or the URL of a database server, ://")
+    return storage if "://" in storage else str(Path(storage).resolve())
 
 
 @contextlib.contextmanager
@@ -228,18 +222,8 @@ def _backend(path: Path, say: Say) -> "JournalFileBackend":
 
 
 def _journal(path: Path, say: Say) -> "JournalStorage":
-    """A journal; of an SQLite file, the journal beside it, with all that earlier versions kept in the file itself."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    journal = Path(f"{path}.log") if path.suffix in SQLITE else path
-    if journal != path and path.is_file() and not journal.exists():
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch, _database(f"sqlite:///{path}") as old:
-            file = Path(scratch) / journal.name
-            copy = JournalStorage(JournalFileBackend(str(file)))
-            for name in optuna.get_all_study_names(old):
-                optuna.copy_study(from_study_name=name, from_storage=old, to_storage=copy)
-            with contextlib.suppress(FileExistsError):  # another process was faster
-                os.link(file, journal)
-    return JournalStorage(_backend(journal, say))
+    return JournalStorage(_backend(path, say))
 
 
 def _check_search(study: "optuna.Study", address: str, search: Search) -> None:

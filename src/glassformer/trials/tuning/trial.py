@@ -11,7 +11,6 @@ from typing import Any
 
 from glassformer.config.errors import DataError, GlassformerError, Misuse, RunError, SettingError, out_of_memory
 from glassformer.config.presets import has_decoder, predicts_next_token
-from glassformer.config.resolve import renamed, with_new_names
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
@@ -159,7 +158,7 @@ class TrialRecord:
 
 def record_of(trial: "optuna.trial.FrozenTrial", search: Search) -> TrialRecord:
     last = None if trial.last_step is None else trial.intermediate_values[trial.last_step]
-    settings, outcome = with_new_names(trial.user_attrs.get(SETTINGS, {})), trial.user_attrs.get(OUTCOME, {})
+    settings, outcome = trial.user_attrs.get(SETTINGS, {}), trial.user_attrs.get(OUTCOME, {})
     return TrialRecord(
         number=trial.number,
         state={State.COMPLETE: "complete", State.PRUNED: "pruned"}.get(trial.state, "failed"),
@@ -240,4 +239,4 @@ def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
         warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
         shares = optuna.importance.get_param_importances(copy, evaluator=evaluator)
-    return {renamed(name.split(": ")[-1]): float(share) for name, share in shares.items()}
+    return {name.split(": ")[-1]: float(share) for name, share in shares.items()}

@@ -16,7 +16,6 @@ import numpy as np
 from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
-from glassformer.config.resolve import with_new_names
 from glassformer.runs.files import read_json, write_json
 from glassformer.trials.places.base import STOPPED, Place, Task, stopping, when_parent_is_gone
 from glassformer.trials.tuning.search import Search
@@ -122,7 +121,7 @@ class Worker:
         settings = settings_of(trial, self.search)
         trial.set_user_attr(SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
-            if with_new_names(other.user_attrs.get(SETTINGS, {})) == settings:
+            if other.user_attrs.get(SETTINGS) == settings:
                 # trained with the same seed, it would come to the same
                 same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
                 return Verdict(State.COMPLETE, other.value, same)
