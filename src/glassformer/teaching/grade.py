@@ -270,8 +270,8 @@ def _graded(
 
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[int]:
-    """Open a submission without reading it. Raises `Unreadable` for a link, which may lead to a solution, for a file that
-    is too large, and for anything that is not a file.
+    """Open a submission without reading it. Raises `Unreadable` for a link, which may lead to a solution, for a file
+    that is too large, and for anything that is not a file.
     """
     limit = "notebook_bytes" if is_notebook(file) else "submission_bytes"
     if os.path.islink(file):
