@@ -1,5 +1,5 @@
-"""Honest submissions, right and wrong, in many encodings and formats: sandboxed, each gets the points of the plain check
-in this process. `honest/` holds the texts; the tables below list how else they are handed in.
+"""Honest submissions, right and wrong, in many encodings and formats: each gets the points of the plain check in this
+process. `honest/` holds the texts; the tables below list how else they are handed in.
 """
 
 import contextlib
