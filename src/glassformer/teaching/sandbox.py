@@ -6,10 +6,10 @@ import contextlib
 import math
 import os
 import secrets
-import selectors
+import select
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from glassformer.teaching.nursery import STARTING, Nursery
 from glassformer.teaching.wire import HEAD, Malformed, Unsendable, pack, sizes, unpack
 from glassformer.text.escaping import on_one_line, printable
 
+READ_SECONDS = 60
+"""For reading and parsing a file, which the limit on its size bounds too."""
 IN_ALL = 10
 """A submission may take so many times what one cell may."""
 GLANCE = 0.1
@@ -94,6 +96,7 @@ class _Process:
         for end in (self._requests, self._replies, self._output):
             os.set_blocking(end, False)
         self._most = math.inf
+        self._next_glance = 0.0
         self.pid = _pid_of(self._handle)
         try:
             said = self._receive(time.monotonic() + STARTING, "does not begin")
@@ -103,10 +106,10 @@ class _Process:
             raise GlassformerError("a process for a submission does not begin") from None
         self._most = self._memory() + bounds.memory * MB
 
-    def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """What it replies."""
+    def send(self, request: Mapping[str, Any], seconds: float) -> int:
+        """Send a request, and return its number, which every reply to it repeats."""
         until = time.monotonic() + seconds
-        late = f"takes more than {self.bounds.seconds:g} s"
+        late = f"takes more than {seconds:g} s"
         number = secrets.randbelow(2**62)
         rest = memoryview(pack({**request, "number": number}))
         while rest:
@@ -118,7 +121,11 @@ class _Process:
                         raise Ended("ends its process") from None
                 else:
                     self._drain()
-        reply = self._receive(until, late)
+        return number
+
+    def reply(self, number: int, seconds: float) -> Any:
+        """Return the next reply to a request."""
+        reply = self._receive(time.monotonic() + seconds, f"takes more than {seconds:g} s")
         if reply.get("number") != number:
             raise Ended(FORGED)
         return reply
@@ -148,20 +155,23 @@ class _Process:
 
     def _wait(self, readable: Sequence[int], writable: Sequence[int], until: float, late: str) -> list[int]:
         """The pipes that are ready; looks at time and memory meanwhile."""
-        with selectors.DefaultSelector() as selector:
-            for pipe in readable:
-                if pipe >= 0:
-                    selector.register(pipe, selectors.EVENT_READ)
-            for pipe in writable:
-                selector.register(pipe, selectors.EVENT_WRITE)
-            while True:
-                ready = [key.fd for key, _ in selector.select(GLANCE)]
-                if time.monotonic() > until:
-                    raise Ended(late)
+        poll = select.poll()
+        for pipe in readable:
+            if pipe >= 0:
+                poll.register(pipe, select.POLLIN)
+        for pipe in writable:
+            poll.register(pipe, select.POLLOUT)
+        while True:
+            ready = [pipe for pipe, _ in poll.poll(GLANCE * 1000)]
+            now = time.monotonic()
+            if now > until:
+                raise Ended(late)
+            if now > self._next_glance:
+                self._next_glance = now + GLANCE
                 if self._memory() > self._most:
                     raise Ended(f"needs more than {self.bounds.memory} MB of memory")
-                if ready:
-                    return ready
+            if ready:
+                return ready
 
     def _drain(self) -> None:
         piece = os.read(self._output, 2**16) if self._output >= 0 else b""
@@ -233,9 +243,12 @@ class Sandboxed:
         return self._ask(name, "run_module", name, dict(build), dict(weights), args, learn)
 
     def _ask(self, name: str, do: str, *args: Any) -> Any:
-        self.begin()
         try:
-            reply = self._request(do, *args)
+            self.begin()
+        except Unreadable:
+            raise StudentError("cannot be read in time") from None
+        try:
+            reply = self._ask_for(do, *args)
         except Ended as ended:
             raise StudentError(str(ended)) from None
         except Unsendable as error:
@@ -259,11 +272,14 @@ class Sandboxed:
             self.isolation = self._process.isolation
             parts = self._read()
             self.parts = self.parts or parts
-            for place in range(len(parts)):
-                if place in self._lost:
-                    continue
+            places = [place for place in range(len(parts)) if place not in self._lost]
+            try:
+                request = self._send("run", places)
+            except Ended as ended:  # none of the student's code has run yet
+                raise Unreadable(f"{self.source.name} {ended}") from None
+            for place in places:
                 try:
-                    line = _line(self._request("run", place))
+                    line = _line(self._reply(request))
                 except Ended as ended:
                     self.wrong[place] = str(ended)
                     self._lost.add(place)
@@ -278,20 +294,37 @@ class Sandboxed:
     def _read(self) -> list[PartInfo]:
         """Let the process read the file; none of the student's code has run yet."""
         try:
-            reply = self._request("read", self.source.name, list(self.source.cells), list(self.source.asked))
+            assert self._process is not None
+            asked = [self.source.name, list(self.source.cells), list(self.source.asked)]
+            request = self._process.send({"do": "read", "with": asked}, READ_SECONDS)
+            reply = self._process.reply(request, READ_SECONDS)
         except Ended as ended:
-            raise Unreadable(f"{self.source.name} {ended} to read") from None
+            self.end()
+            raise Unreadable(f"{self.source.name}, as it is read, {ended}") from None
         told = reply.get("given")
         if told is None or "problem" in told:
             self.end()
             raise Unreadable(f"{self.source.name} {_line(reply)}" if told is None else told["problem"])
         return [PartInfo(str(label), bool(is_ours), set(names)) for label, is_ours, names in told["parts"]]
 
-    def _request(self, do: str, *args: Any) -> Any:
+    def _ask_for(self, do: str, *args: Any) -> Any:
+        return self._reply(self._send(do, *args))
+
+    def _send(self, do: str, *args: Any) -> int:
+        with self._timed() as (process, seconds):
+            return process.send({"do": do, "with": list(args)}, seconds)
+
+    def _reply(self, request: int) -> Any:
+        with self._timed() as (process, seconds):
+            return process.reply(request, seconds)
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[tuple[_Process, float]]:
+        """The process and the seconds that it has; it is closed when it has ended."""
         assert self._process is not None
         began = time.monotonic()
         try:
-            return self._process.ask({"do": do, "with": list(args)}, min(self.bounds.seconds, self._left))
+            yield self._process, min(self.bounds.seconds, self._left)
         except Ended:
             self.end()
             raise

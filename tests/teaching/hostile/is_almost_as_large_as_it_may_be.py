@@ -1,4 +1,0 @@
-# Is almost as large as it may be.
-# loses: nothing
-# says: 
-x = @@400000*1,@@1
