@@ -3,6 +3,16 @@
 `import glassformer as gf`; the public names load on first use, so that importing costs nothing.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and "grade" in sys.argv[1:2] and not sys.flags.safe_path:
+    # Before any other import: `python -m` looks for modules in the working directory first, among the submissions.
+    sys.stderr.write(
+        "error: `python -m glassformer grade` imports modules from the working directory: a submission called csv.py "
+        "would run outside the sandbox. Use the command `glassformer grade`, or `python -P -m glassformer grade`.\n"
+    )
+    sys.exit(2)
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

@@ -12,7 +12,7 @@ import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
 from glassformer.teaching.lesson import read_exercises
-from glassformer.teaching.submitted import read_submission
+from glassformer.teaching.submitted import Part, read_submission
 from helpers import tiny_lesson
 
 HIDDEN = """
@@ -46,6 +46,11 @@ def changed(file: Path, **edits: str) -> Path:
     return file
 
 
+def parts_of(file: Path) -> list[Part]:
+    tiny = gf.lesson("tiny")
+    return read_submission(file.read_bytes(), str(file), tiny.own_cells, {one.name for one in tiny.exercises})
+
+
 @pytest.mark.slow
 def test_good_blank_and_wrong(course: Path, tmp_path: Path) -> None:
     tiny = gf.lesson("tiny")
@@ -72,7 +77,7 @@ def test_good_blank_and_wrong(course: Path, tmp_path: Path) -> None:
     assert "this is the sum" in by_name["wrong"].lines[0]
     assert any("raises NameError" in line for line in by_name["broken"].lines)
     assert any("Layer is not defined: cell 6 raises SyntaxError" in line for line in by_name["broken"].lines)
-    for name, line in {"gone": "cannot read", "empty": "is empty", "none": "no notebook", "old": "no notebook",
+    for name, line in {"gone": "cannot read", "empty": "is empty", "none": "not a notebook", "old": "not a notebook",
                        "x": "neither a notebook", "link": "is a link"}.items():  # fmt: skip
         [said] = by_name[name].lines
         assert line in said
@@ -83,7 +88,7 @@ def test_good_blank_and_wrong(course: Path, tmp_path: Path) -> None:
 
 def test_which_cells_run(course: Path, tmp_path: Path) -> None:
     tiny = gf.lesson("tiny")
-    parts = read_submission(tiny.write(tmp_path), tiny)
+    parts = parts_of(tiny.write(tmp_path))
     assert [part.label for part in parts] == ["cell 1", "cell 2", "cell 6", "cell 7"]  # no shell, loop or check
     assert parts[-1].source == "largest = None"
     mine = notebook(
@@ -94,20 +99,20 @@ def test_which_cells_run(course: Path, tmp_path: Path) -> None:
         "for i in range(3):\n    %time i",
         "mean?",
     )
-    assert [part.source.split("\n")[0] for part in read_submission(mine, tiny)] == [
+    assert [part.source.split("\n")[0] for part in parts_of(mine)] == [
         "pass",
         "pass",
         "for i in range(3):",
         "pass",
     ]
     (tmp_path / "a.py").write_text("import os\n@decorated\ndef f():\n    pass\nx = 1; y = 2\n")
-    assert [part.source.lstrip("\n") for part in read_submission(tmp_path / "a.py", tiny)] == [
+    assert [part.source.lstrip("\n") for part in parts_of(tmp_path / "a.py")] == [
         "import os\n", "@decorated\ndef f():\n    pass\n", "x = 1; y = 2\n"
     ]  # fmt: skip
     (tmp_path / "b.py").write_text("x = 1\n# %% [markdown]\n# Words\n# %%\ny = (\n# %%\nz = 3\n")
-    assert [part.names for part in read_submission(tmp_path / "b.py", tiny)] == [{"x"}, set(), {"y"}, {"z"}]
+    assert [part.names for part in parts_of(tmp_path / "b.py")] == [{"x"}, set(), {"y"}, {"z"}]
     (tmp_path / "c.py").write_text("x = 1\n\ndef f(:\n    pass\n\ny = 2\n")
-    assert [part.names for part in read_submission(tmp_path / "c.py", tiny)] == [{"x"}, {"f"}, {"y"}]
+    assert [part.names for part in parts_of(tmp_path / "c.py")] == [{"x"}, {"f"}, {"y"}]
 
 
 @pytest.mark.slow

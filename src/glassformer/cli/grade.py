@@ -61,6 +61,6 @@ def run(argv: list[str]) -> None:
     else:
         show_table(["file", "points", ""], grades.rows(), left=(0, 2))
     for wall in sorted({wall for one in grades for wall in one.isolation if wall.startswith("weak")}):
-        say(f"{wall}: grade what you do not trust in a container", always=True)
+        say(f"{wall}: install bubblewrap, or grade only submissions of people you trust", always=True)
     if any(one.problem for one in grades):
         raise SystemExit(1)

@@ -44,6 +44,8 @@ class Limits:
     field_bytes: int = setting(2**25, "one field, line or attribute, and a text that a tokenizer makes longer", least=1)
     pixels: int = setting(50_000_000, "pixels of one image", least=1)
     json_bytes: int = setting(2**28, "a file of JSON, YAML or tokens, which is read whole", least=1)
+    submission_bytes: int = setting(2**20, "a file of Python that is graded", least=1)
+    notebook_bytes: int = setting(2**26, "a notebook that is graded, with its pictures", least=1)
     json_depth: int = setting(100, "lists, objects or elements within one another", least=1)
     memory_share: float = setting(
         1.0, "times the free memory that weights, gradients and optimiser of a training may take", least=0.01

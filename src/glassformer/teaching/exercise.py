@@ -92,8 +92,8 @@ class Exercise(ABC):
     name: str
 
     @abstractmethod
-    def items(self, student: Student, *, seed: int = 0, hidden: bool = False) -> list[Item]:
-        """How it went. `seed`: of what is drawn. `hidden`: also what students do not see."""
+    def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
+        """Return an item for each case: for the visible ones, the hidden ones, or both. `seed`: of the drawn inputs."""
 
     @property
     @abstractmethod
@@ -135,8 +135,8 @@ class ExerciseByCases(Exercise):
     def unseen(self) -> "ExerciseByCases":
         return replace(self, cases=[replace(case, visible=False) for case in self.cases])
 
-    def items(self, student: Student, *, seed: int = 0, hidden: bool = False) -> list[Item]:
-        tries = [self._try(student, case, seed) for case in self.cases if case.visible or hidden]
+    def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
+        tries = [self._try(student, case, seed) for case in self.cases if (visible if case.visible else hidden)]
         explained = [mistake for one in tries for mistake in one.explained]
         return [one.item(max(one.explained, key=explained.count, default=None)) for one in tries]
 
@@ -235,9 +235,9 @@ class Answer(Exercise):
     def unseen(self) -> "Answer":
         return replace(self, visible=False)
 
-    def items(self, student: Student, *, seed: int = 0, hidden: bool = False) -> list[Item]:
+    def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
         item = Item(self.name, 0, self.worth, visible=self.visible)
-        if not (self.visible or hidden):
+        if not (visible if self.visible else hidden):
             return []
         try:
             value = student.value(self.name)

@@ -1,29 +1,37 @@
 """Grading: what students hand in, held against the exercises, each submission in a process of its own."""
 
+import contextlib
 import csv
 import io
 import os
 import secrets
+import stat
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse
+from glassformer.config.errors import Misuse, read_failure
+from glassformer.config.limits import LimitExceeded, refuse_beyond
 from glassformer.config.progress import progress_of
 from glassformer.notebook.display import progress_bar
 from glassformer.notebook.html import table
 from glassformer.teaching import lesson as lessons
-from glassformer.teaching.exercise import Exercise, StudentError
+from glassformer.teaching.exercise import Exercise, Item, StudentError
 from glassformer.teaching.lesson import Lesson, read_exercises
 from glassformer.teaching.lesson import lesson as find_lesson
+from glassformer.teaching.nursery import Nursery, nursery
 from glassformer.teaching.result import Checked
-from glassformer.teaching.sandbox import Bounds, Nursery, Sandboxed, nursery
-from glassformer.teaching.submitted import is_notebook, read_submission
+from glassformer.teaching.sandbox import Bounds, Sandboxed, Source, Unreadable
+from glassformer.teaching.submitted import is_notebook
+from glassformer.teaching.view import view_for
 from glassformer.text.escaping import on_one_line, spreadsheet_cell
 
+SOLUTIONS = [str(Path(__file__).with_name("exercises") / "__init__.py")]
+"""A file beside the references."""
 MUCH = 10**6
 """Bytes of output from which on it is told."""
 
@@ -38,8 +46,10 @@ class Submission(Checked):
     notes: Sequence[str] = ()
     """What went wrong in it, whether it cost points or not."""
     isolation: Sequence[str] = ()
-    """What kept its code in."""
+    """What its process tried in vain before its code ran; lines that begin with "weak" say what it could do."""
     seconds: float = 0
+    visible_seconds: float = 0
+    """Of them, until the first hidden case."""
 
     @property
     def lines(self) -> list[str]:
@@ -55,7 +65,7 @@ class Submission(Checked):
         """As Gradescope wants results.json; students do not see the hidden items."""
         return {
             "score": self.points,
-            "execution_time": round(self.seconds),
+            "execution_time": round(self.visible_seconds),
             "output": "\n".join([self.problem] if self.problem else self.notes),
             "stdout_visibility": "hidden",
             "tests": [
@@ -137,20 +147,35 @@ def grade(
     if seconds <= 0 or memory <= 0:
         raise Misuse("seconds and memory must be above 0")
     seed = secrets.randbelow(2**31) if seed is None else seed
-    bounds = Bounds(seconds, memory, _hidden_paths(one, *named, *([hidden] if hidden is not None else [])))
+    _refuse_importable(named)
+    bounds = Bounds(seconds, memory)
+    paths = _hidden_paths(one, *named, *([hidden] if hidden is not None else []))
     tell, graded = progress_of("submission"), list[Submission]()
-    with nursery() as processes:
+    with nursery(view_for(one.shipped_runs, paths)) as processes:
         for file in named:
-            graded.append(_graded(str(file), one, exercises, bounds, seed, processes))
+            probed = [*SOLUTIONS, os.path.abspath(file), *([] if hidden is None else _hidden_files(one, Path(hidden)))]
+            graded.append(_graded(str(file), one, exercises, bounds, seed, processes, hidden=probed))
             tell(len(graded), len(named))
     return Grades(one.name, seed, graded)
 
 
 def check_file(file: str | Path, lesson: Lesson, *, seconds: float = 30, memory: int = 2048) -> Submission:
     """What students can see of it: the visible cases, always the same."""
-    bounds = Bounds(seconds, memory, _hidden_paths(lesson))
-    with nursery() as processes:
-        return _graded(str(file), lesson, lesson.exercises, bounds, 0, processes, hidden=False)
+    with nursery(view_for(lesson.shipped_runs, _hidden_paths(lesson))) as processes:
+        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes, hidden=SOLUTIONS,
+                       with_hidden_cases=False)  # fmt: skip
+
+
+def _refuse_importable(files: Sequence[str | Path]) -> None:
+    """Refuse files in a folder from which this process imports: one called csv.py would run here."""
+    folders = {os.path.realpath(path or ".") for path in sys.path}
+    for file in files:
+        folder = os.path.dirname(os.path.realpath(file))
+        if folder in folders:
+            raise Misuse(
+                f"{folder} is on Python's path, so that a submission called csv.py would run outside the sandbox: use "
+                "the command `glassformer grade`, or start Python in another folder"
+            )
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
@@ -162,22 +187,24 @@ def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
 
 def with_hidden(lesson: Lesson, folder: Path) -> list[Exercise]:
     """A lesson's exercises with those of a teacher."""
-    names = dict.fromkeys((f"{lesson.name}.py", f"{lesson.name.replace('-', '_')}.py"))
-    file = next((folder / name for name in names if (folder / name).is_file()), None)
-    if file is None:
+    files = _hidden_files(lesson, folder)
+    if not files:
         raise Misuse(f"{folder} has no {lesson.name}.py: hidden exercises stand there as EXERCISES")
-    theirs = [exercise.unseen() for exercise in read_exercises(file)]
+    theirs = [exercise.unseen() for exercise in read_exercises(Path(files[0]))]
     return list({exercise.name: exercise for exercise in (*lesson.exercises, *theirs)}.values())
 
 
-class _Unread:
-    """A student of whom there is nothing."""
+def _hidden_files(lesson: Lesson, folder: Path) -> list[str]:
+    """Return the files of hidden exercises that the folder has for a lesson."""
+    names = dict.fromkeys((f"{lesson.name}.py", f"{lesson.name.replace('-', '_')}.py"))
+    return [os.path.abspath(folder / name) for name in names if (folder / name).is_file()]
 
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
+
+class _Unread:
+    """The student of a file that cannot be read."""
 
     def value(self, *asked: Any) -> Any:
-        raise StudentError(self.problem)
+        raise StudentError("cannot be read")
 
     call = run_module = value
 
@@ -190,28 +217,79 @@ def _graded(
     seed: int,
     processes: Nursery,
     *,
-    hidden: bool = True,
+    hidden: Collection[str],
+    with_hidden_cases: bool = True,
 ) -> Submission:
+    """Grade a file. Hidden cases run last, in a process of their own: no visible line can tell of them."""
     began = time.monotonic()
+    passes = (False, True) if with_hidden_cases else (False,)
     try:
-        parts = read_submission(file, lesson)
-    except Misuse as problem:
-        items = [item for exercise in exercises for item in exercise.items(_Unread("cannot be read"), hidden=hidden)]
-        return Submission(items, file=file, problem=on_one_line(str(problem)))
-    student = Sandboxed(processes, parts, bounds, "__main__" if is_notebook(file) else "submission")
-    try:
-        items = [item for exercise in exercises for item in exercise.items(student, seed=seed, hidden=hidden)]
-    finally:
-        student.end()
-    wrong = [(parts[place], line) for place, line in sorted(student.wrong.items())]
+        with _opened(file) as handle:
+            asked = [exercise.name for exercise in lesson.exercises]
+            source = Source(file, handle, lesson.own_cells, asked, hidden)
+            module = "__main__" if is_notebook(file) else "submission"
+            students = [Sandboxed(processes, source, bounds, module) for _ in passes]
+            students[0].begin()
+            items, seconds = list[list[list[Item]]](), list[float]()
+            for student, of_hidden in zip(students, passes, strict=True):
+                try:
+                    items.append(
+                        [
+                            exercise.items(student, seed=seed, visible=not of_hidden, hidden=of_hidden)
+                            for exercise in exercises
+                        ]
+                    )
+                finally:
+                    student.end()
+                seconds.append(time.monotonic() - began)
+    except Unreadable as problem:
+        unread = _Unread()
+        lost = [
+            item
+            for exercise in exercises
+            for one in passes
+            for item in exercise.items(unread, visible=not one, hidden=one)
+        ]
+        return Submission(lost, file=file, problem=on_one_line(str(problem)))
+    told = [item for of_exercise in zip(*items, strict=True) for some in of_exercise for item in some]
+    first = students[0]
+    wrong = [(first.parts[place], line) for place, line in sorted(first.wrong.items())]
     notes = [f"{part.label} {line}" for part, line in wrong if not part.is_ours]
-    if student.printed > MUCH:
-        notes.append(f"prints {student.printed / MUCH:.3g} MB, which nobody reads")
+    if first.printed > MUCH:
+        notes.append(f"prints {first.printed / MUCH:.3g} MB, which nobody reads")
     return Submission(
-        items,
-        0 if hidden else lesson.points - sum(item.out_of for item in items),
+        told,
+        0 if with_hidden_cases else lesson.points - sum(item.out_of for item in told),
         file=file,
         notes=[on_one_line(note) for note in notes],
-        isolation=student.walls,
-        seconds=time.monotonic() - began,
+        isolation=first.isolation,
+        seconds=seconds[-1],
+        visible_seconds=seconds[0],
     )
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[int]:
+    """Open a submission without reading it. Raises `Unreadable` for a link, which may lead to a solution, for a file
+    that is too large, and for anything that is not a file.
+    """
+    limit = "notebook_bytes" if is_notebook(file) else "submission_bytes"
+    if os.path.islink(file):
+        raise Unreadable(f"{file} is a link to another file: hand in the file itself")
+    if not file.endswith((".ipynb", ".py")):
+        raise Unreadable(f"{file} is neither a notebook (.ipynb) nor Python (.py)")
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise Unreadable(read_failure(file, error)) from None
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Unreadable(f"{file} is not a file")
+        try:
+            refuse_beyond(limit, status.st_size, f"{file} is {{}}")
+        except LimitExceeded as error:
+            raise Unreadable(str(error)) from None
+        yield handle
+    finally:
+        os.close(handle)

@@ -1,58 +1,88 @@
-"""How a process shuts itself in before it runs what a student wrote. Each wall is put up where the system allows it,
-and said to be there only then.
+"""What a process gives up before it reads a submission, and the probes that show which attempts fail.
+
+`confine` is called in the submission's own process. What `probe` reports was tried in that process afterwards.
 """
 
+import contextlib
 import ctypes
+import errno
 import os
 import platform
 import resource
-import stat
+import secrets
+import socket
 import struct
-import sys
-from collections.abc import Collection, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from glassformer.teaching.landlock import close_files
 
 MB = 2**20
-COVERED, READ_ONLY_FILES = "hidden files covered", "files read-only"
-LARGEST_FILE = 64 * MB
-NOBODY = 65534
+PRIVATE_FOLDER = "/submission"
+"""Where a submission may write, in bubblewrap's view."""
+PRIVATE_SIZE = b"size=64m,nr_inodes=4096,mode=777"
+MAX_FILE_BYTES = 64 * MB
+MAX_OPEN_FILES = 256
+MAX_THREADS = 64
+USERS = (2_000_000_000, 65534)
+"""Users that root changes to, the first that this system has room for: one that owns nothing, or nobody."""
 PDEATHSIG, DUMPABLE, SECCOMP, NO_NEW_PRIVS = 1, 4, 22, 38
-"""Of prctl."""
-NEWNS, NEWIPC, NEWUSER, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x40000000
-"""Of unshare."""
-PRIVATE, BIND, READ_ONLY, NO_SUID_OR_DEVICES = 0x44000, 0x1000, 0x1, 0x6
-"""Of mount; private is recursive."""
-MOUNT_SETATTR, HERE, RECURSIVE = 442, -100, 0x8000
+"""Options of prctl."""
+NEW_MOUNTS, NEW_IPC = 0x20000, 0x8000000
+"""Flags of unshare."""
+PRIVATE_MOUNTS, NO_SUID_OR_DEVICES = 0x44000, 0x6
+"""Flags of mount; the first is recursive."""
 
 SYSTEM_CALLS = {
     "x86_64": (0xC000003E, {
-        "clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302, "fcntl": 72,
+        "clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302, "fcntl": 72, "prctl": 157,
         "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "socket": 41, "connect": 42, "ptrace": 101,
         "process_vm_readv": 310, "process_vm_writev": 311, "tkill": 200, "rt_sigqueueinfo": 129,
         "rt_tgsigqueueinfo": 297, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "bpf": 321,
-        "perf_event_open": 298, "keyctl": 250, "userfaultfd": 323, "socketpair": 53, "memfd_create": 319,
-        "shmget": 29, "msgget": 68, "semget": 64,
+        "perf_event_open": 298, "keyctl": 250, "add_key": 248, "request_key": 249, "userfaultfd": 323, "socketpair": 53,
+        "memfd_create": 319, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240,
     }),
     "aarch64": (0xC00000B7, {
-        "clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261, "fcntl": 25,
+        "clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261, "fcntl": 25, "prctl": 167,
         "execve": 221, "execveat": 281, "socket": 198, "connect": 203, "ptrace": 117,
         "process_vm_readv": 270, "process_vm_writev": 271, "tkill": 130, "rt_sigqueueinfo": 138,
         "rt_tgsigqueueinfo": 240, "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "bpf": 280,
-        "perf_event_open": 241, "keyctl": 219, "userfaultfd": 282, "socketpair": 199, "memfd_create": 279,
-        "shmget": 194, "msgget": 186, "semget": 190,
+        "perf_event_open": 241, "keyctl": 219, "add_key": 217, "request_key": 218, "userfaultfd": 282,
+        "socketpair": 199, "memfd_create": 279, "shmget": 194, "msgget": 186, "semget": 190, "mq_open": 180,
     }),
 }  # fmt: skip
-"""By machine: its name for seccomp, and the numbers of its calls. Those that keep memory which no limit counts are
-among them: memfd_create, shmget, msgget, semget."""
+"""By machine: its name for seccomp, and the numbers of its system calls. Some of them keep memory that no limit counts
+(memfd_create, shmget, msgget, semget)."""
 ON_ALL_MACHINES = {"pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
-                   "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": MOUNT_SETATTR,
+                   "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
                    "memfd_secret": 447}  # fmt: skip
-CHECKED = ("clone", "clone3", "kill", "tgkill", "prlimit64", "fcntl")
-"""Calls that are allowed for some arguments, or said not to exist; all others in the lists are refused."""
+CHECKED = ("clone", "clone3", "kill", "tgkill", "prlimit64", "fcntl", "prctl")
+"""Calls that are allowed for some arguments, or answered as if they did not exist; all others are refused."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NotConfined(Exception):
+    """This process cannot give up enough to run a submission; says why in one line."""
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """How the process of a submission is confined."""
+
+    folder: str
+    """The only folder where it may write."""
+    memory: int
+    """MB beside the memory that torch needs."""
+    own_folder: bool = False
+    """Whether to mount a folder that no other process sees, which needs bubblewrap."""
+    readable: Sequence[str] = ()
+    covered: Sequence[str] = ()
+    """Without bubblewrap: the view, for Landlock."""
+    runs: Sequence[str] = ()
+    """Trained runs to link into the folder."""
 
 
 def _call(name: str, *args: object) -> bool:
@@ -64,119 +94,174 @@ def _prctl(option: int, value: object = 0) -> bool:
 
 
 def set_readable_by_others(readable: bool) -> None:
-    """Whether processes of the same user may look into this one's memory."""
+    """Set whether processes of the same user may look into this one's memory."""
     _prctl(DUMPABLE, int(readable))
 
 
-def shut_in(folder: str, hidden: Collection[str], memory: int) -> list[str]:
-    """Leave this process the folder and `memory` MB, and little else; gives what could be done, in words.
-
-    `hidden`: files and folders that it cannot read from now on.
-    """
-    words = list[str]()
-    set_readable_by_others(True)  # otherwise its own files in /proc are not its own
-    if _unshare():
-        words.append("no network")
-        words += _mount(folder, hidden)
-    if os.geteuid() == 0 and _readable_by_all() and _become_nobody(folder):
-        words.append("another user")
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends."""
     _prctl(PDEATHSIG, 9)
+
+
+def confine(box: Confinement) -> None:
+    """Give up everything that a submission must not have. Raises `NotConfined` where this process would stay root."""
+    if box.own_folder:
+        _mount_private(box.folder)
+    limit_threads = _limit_threads_of_user if os.geteuid() and not box.own_folder else _limit_threads
+    if os.geteuid() == 0:
+        _become_other_user(box)
+    set_readable_by_others(True)  # otherwise its own files in /proc belong to root
+    end_with_parent()
     _drop_capabilities()
     _prctl(NO_NEW_PRIVS, 1)
-    os.chdir(folder)
-    if close_files(folder, hidden):  # also what another process still sees below its /proc/PID/root
-        words += [word for word in (COVERED, READ_ONLY_FILES) if word not in words]
-    filtered = _filter_system_calls()
-    _limit(memory, processes=filtered)
-    words += [f"{memory} MB of memory", f"files of {LARGEST_FILE // MB} MB"]
-    words.append("no new processes, no sockets" if filtered else "weak: new processes and sockets are possible")
-    return words if COVERED in words else [*words, "weak: hidden files can be read"]
+    os.chdir(box.folder)
+    for run in box.runs:
+        os.makedirs("runs", exist_ok=True)
+        os.symlink(run, os.path.join("runs", os.path.basename(run)))
+    with contextlib.suppress(OSError):  # where memory is short, the kernel ends this process first
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    _limit(box.memory)
+    limit_threads()
+    if not box.own_folder:
+        close_files(box.folder, box.readable, box.covered)
+    _filter_system_calls()
 
 
-def _unshare() -> bool:
-    """Namespaces of its own."""
-    apart = NEWNS | NEWIPC | NEWNET
-    user, group = os.getuid(), os.getgid()
-    if user == 0 and _call("unshare", apart):
-        return True
-    if not _call("unshare", apart | NEWUSER):
-        return False
-    try:
-        for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            Path("/proc/self", file).write_text(text)
-    except OSError:
-        return False
-    return True
+def _mount_private(folder: str) -> None:
+    if not (_call("unshare", NEW_MOUNTS | NEW_IPC) and _call("mount", None, b"/", None, PRIVATE_MOUNTS, None)):
+        raise NotConfined(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+    if not _call("mount", b"tmpfs", os.fsencode(folder), b"tmpfs", NO_SUID_OR_DEVICES, PRIVATE_SIZE):
+        raise NotConfined(f"no private folder: {os.strerror(ctypes.get_errno())}")
 
 
-def _mount(folder: str, hidden: Collection[str]) -> list[str]:
-    """Nothing over what is hidden, a small disk of its own at the folder, and the rest for reading alone."""
-    if not _call("mount", None, b"/", None, PRIVATE, None):
-        return []
-    size = f"size={LARGEST_FILE},mode=777".encode()
-    if not _call("mount", b"tmpfs", os.fsencode(folder), b"tmpfs", NO_SUID_OR_DEVICES, size):
-        return []
-    covered = [_cover(path) for path in hidden if os.path.lexists(path)]
-    read_only = _set_read_only("/", True) and _set_read_only(folder, False)
-    return [COVERED] * all(covered) + [READ_ONLY_FILES] * read_only
-
-
-def _cover(path: str) -> bool:
-    where = os.fsencode(os.path.realpath(path))
-    if os.path.isdir(where):
-        return _call("mount", b"tmpfs", where, b"tmpfs", NO_SUID_OR_DEVICES | READ_ONLY, b"size=4k")
-    return _call("mount", b"/dev/null", where, None, BIND, None)
-
-
-def _set_read_only(path: str, on: bool) -> bool:
-    attributes = ctypes.create_string_buffer(struct.pack("QQQQ", int(on), int(not on), 0, 0), 32)
-    flags = RECURSIVE if on else 0
-    return _call("syscall", MOUNT_SETATTR, HERE, os.fsencode(path), flags, attributes, ctypes.c_size_t(32))
-
-
-def _readable_by_all() -> bool:
-    """Whether another user could import what this one does."""
-    places = [Path(place).resolve() for place in (sys.base_prefix, sys.prefix, __file__, os.__file__)]
-    return all(_others_enter(one) for place in places for one in (place, *place.parents) if one.is_dir())
-
-
-def _become_nobody(folder: str) -> bool:
-    try:
-        os.chown(folder, NOBODY, NOBODY)
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    except OSError:  # a container that has no such rights
-        return False
-    return True
-
-
-def _others_enter(folder: Path) -> bool:
-    return bool(folder.stat().st_mode & stat.S_IXOTH)
+def _become_other_user(box: Confinement) -> None:
+    for user in USERS:
+        with contextlib.suppress(OSError):  # a container without such users or rights
+            if not box.own_folder:
+                os.chown(box.folder, user, user)
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            break
+    if 0 in (*os.getresuid(), *os.getresgid()):
+        raise NotConfined("root cannot change to another user here")
+    for file in (os.__file__, __file__):
+        try:
+            Path(file).read_bytes()
+        except OSError:
+            raise NotConfined(f"other users than root cannot read {os.path.dirname(file)}") from None
 
 
 def _drop_capabilities() -> None:
     _call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
-def _limit(memory: int, *, processes: bool) -> None:
-    """`processes`: whether new ones are refused already; otherwise their number is limited."""
+def _limit(memory: int) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limits = {
-        resource.RLIMIT_AS: pages * resource.getpagesize() + memory * MB,
-        resource.RLIMIT_FSIZE: LARGEST_FILE,
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NOFILE: 256,
-    }
-    if not processes:
-        limits[resource.RLIMIT_NPROC] = 512
-    for which, most in limits.items():
-        _, hard = resource.getrlimit(which)
-        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(which, (least, least))
+    _set_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory * MB)
+    _set_limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
+    _set_limit(resource.RLIMIT_CORE, 0)
+    _set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
 
 
-# --- which system calls there are, in seccomp's language ---
+def _set_limit(which: int, most: int) -> None:
+    _, hard = resource.getrlimit(which)
+    least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(which, (least, least))
+
+
+def _limit_threads() -> None:
+    """The kernel counts the threads of this user in this namespace: those of the submission and of the nursery."""
+    _set_limit(resource.RLIMIT_NPROC, MAX_THREADS)
+
+
+def _limit_threads_of_user() -> None:
+    """The kernel counts all threads of the user, so the ones that run now are added."""
+    running = 0
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended
+            if os.stat(f"/proc/{process}").st_uid in (0, os.getuid()):
+                running += len(os.listdir(f"/proc/{process}/task"))
+    _set_limit(resource.RLIMIT_NPROC, running + MAX_THREADS)
+
+
+# --- what was tried ---
+
+
+def probe(hidden: Collection[str]) -> list[str]:
+    """Try what a submission must not do, and return one line per attempt; the lines of those that succeed begin with
+    "weak". `hidden`: files that must not be readable.
+    """
+    return [failed if not attempt() else f"weak: {succeeded}" for failed, succeeded, attempt in _attempts(hidden)]
+
+
+def _attempts(hidden: Collection[str]) -> list[tuple[str, str, Callable[[], bool]]]:
+    return [
+        ("hidden files closed", "hidden files can be read", lambda: any(map(_can_read, hidden))),
+        ("/etc/shadow closed", "/etc/shadow can be read", lambda: _can_read("/etc/shadow")),
+        ("no sockets", "sockets can be opened", _can_open_socket),
+        ("no new processes", "new processes can be started", _can_start_process),
+        ("no files outside its folder", "files outside its folder can be written", lambda: any(map(_can_write, hidden))
+         or any(_can_write(f"{folder}/x") for folder in ("", "/tmp", "/dev/shm", "/var/tmp"))),
+    ]  # fmt: skip
+
+
+def _can_read(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return bool(file.read(1))
+    except OSError:
+        return False
+
+
+def _can_write(beside: str) -> bool:
+    """Whether a file can be made in the folder of `beside`; it is removed again."""
+    path = os.path.join(os.path.dirname(beside), f".glassformer-{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return False
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+    return True
+
+
+def _can_open_socket() -> bool:
+    for kind in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+        with contextlib.suppress(OSError):
+            socket.socket(kind).close()
+            return True
+    return False
+
+
+def _can_start_process() -> bool:
+    with contextlib.suppress(OSError):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
+        return True
+    try:
+        os.execv("/", ["/"])
+    except OSError as error:
+        return error.errno != errno.EPERM  # without the filter, a folder is EACCES
+
+
+def probe_threads() -> str:
+    """Start more threads than the limit, and return the line for it. A new process is needed: its threads remain."""
+    lock = threading.Lock()
+    lock.acquire()
+    threading.stack_size(2**16)
+    try:
+        for _ in range(MAX_THREADS + 1):
+            threading.Thread(target=lock.acquire, daemon=True).start()
+    except (RuntimeError, MemoryError):
+        return f"at most {MAX_THREADS} threads"
+    return "weak: threads are not limited"
+
+
+# --- system calls, in the language of seccomp ---
 
 ALLOW, REFUSE, MISSING = 0x7FFF0000, 0x50001, 0x50026
 """What happens to a call: EPERM, ENOSYS (so that threads are made in the older way)."""
@@ -217,6 +302,7 @@ def _steps(machine: int, numbers: dict[str, int], own: int) -> Iterator[Step]:
     yield from _if_first(numbers["clone"], (HAS_BITS, 0, 1, THREAD))
     for name in ("kill", "tgkill"):
         yield from _if_first(numbers[name], (EQUAL, 0, 1, own))
+    yield from _if_first(numbers["prctl"], (EQUAL, 1, 0, PDEATHSIG))
     yield from ((EQUAL, 0, 5, numbers["prlimit64"]), (LOAD, 0, 0, FIRST_ARGUMENT), (EQUAL, 1, 0, 0))
     yield from ((EQUAL, 0, 1, own), (RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE))
     yield from ((EQUAL, 0, 6, numbers["fcntl"]), (LOAD, 0, 0, SECOND_ARGUMENT), (EQUAL, 2, 0, SET_OWNER))

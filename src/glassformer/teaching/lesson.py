@@ -20,6 +20,7 @@ from glassformer.teaching.answering import Here
 from glassformer.teaching.exercise import Exercise
 from glassformer.teaching.notebook import Cell, cells_of, notebook_of, page_of
 from glassformer.teaching.result import Checked
+from glassformer.teaching.submitted import own_cells
 
 FOLDER = Path(__file__).with_name("lessons")
 RUNS = Path(__file__).with_name("runs")
@@ -63,6 +64,11 @@ class Lesson:
             return read_exercises(self.file.with_suffix(".py")) if self.file.with_suffix(".py").is_file() else []
         module = f"{EXERCISES}.{self.name.replace('-', '_')}"
         return list(importlib.import_module(module).EXERCISES) if importlib.util.find_spec(module) else []
+
+    @cached_property
+    def own_cells(self) -> list[str]:
+        """Its code cells, as `read_submission` compares them with a student's."""
+        return own_cells(self.cells)
 
     @property
     def points(self) -> float:

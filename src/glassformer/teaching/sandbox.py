@@ -2,47 +2,29 @@
 long, and begun again without what went wrong.
 """
 
-import array
 import contextlib
-import json
 import math
 import os
 import secrets
-import selectors
-import shutil
+import select
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.errors import GlassformerError
 from glassformer.teaching.answering import OUT_OF_MEMORY
 from glassformer.teaching.exercise import StudentError
-from glassformer.teaching.isolation import MB, set_readable_by_others
-from glassformer.teaching.submitted import Part
+from glassformer.teaching.isolation import MB
+from glassformer.teaching.nursery import STARTING, Nursery
 from glassformer.teaching.wire import HEAD, Malformed, Unsendable, pack, sizes, unpack
 from glassformer.text.escaping import on_one_line, printable
 
-START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[2])
-from glassformer.teaching.submission import nursery
-nursery(int(sys.argv[1]))
-"""
-ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
-"""What a submission sees of the grader's; nothing of it is secret."""
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-PLAIN = {"MPLBACKEND": "Agg", "CUDA_VISIBLE_DEVICES": ""}
-"""No window, no GPU."""
-STARTING = 300
-"""Seconds after which a process that does not begin is given up: the machine may be busy."""
+READ_SECONDS = 60
+"""For reading and parsing a file, which the limit on its size bounds too."""
 IN_ALL = 10
 """A submission may take so many times what one cell may."""
 GLANCE = 0.1
@@ -59,8 +41,33 @@ class Bounds:
     """For each cell, and each call of what it defines."""
     memory: int = 2048
     """In MB, beside what torch needs."""
-    hidden: Sequence[str] = ()
-    """Files and folders that it cannot read."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A submission's file, opened but not read."""
+
+    name: str
+    file: int
+    """Its descriptor."""
+    cells: Sequence[str]
+    """The lesson's own cells, as `submitted.own_cells` returns them."""
+    asked: Sequence[str]
+    """The names that the lesson's exercises use."""
+    hidden: Collection[str] = ()
+    """Files that every process of the submission tries to read, to report whether it can."""
+
+
+class PartInfo(NamedTuple):
+    """What the grader knows of a part of a submission, told before any of its code ran."""
+
+    label: str
+    is_ours: bool
+    names: Collection[str]
+
+
+class Unreadable(Exception):
+    """A file that is not a submission; says why in one line."""
 
 
 FORGED = "writes into the pipe of its answers"
@@ -70,106 +77,39 @@ class Ended(Exception):
     """A process is no more; says why, in one line."""
 
 
-class Nursery:
-    """Where processes for submissions come from; it begins with the first of them."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
-
-    def begin(self, about: Mapping[str, Any], pipes: Sequence[int]) -> int:
-        """Start a process; gives its id."""
-        for _ in range(2):  # a submission may have ended the nursery
-            try:
-                channel = self._open()
-                socket.send_fds(channel, [json.dumps(about).encode()], pipes)
-                if said := channel.recv(8):
-                    return array.array("q", said)[0]
-            except OSError:
-                pass
-            self.close()
-        raise GlassformerError("the process that runs submissions does not begin")
-
-    def _open(self) -> socket.socket:
-        if self._channel is None:
-            self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            self._channel.settimeout(STARTING)
-            environment = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-c", START, str(theirs.fileno()), json.dumps(sys.path)],
-                    env={**environment, **ONE_THREAD, **PLAIN, "HOME": tempfile.gettempdir()},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    pass_fds=[theirs.fileno()],
-                )
-            if self._channel.recv(8) != b"ready":
-                raise GlassformerError(f"submissions cannot be run: {self._last_words()}")
-        return self._channel
-
-    def _last_words(self) -> str:
-        assert self._process is not None
-        _, said = self._process.communicate(timeout=STARTING)
-        return said.decode(errors="replace").strip().rpartition("\n")[2]
-
-    def close(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-        self._process = self._channel = None
-
-
-@contextlib.contextmanager
-def nursery() -> Iterator[Nursery]:
-    """A nursery; as long as it is there, nobody looks into this process."""
-    if not hasattr(os, "pidfd_open"):
-        raise Misuse(
-            "to run what was handed in needs Linux, or a container; lesson.check(…) in a notebook runs anywhere"
-        )
-    one = Nursery()
-    set_readable_by_others(False)
-    try:
-        yield one
-    finally:
-        one.close()
-        set_readable_by_others(True)
-
-
 class _Process:
     """A submission's process, and its pipes."""
 
-    def __init__(self, nursery: Nursery, bounds: Bounds, module: str) -> None:
+    def __init__(self, nursery: Nursery, bounds: Bounds, source: Source, module: str) -> None:
         self.bounds = bounds
         self.printed = 0
-        self.folder = tempfile.mkdtemp(prefix="glassformer-")
-        about = {"folder": self.folder, "hidden": list(bounds.hidden), "memory": bounds.memory, "module": module}
+        self._nursery = nursery
         pipes = [os.pipe() for _ in range(3)]
         (requests, self._requests), (self._replies, replies), (self._output, output) = pipes
+        os.lseek(source.file, 0, os.SEEK_SET)
+        about = {"module": module, "hidden": list(source.hidden)}
         try:
-            self.pid = nursery.begin(about, [requests, replies, output])
+            self._handle = nursery.begin(about, bounds.memory, [source.file, requests, replies, output])
         finally:
             for end in (requests, replies, output):
                 os.close(end)
         for end in (self._requests, self._replies, self._output):
             os.set_blocking(end, False)
         self._most = math.inf
-        self._handle = -1
-        with contextlib.suppress(OSError):  # an older system, or it has ended
-            self._handle = os.pidfd_open(self.pid)
+        self._next_glance = 0.0
+        self.pid = _pid_of(self._handle)
         try:
-            self.walls: list[str] = self._receive(time.monotonic() + STARTING, "does not begin")["walls"]
+            said = self._receive(time.monotonic() + STARTING, "does not begin")
+            self.isolation = [*nursery.isolation, *map(str, said["isolation"])]
         except Ended:
             self.close()
             raise GlassformerError("a process for a submission does not begin") from None
         self._most = self._memory() + bounds.memory * MB
 
-    def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """What it replies."""
+    def send(self, request: Mapping[str, Any], seconds: float) -> int:
+        """Send a request, and return its number, which every reply to it repeats."""
         until = time.monotonic() + seconds
-        late = f"takes more than {self.bounds.seconds:g} s"
+        late = f"takes more than {seconds:g} s"
         number = secrets.randbelow(2**62)
         rest = memoryview(pack({**request, "number": number}))
         while rest:
@@ -181,7 +121,11 @@ class _Process:
                         raise Ended("ends its process") from None
                 else:
                     self._drain()
-        reply = self._receive(until, late)
+        return number
+
+    def reply(self, number: int, seconds: float) -> Any:
+        """Return the next reply to a request."""
+        reply = self._receive(time.monotonic() + seconds, f"takes more than {seconds:g} s")
         if reply.get("number") != number:
             raise Ended(FORGED)
         return reply
@@ -211,20 +155,23 @@ class _Process:
 
     def _wait(self, readable: Sequence[int], writable: Sequence[int], until: float, late: str) -> list[int]:
         """The pipes that are ready; looks at time and memory meanwhile."""
-        with selectors.DefaultSelector() as selector:
-            for pipe in readable:
-                if pipe >= 0:
-                    selector.register(pipe, selectors.EVENT_READ)
-            for pipe in writable:
-                selector.register(pipe, selectors.EVENT_WRITE)
-            while True:
-                ready = [key.fd for key, _ in selector.select(GLANCE)]
-                if time.monotonic() > until:
-                    raise Ended(late)
+        poll = select.poll()
+        for pipe in readable:
+            if pipe >= 0:
+                poll.register(pipe, select.POLLIN)
+        for pipe in writable:
+            poll.register(pipe, select.POLLOUT)
+        while True:
+            ready = [pipe for pipe, _ in poll.poll(GLANCE * 1000)]
+            now = time.monotonic()
+            if now > until:
+                raise Ended(late)
+            if now > self._next_glance:
+                self._next_glance = now + GLANCE
                 if self._memory() > self._most:
                     raise Ended(f"needs more than {self.bounds.memory} MB of memory")
-                if ready:
-                    return ready
+            if ready:
+                return ready
 
     def _drain(self) -> None:
         piece = os.read(self._output, 2**16) if self._output >= 0 else b""
@@ -241,15 +188,19 @@ class _Process:
             return 0
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended
-            if self._handle >= 0:
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-            else:
-                os.kill(self.pid, signal.SIGKILL)
-        for pipe in (self._requests, self._replies, self._output, self._handle):
+        """End the process; the nursery waits until it has ended before it starts another."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+        for pipe in (self._requests, self._replies, self._output):
             if pipe >= 0:
                 os.close(pipe)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._nursery.bury(self._handle)
+
+
+def _pid_of(handle: int) -> int:
+    """Return the number by which this process knows the one that a handle stands for."""
+    with open(f"/proc/self/fdinfo/{handle}") as file:
+        return next((int(line.split()[1]) for line in file if line.startswith("Pid:")), -1)
 
 
 def _line(reply: Mapping[str, Any]) -> str:
@@ -259,14 +210,15 @@ def _line(reply: Mapping[str, Any]) -> str:
 
 @dataclass
 class Sandboxed:
-    """A student whose code runs elsewhere."""
+    """A student whose code runs in another process."""
 
     nursery: Nursery
-    parts: Sequence[Part]
+    source: Source
     bounds: Bounds
     module: str = "__main__"
-    walls: list[str] = field(default_factory=list)
-    """What keeps its code in."""
+    parts: Sequence[PartInfo] = ()
+    isolation: Sequence[str] = ()
+    """What its process tried in vain, and what succeeded."""
     wrong: dict[int, str] = field(default_factory=dict)
     """What went wrong with which part."""
     printed: int = 0
@@ -291,9 +243,12 @@ class Sandboxed:
         return self._ask(name, "run_module", name, dict(build), dict(weights), args, learn)
 
     def _ask(self, name: str, do: str, *args: Any) -> Any:
-        self.begin()
         try:
-            reply = self._request(do, *args)
+            self.begin()
+        except Unreadable:
+            raise StudentError("cannot be read in time") from None
+        try:
+            reply = self._ask_for(do, *args)
         except Ended as ended:
             raise StudentError(str(ended)) from None
         except Unsendable as error:
@@ -309,37 +264,67 @@ class Sandboxed:
                      if name in self.parts[place].names), "")  # fmt: skip
 
     def begin(self) -> None:
-        """Run all parts that can be run, unless that is done."""
+        """Read the file and run all parts that can be run, unless that is done. Raises `Unreadable`."""
         while self._process is None:
             if self._left <= 0:
                 raise StudentError(f"takes more than {IN_ALL * self.bounds.seconds:g} s in all")
-            self._process = _Process(self.nursery, self.bounds, self.module)
-            self.walls = self._process.walls
-            for place, part in enumerate(self.parts):
-                if place in self._lost:
-                    continue
+            self._process = _Process(self.nursery, self.bounds, self.source, self.module)
+            self.isolation = self._process.isolation
+            parts = self._read()
+            self.parts = self.parts or parts
+            places = [place for place in range(len(parts)) if place not in self._lost]
+            try:
+                request = self._send("run", places)
+            except Ended as ended:  # none of the student's code has run yet
+                raise Unreadable(f"{self.source.name} {ended}") from None
+            for place in places:
                 try:
-                    reply = self._request("cell", part.label, part.source)
+                    line = _line(self._reply(request))
                 except Ended as ended:
                     self.wrong[place] = str(ended)
                     self._lost.add(place)
                     break
-                except Unsendable:
-                    self.wrong[place] = "is too long to be run"
-                    self._lost.add(place)
-                    continue
-                if line := _line(reply):
+                if line:
                     self.wrong[place] = line
-                if line.startswith(OUT_OF_MEMORY):  # what it took may be held still
+                if line.startswith(OUT_OF_MEMORY):  # it may still hold the memory that it took
                     self._lost.add(place)
                     self.end()
                     break
 
-    def _request(self, do: str, *args: Any) -> Any:
+    def _read(self) -> list[PartInfo]:
+        """Let the process read the file; none of the student's code has run yet."""
+        try:
+            assert self._process is not None
+            asked = [self.source.name, list(self.source.cells), list(self.source.asked)]
+            request = self._process.send({"do": "read", "with": asked}, READ_SECONDS)
+            reply = self._process.reply(request, READ_SECONDS)
+        except Ended as ended:
+            self.end()
+            raise Unreadable(f"{self.source.name}, as it is read, {ended}") from None
+        told = reply.get("given")
+        if told is None or "problem" in told:
+            self.end()
+            raise Unreadable(f"{self.source.name} {_line(reply)}" if told is None else told["problem"])
+        return [PartInfo(str(label), bool(is_ours), set(names)) for label, is_ours, names in told["parts"]]
+
+    def _ask_for(self, do: str, *args: Any) -> Any:
+        return self._reply(self._send(do, *args))
+
+    def _send(self, do: str, *args: Any) -> int:
+        with self._timed() as (process, seconds):
+            return process.send({"do": do, "with": list(args)}, seconds)
+
+    def _reply(self, request: int) -> Any:
+        with self._timed() as (process, seconds):
+            return process.reply(request, seconds)
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[tuple[_Process, float]]:
+        """The process and the seconds that it has; it is closed when it has ended."""
         assert self._process is not None
         began = time.monotonic()
         try:
-            return self._process.ask({"do": do, "with": list(args)}, min(self.bounds.seconds, self._left))
+            yield self._process, min(self.bounds.seconds, self._left)
         except Ended:
             self.end()
             raise

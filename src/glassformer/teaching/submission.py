@@ -2,9 +2,9 @@
 submission, which shuts itself in, runs the cells and answers what it is asked. It knows no reference and no points.
 """
 
-import array
 import builtins
 import contextlib
+import gc
 import importlib
 import importlib.abc
 import json
@@ -13,60 +13,114 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 import torch
 
+from glassformer.config.errors import GlassformerError
 from glassformer.teaching.answering import Here, NotAllowed, what_happened
 from glassformer.teaching.exercise import StudentError
-from glassformer.teaching.isolation import set_readable_by_others, shut_in
+from glassformer.teaching.isolation import (
+    Confinement,
+    NotConfined,
+    confine,
+    end_with_parent,
+    probe,
+    probe_threads,
+    set_readable_by_others,
+)
+from glassformer.teaching.submitted import Part, read_submission
 from glassformer.teaching.wire import HEAD, Unsendable, pack, sizes, unpack
 
 REFUSED = ("socket", "_socket", "ssl", "subprocess", "_posixsubprocess", "multiprocessing", "ctypes", "_ctypes", "cffi",
            "pty", "glassformer.teaching", "glassformer.cli")  # fmt: skip
 """What a submission does not import."""
+MAX_MESSAGE = 2**20
+WARM_UP = b'{"cells": [{"cell_type": "code", "source": "%time\\ndef f(x):\\n    return x"}]}'
+MAX_NAMES = 1000
+"""Names of a part that are reported, in alphabetical order."""
 KEPT_FROM_ALL = ("glassformer.teaching.exercises", "glassformer.teaching.lesson", "glassformer.teaching.grade")
 """What no module imports here: they hold what is right."""
 
 
 def nursery(fd: int) -> None:
-    """Fork a process for each message: `{folder, hidden, memory, module}`, with its pipes. Ends with its parent."""
+    """Fork a process for each message: a `Confinement` and more, with the submission's file and three pipes. Ends with
+    its parent.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_readable_by_others(False)
+    end_with_parent()
     torch.set_num_threads(1)
     channel = socket.socket(fileno=fd)
-    channel.sendall(b"ready")
+    channel.sendall(_rehearse(json.loads(channel.recv(MAX_MESSAGE))).encode())
+    read_submission(WARM_UP, "warm-up.ipynb", [], set())  # compiles patterns that every fork then has
+    gc.freeze()  # a collection in a fork would copy all of torch's objects
     while True:
-        said, pipes, _, _ = socket.recv_fds(channel, 2**20, 3)
-        if not said:
+        about, handles, _, _ = socket.recv_fds(channel, MAX_MESSAGE, 4)
+        if not about:
             return
         pid = os.fork()
         if pid == 0:
-            _live(json.loads(said), *pipes)
-        for pipe in pipes:
-            os.close(pipe)
-        channel.sendall(array.array("q", [pid]).tobytes())
+            _live(json.loads(about), *handles)
+        for handle in handles:
+            os.close(handle)
+        try:
+            handle = os.pidfd_open(pid)
+        except OSError:  # it has ended
+            channel.sendall(b"ended")
+        else:
+            socket.send_fds(channel, [b"begun"], [handle])
+            os.close(handle)
 
 
-def _live(about: Mapping[str, Any], requests: int, replies: int, output: int) -> NoReturn:
+def _rehearse(box: Mapping[str, Any]) -> str:
+    """Confine a fork of this process, and return what it says about threads. Ends this process if that fails; its last
+    line says why.
+    """
+    said, say = os.pipe()
+    if os.fork() == 0:
+        try:
+            confine(Confinement(**box))
+            os.write(say, f"ok {probe_threads()}".encode())
+        except (NotConfined, OSError) as error:
+            os.write(say, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(say)
+    with open(said) as pipe:
+        result, _, threads = (line := pipe.read()).partition(" ")
+    if result != "ok":
+        raise SystemExit(line or "a process cannot be confined")
+    return threads
+
+
+def _live(about: Mapping[str, Any], file: int, requests: int, replies: int, output: int) -> NoReturn:
     try:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for place, pipe in enumerate((nothing, output, output)):
             os.dup2(pipe, place)
-        for other in {int(one) for one in os.listdir("/proc/self/fd")} - {0, 1, 2, requests, replies}:
+        for other in {int(one) for one in os.listdir("/proc/self/fd")} - {0, 1, 2, file, requests, replies}:
             with contextlib.suppress(OSError):  # the one that lists them
                 os.close(other)
-        os.environ.update(dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "GLASSFORMER_CACHE"), about["folder"]))
-        walls = shut_in(about["folder"], about["hidden"], about["memory"])
-        student = _Student(about["module"])
-        _send(replies, {"walls": walls})
+        box = Confinement(**about["box"])
+        os.environ.update(dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR", "GLASSFORMER_CACHE"), box.folder))
+        tempfile.tempdir = None  # the nursery's
+        confine(box)
+        student = _Student(about["module"], file)
+        _send(replies, {"isolation": probe(about["hidden"])})
+        del about, box
         while (request := _receive(requests)) is not None:
-            _send(replies, {**_reply(student, request), "number": request["number"]})
+            asked = (
+                [request] if request["do"] != "run" else [{"do": "run", "with": [one]} for one in request["with"][0]]
+            )
+            for one in asked:
+                _send(replies, {**_reply(student, one), "number": request["number"]})
     finally:
         os._exit(0)
 
@@ -104,20 +158,33 @@ def _reply(student: "_Student", request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Student(Here):
-    """What cells have defined so far."""
+    """The names that the submission has defined so far."""
 
-    def __init__(self, module: str) -> None:
-        """`module`: what its code thinks it is called."""
-        self.module = ModuleType(module)
+    def __init__(self, module: str, file: int) -> None:
+        """`module`: the name that its code sees. `file`: its open file, read once."""
+        self.module, self.file = ModuleType(module), file
+        self.parts = list[Part]()
         super().__init__(vars(self.module))
-        sys.modules[module] = self.module
+
+    def read(self, name: str, cells: Sequence[str], asked: Sequence[str]) -> dict[str, Any]:
+        """Read the file, before any of its code runs. Returns its parts, or the problem."""
+        try:
+            content = b"".join(iter(lambda: os.read(self.file, 2**20), b""))
+            os.close(self.file)
+            self.parts = read_submission(content, name, cells, set(asked))
+        except GlassformerError as problem:
+            return {"problem": str(problem)}
+        summary = [(part.label, part.is_ours, sorted(part.names)[:MAX_NAMES]) for part in self.parts]
+        sys.modules[self.module.__name__] = self.module
         vars(self.module)["display"] = lambda *shown, **more: None  # as in a notebook
         _refuse_imports(vars(self.module))
+        return {"parts": summary}
 
-    def cell(self, label: str, source: str) -> None:
-        """Run one."""
-        linecache.cache[f"<{label}>"] = (len(source), None, source.splitlines(keepends=True), f"<{label}>")
-        exec(compile(source, f"<{label}>", "exec"), vars(self.module))
+    def run(self, place: int) -> None:
+        """Run a part."""
+        label, source = f"<{self.parts[place].label}>", self.parts[place].source
+        linecache.cache[label] = (len(source), None, source.splitlines(keepends=True), label)
+        exec(compile(source, label, "exec"), vars(self.module))
 
 
 def _refuse_imports(names: Mapping[str, Any]) -> None:

@@ -1,16 +1,27 @@
 """What a student hands in, a notebook or a file of Python, as the parts of it that are run."""
 
 import ast
+import codecs
+import contextlib
+import io
 import re
-from collections.abc import Iterator, Sequence
+import tokenize
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property, lru_cache
+from pathlib import PurePath
 from typing import Any
 
-from glassformer.config.errors import Misuse, read_failure
-from glassformer.config.limits import parse_json, read_text
-from glassformer.teaching.lesson import Lesson
-from glassformer.teaching.notebook import SHELL
+from glassformer.config.errors import Misuse
+from glassformer.config.limits import parse_json
+from glassformer.teaching.notebook import SHELL, Cell
+
+MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"),
+)  # fmt: skip
+"""Byte-order marks, and the encodings that they announce."""
+MAX_PARTS = 5000
 
 MARK = re.compile(r"^# ?%%.*$", re.M)
 """Where a cell begins in a file of Python."""
@@ -35,7 +46,7 @@ class Part:
     is_ours: bool = False
     """Whether it is of the lesson itself: what goes wrong in it is not the student's."""
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         """What it defines, as far as can be told."""
         tree = _parsed(self.source)
@@ -43,7 +54,7 @@ class Part:
             return set(WRITTEN.findall(self.source))
         return {name for node in ast.walk(tree) for name in _defined(node)}
 
-    @property
+    @cached_property
     def uses(self) -> set[str]:
         """The names that it reads."""
         return set(re.findall(r"[^\W\d]\w*", self.source))
@@ -58,6 +69,7 @@ def _defined(node: ast.AST) -> Iterator[str]:
         yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
 
 
+@lru_cache(maxsize=64)
 def _parsed(source: str) -> ast.Module | None:
     try:
         return ast.parse(source)
@@ -65,53 +77,108 @@ def _parsed(source: str) -> ast.Module | None:
         return None
 
 
-def read_submission(file: str | Path, lesson: Lesson) -> list[Part]:
-    """The parts that are run, in order; what cannot be read is a `Misuse`, and so is a link: to a solution, say."""
-    if Path(file).is_symlink():
-        raise Misuse(f"{file} is a link to another file: hand in the file itself")
-    try:
-        text = read_text(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise Misuse(read_failure(file, error, "text")) from None
+def read_submission(content: bytes, name: str, cells: Collection[str], asked: set[str]) -> list[Part]:
+    """Return the parts of a file in the order in which they run; raises `Misuse` for a file that is not a submission.
+
+    `name`: of the file. `cells`: the lesson's own, which do not run unless they are needed. `asked`: the names that the
+    exercises use.
+    """
+    text = decode(content)
     if not text.strip():
-        raise Misuse(f"{file} is empty")
-    if is_notebook(file):
-        return _of_notebook(_code_cells(text, file), lesson)
-    if str(file).endswith(".py"):
-        return list(_of_python(text, Path(file).name))
-    raise Misuse(f"{file} is neither a notebook (.ipynb) nor Python (.py)")
+        raise Misuse(f"{name} is empty")
+    if is_notebook(name):
+        parts = _of_notebook(_code_cells(text, name), cells, asked)
+    else:
+        parts = list(_of_python(_repaired(text), PurePath(name).name))
+    if len(parts) > MAX_PARTS:
+        raise Misuse(f"{name} has {len(parts):,} cells, more than {MAX_PARTS:,}")
+    return parts
 
 
-def is_notebook(file: str | Path) -> bool:
+def is_notebook(file: str | PurePath) -> bool:
     return str(file).endswith(".ipynb")
+
+
+def decode(content: bytes) -> str:
+    """Return text in any of the encodings that editors write, without a byte-order mark, its line ends as \\n."""
+    encoding = next((name for mark, name in MARKS if content.startswith(mark)), "")
+    if not encoding and b"\0" in content[:100]:  # UTF-16 without a mark: every other byte of ASCII is 0
+        encoding = "utf-16-le" if content[1:2] == b"\0" else "utf-16-be"
+    if not encoding:
+        encoding = "utf-8"
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            with contextlib.suppress(SyntaxError):
+                encoding = tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+            encoding = "cp1252" if encoding.startswith("utf-8") else encoding
+    return _clean(content.decode(encoding, errors="replace"))
+
+
+def _clean(text: str) -> str:
+    return text.replace("\ufeff", "").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _repaired(source: str) -> str:
+    """Return Python that is indented where it should not be, as Jupyter runs it, or by tabs and blanks, so that it can
+    be parsed; anything else as it is.
+    """
+    if _parsed(source) is not None:
+        return source
+    variants = [
+        text for tabs in (source, source.expandtabs(4), source.expandtabs(8)) for text in (tabs, _dedented(tabs))
+    ]
+    return next((text for text in variants[1:] if _parsed(text) is not None), source)
+
+
+def _dedented(source: str) -> str:
+    """Return a cell without the indentation of its first line."""
+    indent = re.match(r"(?:[ \t]*\n)*([ \t]*)", source)
+    return re.sub(rf"^{indent[1]}", "", source, flags=re.M) if indent else source
 
 
 # --- notebooks ---
 
 
-def _code_cells(text: str, file: str | Path) -> list[str]:
+def _code_cells(text: str, name: str) -> list[str]:
+    """Return the code cells of a notebook of format 3 or 4."""
     try:
-        notebook = parse_json(text, str(file))
-        return [_joined(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    except (ValueError, TypeError, KeyError):
-        raise Misuse(f"{file} is no notebook that can be read: save it again, or download it again") from None
+        notebook = parse_json(text, name)
+        cells = notebook["cells"] if "cells" in notebook else [
+            cell for sheet in notebook["worksheets"] for cell in sheet["cells"]
+        ]  # fmt: skip
+        sources = [cell.get("source", cell.get("input", "")) for cell in cells if cell.get("cell_type") == "code"]
+        if cells:
+            return [_clean(_joined(source)) for source in sources]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        pass
+    raise Misuse(f"{name} is not a notebook that can be read: save it again, or download it again")
 
 
 def _joined(source: Any) -> str:
-    return source if isinstance(source, str) else "".join(source)
+    """Return the text of a cell: one string, or its lines with or without line ends."""
+    if isinstance(source, str):
+        return source
+    lines = [*source]
+    bare = len(lines) > 1 and not any(line.endswith("\n") for line in lines[:-1])
+    return ("\n" if bare else "").join(lines)
 
 
-def _of_notebook(cells: Sequence[str], lesson: Lesson) -> list[Part]:
-    """What the student wrote, and of our own cells what they may build on."""
-    ours = {_bare(without_magics(cell.text())) for cell in lesson.cells if cell.kind == "code"}
-    parts = list[Part]()
+def own_cells(cells: Sequence[Cell]) -> list[str]:
+    """Return the code cells of a lesson as `read_submission` compares them."""
+    return [_bare(without_magics(cell.text())) for cell in cells if cell.kind == "code"]
+
+
+def _of_notebook(cells: Sequence[str], own: Collection[str], asked: set[str]) -> list[Part]:
+    """Return the student's cells, and the lesson's own that they may build on."""
+    ours, parts = set(own), list[Part]()
     for number, source in enumerate(cells, 1):
-        source = without_magics(source)
+        source = _repaired(without_magics(source))
         is_ours = _bare(source) in ours
         source = _definitions(source) if is_ours else source
         if source.strip():
             parts.append(Part(f"cell {number}", source, is_ours))
-    return _needed(parts, {exercise.name for exercise in lesson.exercises})
+    return _needed(parts, asked)
 
 
 def _needed(parts: Sequence[Part], asked: set[str]) -> list[Part]:

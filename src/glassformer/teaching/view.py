@@ -1,0 +1,96 @@
+"""The files that a submission can see: the interpreter, libraries and the data of its lesson, without solutions."""
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+SYSTEM_LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib",
+                    "/etc/ld.so.cache", "/etc/alternatives", "/nix/store", "/gnu/store")  # fmt: skip
+PROTECTED_NAMES = ("lessons", "exercises")
+"""Folders of this package that hold solutions."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Read-only files of a submission. All paths are absolute and free of symbolic links."""
+
+    readable: Sequence[str]
+    """Files and folders; none of them is inside another."""
+    covered: Sequence[str]
+    """Files and folders inside them that stay hidden."""
+    links: Sequence[tuple[str, str]]
+    """Symbolic links outside the readable folders: where, and the target."""
+    python_path: Sequence[str]
+    """`sys.path` of the submission."""
+    runs: Sequence[str] = ()
+    """Trained runs, which a submission finds as `runs/NAME`."""
+
+
+def view_for(runs: Iterable[str | Path], hidden: Iterable[str | Path]) -> View:
+    """Return the view of a lesson that uses these trained runs, without the hidden files."""
+    run_paths = [os.path.realpath(run) for run in runs]
+    python_path = [path for path in sys.path if _is_library(path)]
+    libraries = [*_interpreter(), *SYSTEM_LIBRARIES, *_linker_path(), *python_path]
+    package = str(PACKAGE.parent)
+    if package not in python_path:  # an editable installation: the folder beside it stays closed
+        python_path.append(package)
+    links = dict[str, str]()
+    named = [path for path in [*libraries, str(PACKAGE), *run_paths] if os.path.exists(path)]
+    real = sorted({_resolve(os.path.abspath(path), links) for path in named})
+    readable = [path for path in real if not any(is_within(path, other) for other in real if other != path)]
+    closed = [*hidden, *(PACKAGE / "teaching" / name for name in PROTECTED_NAMES)]
+    return View(
+        readable,
+        [path for path in sorted({os.path.realpath(path) for path in closed})
+         if os.path.exists(path) and any(is_within(path, folder) for folder in readable)],
+        [link for link in links.items() if not any(is_within(link[0], folder) for folder in readable)],
+        python_path,
+        run_paths,
+    )  # fmt: skip
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether `path` is the folder or something in it."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _interpreter() -> Iterator[str]:
+    yield from (sys.executable, os.path.join(sys.prefix, "pyvenv.cfg"))
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+        yield from (os.path.join(prefix, name) for name in ("lib", "lib64"))
+
+
+def _linker_path() -> list[str]:
+    """Return the folders of LD_LIBRARY_PATH that hold libraries."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [path for path in folders if os.path.isabs(path) and any(Path(path).glob("*.so*"))]
+
+
+def _is_library(path: str) -> bool:
+    """Return whether an entry of `sys.path` belongs to Python or holds installed packages."""
+    if path in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) or path.endswith("/lib-dynload"):
+        return True
+    return os.path.isabs(path) and os.path.isdir(path) and any(Path(path).glob("*.dist-info"))
+
+
+def _resolve(path: str, links: dict[str, str]) -> str:
+    """Return the path without symbolic links; every link on the way is added to `links`."""
+    current, rest = "/", path.split("/")
+    for _ in range(10_000):
+        if not rest:
+            return current
+        part = rest.pop(0)
+        if part in ("", "."):
+            continue
+        step = os.path.dirname(current) if part == ".." else os.path.join(current, part)
+        if os.path.islink(step):
+            target = os.readlink(step)
+            links[step] = target
+            current, rest = ("/" if target.startswith("/") else current), [*target.split("/"), *rest]
+        else:
+            current = step
+    return os.path.realpath(path)

@@ -1,0 +1,23 @@
+# Has a block for the command line.
+import torch
+from torch import nn
+
+
+def mean(x):
+    return x.mean(-1)
+
+
+class Layer(nn.Module):
+    def __init__(self, *, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+largest = (1, 2)
+
+if __name__ == "__main__":
+    print(mean(torch.ones(3)))
+    raise SystemExit(1)

@@ -1,0 +1,6 @@
+# Asks for the reference.
+# loses: nothing
+# says: AttributeError
+import glassformer
+
+largest = glassformer.teaching.exercises

@@ -1,0 +1,5 @@
+# Becomes root.
+# loses: nothing
+# says: Error
+if os.setuid(0) is None:
+    raise ValueError("SECRET")

@@ -1,0 +1,5 @@
+# Calls itself.
+# loses: mean
+# says: RecursionError
+def mean(x):
+    return mean(x)

@@ -1,0 +1,4 @@
+# Closes stdout.
+# loses: nothing
+# says:
+sys.stdout.close()

@@ -1,0 +1,7 @@
+# Deletes its folder.
+# loses: nothing
+# says:
+import shutil
+
+shutil.rmtree(os.getcwd())
+os.chdir("/")

@@ -1,0 +1,4 @@
+# Exits.
+# loses: nothing
+# says: ends the program
+raise SystemExit

@@ -1,0 +1,4 @@
+# Exits at once.
+# loses: nothing
+# says: ends its process
+os._exit(0)

@@ -1,0 +1,5 @@
+# Forks.
+# loses: nothing
+# says: PermissionError
+while True:
+    os.fork()

@@ -1,0 +1,5 @@
+# Has many lines.
+# loses: nothing
+# says:
+@@20000*x = 1
+@@

@@ -1,0 +1,4 @@
+# Imports the reference.
+# loses: nothing
+# says: imports glassformer.teaching.*not allowed
+from glassformer.teaching import exercises

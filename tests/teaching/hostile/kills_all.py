@@ -1,0 +1,4 @@
+# Kills all.
+# loses: nothing
+# says: PermissionError
+os.kill(-1, 9)

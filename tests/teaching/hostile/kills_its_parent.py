@@ -1,0 +1,4 @@
+# Kills its parent.
+# loses: nothing
+# says: PermissionError
+os.kill(os.getppid(), 9)

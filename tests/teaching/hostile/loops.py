@@ -1,0 +1,5 @@
+# Loops.
+# loses: nothing
+# says: takes more than 3 s
+while True:
+    pass

@@ -1,0 +1,6 @@
+# Makes folders within folders.
+# loses: nothing
+# says:
+for _ in range(1000):
+    os.mkdir("x")
+    os.chdir("x")

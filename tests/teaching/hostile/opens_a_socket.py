@@ -1,0 +1,4 @@
+# Opens a socket.
+# loses: nothing
+# says: PermissionError
+sys.modules["socket"].socket()

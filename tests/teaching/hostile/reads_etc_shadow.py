@@ -1,0 +1,4 @@
+# Reads etc shadow.
+# loses: nothing
+# says: FileNotFoundError|PermissionError
+raise ValueError(open("/etc/shadow").read())

@@ -1,0 +1,4 @@
+# Reads the others.
+# loses: nothing
+# says: FileNotFoundError
+largest = open(others).read() or largest

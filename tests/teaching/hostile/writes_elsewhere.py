@@ -1,0 +1,4 @@
+# Writes elsewhere.
+# loses: nothing
+# says: Error
+open(others, "w").write("x")
