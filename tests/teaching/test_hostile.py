@@ -17,7 +17,6 @@ from helpers.grading import GOOD, POINTS, SECRET, attacks, write_attacks
 
 ARCHIVE = Path(__file__).with_name("hostile")
 ATTACKS = attacks(ARCHIVE)
-SAMPLE = ("reads_the_hidden_folder.py", "forks.py", "opens_a_socket.py", "is_larger_than_a_file_of_python_may_be.py")
 
 
 def graded(folder: Path, names: list[str]) -> Iterator[dict[str, Submission]]:

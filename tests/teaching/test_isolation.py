@@ -194,7 +194,6 @@ def test_root_without_bubblewrap_and_with_a_private_interpreter(
     if os.geteuid() != 0 or not closed_to_others(os.__file__):
         pytest.skip("this is not root, or other users can read the interpreter")
     (tmp_path / "a.py").write_text(GOOD)
-    monkeypatch.setattr(nursery, "START", nursery.START.replace("import nursery", "import nursery  # no torch"))
     monkeypatch.setattr(nursery, "find_bubblewrap", lambda: None)
     with pytest.raises(Misuse, match=r"must not run as root: install bubblewrap, or start grade as another user"):
         gf.grade(tmp_path / "a.py", "attention")
