@@ -103,6 +103,9 @@ def test_lists_of_files_in_python(folder: Path) -> None:
         assert gf.evaluate(run, files).metrics["texts"] == 60
     with pytest.raises(DataError, match=r"no file '.*nope\.csv'"):
         gf.train([Path("a.csv"), Path("nope.csv")], **quick)
+    for files in (["a.csv", "nope.csv"], ["nope.csv", "nothing.csv"]):
+        with pytest.raises(DataError, match=r"no file '.*nope\.csv'"):
+            gf.train(files, **quick)
 
 
 def test_texts_that_are_no_files_stay_texts(folder: Path) -> None:

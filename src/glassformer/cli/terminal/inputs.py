@@ -69,13 +69,12 @@ def check_rows(file: str) -> None:
         find(file)
 
 
-FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
-
-
 def refuse_files(texts: list[str]) -> None:
-    """A file's name where a text belongs: who gives one means what is in it."""
+    """Raise `Misuse` if a text looks like the name of a file: the user means the contents of the file."""
+    from glassformer.data.io.place import looks_like_file_name
+
     for text in texts:
-        if " " not in text and (text.lower().endswith(FILE_ENDINGS) or ("." in text and os.path.isfile(text))):
+        if looks_like_file_name(text):
             raise Misuse(f"{text} is a file's name and would be taken as the text itself: --file {text} reads the file")
 
 

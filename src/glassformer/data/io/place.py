@@ -57,6 +57,14 @@ def is_several(path_or_name: str) -> bool:
     return (BETWEEN_FILES in path_or_name or PATTERN.search(path_or_name) is not None) and not _exists(path_or_name)
 
 
+FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
+
+
+def looks_like_file_name(text: str) -> bool:
+    """Return whether a text without spaces has a file's ending, or a dot and a file of this name exists."""
+    return " " not in text and (text.lower().endswith(FILE_ENDINGS) or ("." in text and is_file_name(text)))
+
+
 def is_file_name(name: str | os.PathLike[str]) -> bool:
     """Return whether a text is the name of an existing file; most texts cannot be one."""
     try:
