@@ -21,7 +21,7 @@ from helpers.tables import opinions, write_table
 
 
 def run_apart(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "glassformer.cli.main", *words], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-P", "-m", "glassformer.cli.main", *words], capture_output=True, text=True)
 
 
 def test_help_lists_every_verb_model_and_view_without_torch() -> None:
