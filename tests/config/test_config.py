@@ -567,6 +567,7 @@ def test_check_names_the_setting() -> None:
     @dataclasses.dataclass(frozen=True)
     class Mine:
         size: int = setting(3, "how many", least=1, most=5)
+        steps: int = setting(3, "how many", least=1)
         name: str | None = setting(None, "of what", choices=("a", "b"))
 
     check("mine", Mine())
@@ -574,6 +575,7 @@ def test_check_names_the_setting() -> None:
     for wrong, message in [
         (Mine(size=0), "mine.size is 0, but must be at least 1"),
         (Mine(size=6), "mine.size is 6, but must be at most 5"),
+        (Mine(steps=10**400), "mine.steps has 401 digits, but must fit into 64 bits"),
         (Mine(name="c"), "unknown mine.name 'c'"),
         (Mine(size=None), "mine.size needs a value"),  # type: ignore[arg-type]
     ]:

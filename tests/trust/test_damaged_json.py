@@ -132,13 +132,14 @@ def test_whatever_is_in_a_manifest(answered: tuple[Path, Callable[[], object]]) 
 
 @pytest.mark.trust
 def test_every_damage_to_a_card(run: Path, tried: Any) -> None:
-    cases = list(damaged((run / CARD).read_text()))
-    for what, changed in cases:
+    cases = sampled((run / CARD).read_text(), 370)
+    for place, (what, changed) in enumerate(cases):
         outcome(run / CARD, what, changed, lambda: gf.doctor(run))
-        outcome(run / CARD, what, changed, lambda: gf.look(run, view="report"))
+        if place % 4 == 0:
+            outcome(run / CARD, what, changed, lambda: gf.look(run, view="report"))
     tried(
         "damaged cards",
-        "each value replaced or removed, read by doctor and report",
+        "values replaced or removed, read by doctor, every fourth by report",
         len(cases),
         "an answer, or one line",
     )

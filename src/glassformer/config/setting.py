@@ -119,3 +119,5 @@ def check_value(name: str, field: dataclasses.Field[Any], value: Any) -> None:
         raise SettingError(f"{name} is {value}, but must be {least}")
     if rule.most is not None and value > rule.most:
         raise SettingError(f"{name} is {value}, but must be at most {rule.most:g}")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise SettingError(f"{name} has {len(str(abs(value)))} digits, but must fit into 64 bits")

@@ -24,6 +24,7 @@ from glassformer.finetuning.sources import source_tokenizers
 from glassformer.finetuning.weights import take_from_runs
 from glassformer.models.build import learned_count, parameter_count, put_vectors, sized
 from glassformer.models.modules import Predictor, device_of
+from glassformer.runs.folders import CARD
 from glassformer.runs.run import Run
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.text.vectors import read_vectors
@@ -64,7 +65,9 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
     except OtherData:
         raise
     except DataError as error:
-        raise DataError(f"the data that this run was trained on is not there: {error}") from None
+        raise DataError(f"the training data of {run.path} cannot be read: {error}") from None
+    except SettingError as error:
+        raise RunError(f"{run.path / CARD}: {error}") from None
 
 
 def tokenizer_of_texts(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
