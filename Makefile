@@ -7,7 +7,8 @@ STAMP := .venv/installed
 DEV_STAMP := .venv/installed-dev
 # Python compiles what is imported, once: to compile all that is installed takes longer than the rest of the set-up.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
-# Users choose the build of PyTorch; the versions and hashes of all other packages are in locks/ (core or all).
+# Users choose the build of PyTorch, which is installed first with its dependencies; the versions and hashes of all other
+# packages are in locks/ (core or all).
 define install
 	@$(PIP) -c constraints.txt torch
 	@if $(BIN)/python locks/covered.py; then \

@@ -1,4 +1,4 @@
-"""locks/: every dependency has one version and hashes, except PyTorch and its CUDA packages."""
+"""locks/: every dependency has one version and hashes, except PyTorch and the packages that it depends on."""
 
 import re
 import subprocess

@@ -64,8 +64,7 @@ class RayWorkers:
             compute=data.ActorPoolStrategy(size=min(self.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
             num_gpus=int(gpus > 0),
             num_cpus=int(not gpus),
-            max_restarts=-1,
-            max_task_retries=RETRIES,
+            ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},  # as a keyword it is deprecated
         )
         sizes = {part.name: part.size for part in parts}
         done, total, progress = 0, sum(sizes.values()), progress_of(BYTE)
