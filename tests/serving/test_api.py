@@ -118,6 +118,11 @@ def test_any_view(everything: Client, writer: str, others: dict[str, str]) -> No
         ("/api/look", {"run": "../writer", "texts": ["a"]}, 404, "there is no model"),
         ("/api/look", {"run": "translator", "texts": ["a"], "options": {"beam": 10**6}}, 400, "at most 64"),
         ("/api/look", {"texts": ["a"]}, 404, "one of writer"),
+        *(
+            ("/api/look", {"run": "writer", "view": view, "texts": ["a"], "options": option}, 400, line)
+            for view in ("next", "tree")
+            for option, line in (({"temperature": 1e308}, "between 0 and 100"), ({"top_k": 2**63}, "between 1 and 1,"))
+        ),
         ("/api/fill", {"run": "writer", "texts": ["a"]}, 400, "it guesses no hidden tokens"),
         ("/v1/completions", {"model": "classifier", "prompt": "a"}, 400, "it writes no texts"),
         ("/v1/chat/completions", {"model": "table", "messages": [{"role": "user", "content": "a"}]}, 400, "writes no"),
