@@ -281,6 +281,19 @@ def test_a_run_that_is_deleted_while_it_is_served(writer: str, tmp_path: Path) -
         assert "second was moved or deleted" in client.get("/v1/models/second").json["error"]["message"]
 
 
+def test_line_ends_of_a_masked_text(masked: str) -> None:
+    """`text` and `filled` keep line ends; messages are one line."""
+    with gf.serve(masked, port=0) as serving:
+        answer = Client(serving.url).post("/api/fill", texts=["a\n<mask>\r\nb"], most=1)
+        refused = Client(serving.url).post("/api/fill", texts=["a\r\nb"])
+    (filled,) = answer.json["texts"]
+    assert filled["text"] == "a\n<mask>\r\nb"
+    assert filled["filled"] == f"a\n{filled['places'][0][0]['token']}\r\nb"
+    assert answer.json["remarks"] == []
+    message = "'a␍⏎b' has nothing to guess: write <mask> where a token is missing"
+    assert (refused.status, refused.json["error"]["message"]) == (400, message)
+
+
 def test_an_error_that_quotes_a_request_is_one_line(client: Client) -> None:
     answer = client.get("/v1/models/a%0Ab")
     assert (answer.status, "'a⏎b'" in answer.json["error"]["message"]) == (404, True)
