@@ -221,6 +221,7 @@ def test_a_run_where_data_is_wanted(command: Command, trained: Path) -> None:
     [
         (["--tokens", "0"], "--tokens"),
         (["--temperature", "-1"], "--temperature"),
+        (["--temperature", "1e308"], "between 0 and 100"),
         (["--top-k", "0"], "--top-k"),
         (["--top-p", "1.5"], "--top-p"),
         (["--repetition-penalty", "0"], "--repetition-penalty"),

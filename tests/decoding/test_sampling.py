@@ -208,6 +208,17 @@ def test_what_is_impossible_is_never_drawn() -> None:
     assert set(choose(certain, Sampling(), torch.Generator().manual_seed(3)).tolist()) == {0}
 
 
+@pytest.mark.parametrize("temperature", [0.0, 5e-324, 1e-40, 100.0])
+@pytest.mark.parametrize("penalty", [0.01, 100.0])
+def test_extreme_settings_give_probabilities(temperature: float, penalty: float) -> None:
+    scores = torch.tensor([[0.0, 300.0, -300.0, -torch.inf]])
+    rows = [Sampling(temperature, repetition_penalty=penalty)]
+    seen = torch.ones(1, 4, dtype=torch.bool)
+    chances = sampling.distribution(scores, SamplingRows.of(rows), SamplingPlan.of(rows), seen)
+    assert chances.sum() == pytest.approx(1.0)
+    assert chances[0, 3] == 0
+
+
 def test_seeds() -> None:
     scores = torch.zeros(50, V)
 
@@ -223,14 +234,15 @@ def test_seeds() -> None:
     [
         ({"temperature": -0.1}, "--temperature"),
         ({"temperature": math.nan}, "--temperature"),
-        ({"temperature": math.inf}, "--temperature"),
+        ({"temperature": 1e308}, r"--temperature is 1e\+308, but must lie between 0 and 100"),
         ({"top_k": 0}, "--top-k"),
         ({"top_p": 0.0}, "--top-p"),
         ({"top_p": 1.1}, "--top-p"),
         ({"top_p": math.nan}, "--top-p"),
         ({"repetition_penalty": 0.0}, "--repetition-penalty"),
         ({"repetition_penalty": math.nan}, "--repetition-penalty"),
-        ({"repetition_penalty": math.inf}, "--repetition-penalty"),
+        ({"repetition_penalty": 1e-300}, "--repetition-penalty is 1e-300, but must lie between 0.01 and 100"),
+        ({"repetition_penalty": 1e308}, "--repetition-penalty"),
         ({"presence_penalty": 2.1}, "--presence-penalty"),
         ({"frequency_penalty": math.nan}, "--frequency-penalty"),
     ],

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.config.errors import GlassformerError, Misuse
+from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.decoding.options import Sampling, Search
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution
 from glassformer.families.load import load
@@ -197,6 +197,13 @@ def test_the_columns_of_the_next_token(runs: dict[str, Any]) -> None:
     softmax = np.exp(values[~cut, 2]) / np.exp(values[~cut, 2]).sum()
     np.testing.assert_allclose(softmax, values[~cut, 3], atol=1e-5)
     assert panel.why[6:] == ["below top-k 6"] * 6
+
+
+@pytest.mark.parametrize("view", ["next", "tree"])
+def test_a_temperature_that_would_make_nan(runs: dict[str, Any], view: str) -> None:
+    for name in ("writer", "translator"):
+        with pytest.raises(SettingError, match=r"--temperature is 1e\+308, but must lie between 0 and 100"):
+            look(runs[name], "abc", view, temperature=1e308)
 
 
 def test_the_next_token_of_a_translator(runs: dict[str, Any]) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import glassformer as gf
-from helpers.look_runs import train_kind
+from glassformer.config.presets import MASKED
+from helpers.look_runs import TINY, train_kind
 from helpers.serving import Client, chatting_writer
 
 
@@ -24,6 +26,13 @@ def writer(folder: Path) -> str:
 def others(folder: Path) -> dict[str, str]:
     """Runs of other kinds, by name."""
     return {name: str(train_kind(name, folder)[0]) for name in ("classifier", "translator", "patches", "table")}
+
+
+@pytest.fixture(scope="session")
+def masked(folder: Path) -> str:
+    """A masked language model with a byte-level tokenizer."""
+    settings: dict[str, Any] = {**TINY, "model.context": 32, "tokenizer.vocab_size": 300}
+    return str(gf.train("opinions:rows=200", task=MASKED, out=folder / "masked", **settings).run)
 
 
 @pytest.fixture(scope="module")

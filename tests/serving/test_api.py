@@ -118,6 +118,11 @@ def test_any_view(everything: Client, writer: str, others: dict[str, str]) -> No
         ("/api/look", {"run": "../writer", "texts": ["a"]}, 404, "there is no model"),
         ("/api/look", {"run": "translator", "texts": ["a"], "options": {"beam": 10**6}}, 400, "at most 64"),
         ("/api/look", {"texts": ["a"]}, 404, "one of writer"),
+        *(
+            ("/api/look", {"run": "writer", "view": view, "texts": ["a"], "options": option}, 400, line)
+            for view in ("next", "tree")
+            for option, line in (({"temperature": 1e308}, "between 0 and 100"), ({"top_k": 2**63}, "between 1 and 1,"))
+        ),
         ("/api/fill", {"run": "writer", "texts": ["a"]}, 400, "it guesses no hidden tokens"),
         ("/v1/completions", {"model": "classifier", "prompt": "a"}, 400, "it writes no texts"),
         ("/v1/chat/completions", {"model": "table", "messages": [{"role": "user", "content": "a"}]}, 400, "writes no"),
@@ -274,6 +279,19 @@ def test_a_run_that_is_deleted_while_it_is_served(writer: str, tmp_path: Path) -
             assert client.get(f"/v1/models/{name}").status == status
             assert client.post("/api/look", run=name, texts=["ab"], view="next").status == status
         assert "second was moved or deleted" in client.get("/v1/models/second").json["error"]["message"]
+
+
+def test_line_ends_of_a_masked_text(masked: str) -> None:
+    """`text` and `filled` keep line ends; messages are one line."""
+    with gf.serve(masked, port=0) as serving:
+        answer = Client(serving.url).post("/api/fill", texts=["a\n<mask>\r\nb"], most=1)
+        refused = Client(serving.url).post("/api/fill", texts=["a\r\nb"])
+    (filled,) = answer.json["texts"]
+    assert filled["text"] == "a\n<mask>\r\nb"
+    assert filled["filled"] == f"a\n{filled['places'][0][0]['token']}\r\nb"
+    assert answer.json["remarks"] == []
+    message = "'a␍⏎b' has nothing to guess: write <mask> where a token is missing"
+    assert (refused.status, refused.json["error"]["message"]) == (400, message)
 
 
 def test_an_error_that_quotes_a_request_is_one_line(client: Client) -> None:

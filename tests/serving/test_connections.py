@@ -18,6 +18,7 @@ from helpers.running import PATIENCE
 from helpers.serving import Client, process
 
 KEY = "a-key-that-nobody-guesses"
+BODY = b'{"examples": ["ab>"]}'
 FILES = 128
 """Limit on open files of a server that runs in a process of its own."""
 
@@ -46,6 +47,11 @@ def connected(url: str) -> socket.socket:
 
 def head(url: str, line: str, *more: str) -> bytes:
     return "\r\n".join([line, f"Host: {urlsplit(url).netloc}", *more, "", ""]).encode()
+
+
+def half_a_request(url: str) -> bytes:
+    length = f"Content-Length: {len(BODY)}"
+    return head(url, "POST /api/predict HTTP/1.1", "Content-Type: application/json", length) + BODY[:1]
 
 
 def is_closed(one: socket.socket) -> bool:
@@ -106,6 +112,20 @@ def test_silent_connections_leave_room_for_others(url: str, monkeypatch: pytest.
     assert "too many connections" in log[0]
 
 
+def test_incomplete_bodies_leave_room_for_others(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest connections are closed, so a slow client can still complete its body."""
+    monkeypatch.setattr(connections, "max_connections", lambda: 8)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connected(client.url)) for _ in range(8)]
+        for one in clients:
+            one.sendall(half_a_request(client.url))
+        for _ in range(3):
+            assert client.get("/health").status == 200
+        clients[-1].sendall(BODY[1:])
+        assert clients[-1].recv(100).startswith(b"HTTP/1.1 200")
+        assert is_closed(clients[0])
+
+
 def test_a_repeated_failure_is_logged_once_with_a_count() -> None:
     logger = logging.Logger("test")
     lines: list[str] = []
@@ -143,6 +163,21 @@ def test_more_connections_than_files(writer: str, tmp_path: Path) -> None:
         for _ in range(5):
             assert Client(url).get("/health").status == 200
             assert Client(url, KEY).get("/v1/models").status == 200
+        server.terminate()
+        _, err = server.communicate(timeout=PATIENCE)
+    assert len(err.splitlines()) < 10, err
+
+
+@pytest.mark.slow
+def test_more_incomplete_bodies_than_connections(writer: str) -> None:
+    """A real process without a key."""
+    with ExitStack() as stack:
+        server, url = stack.enter_context(process(writer, files=FILES))
+        for _ in range(3 * FILES):
+            stack.enter_context(connected(url)).sendall(half_a_request(url))
+        for _ in range(5):
+            assert Client(url).get("/health").status == 200
+            assert Client(url).post("/api/predict", examples=["ab>"]).status == 200
         server.terminate()
         _, err = server.communicate(timeout=PATIENCE)
     assert len(err.splitlines()) < 10, err

@@ -27,7 +27,7 @@ from helpers.requests_by_schema import NASTY, Requests
 from helpers.running import PATIENCE, finish
 from helpers.serving import Client, process
 
-REQUESTS = int(os.environ.get("GLASSFORMER_REQUESTS", "2000"))
+REQUESTS = int(os.environ.get("GLASSFORMER_REQUESTS", "20000"))
 """Requests to a server in a process of its own."""
 POSTS = ("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/api/predict", "/api/translate", "/api/fill",
          "/api/look", "/api/play")  # fmt: skip
@@ -108,23 +108,9 @@ def test_ten_thousand_hostile_bodies_and_memory_stays_flat(writer: str) -> None:
     assert grown < 100 * 1024, f"{grown / 1024:.0f} MiB more after 9,000 bodies"
 
 
-@pytest.fixture(scope="module")
-def masked(folder: Path) -> str:
-    settings = {
-        "model.width": 16,
-        "model.layers": 2,
-        "model.heads": 2,
-        "model.context": 32,
-        "steps": 3,
-        "tokenizer.kind": "char",
-    }
-    data = "opinions:rows=200"
-    return str(gf.train(data, task="masked-language-model", out=folder / "masked", **settings).run)  # type: ignore[arg-type]
-
-
 @pytest.mark.slow
 def test_no_request_to_a_process_fails(writer: str, others: dict[str, str], masked: str) -> None:
-    """Requests made from the schema; GLASSFORMER_REQUESTS=20000 sends more of them."""
+    """Requests made from the schema; GLASSFORMER_REQUESTS changes their number."""
     runs = [writer, masked, *others.values()]
     names = [Path(run).name for run in runs]
     words = {

@@ -1,6 +1,5 @@
 """Options of sampling and of search for translations; imports no torch."""
 
-import math
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -9,6 +8,10 @@ from glassformer.config.errors import SettingError
 WIDEST = 1000
 """Texts that a beam may follow at once."""
 MAX_SEED = 2**62
+MAX_TOP_K = 1_000_000
+MAX_TEMPERATURE = 100.0
+"""Infinite temperatures in single precision would turn probabilities into NaN."""
+MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,17 @@ class Sampling:
     """The same, as often as the token was written."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf:
-            raise SettingError(f"--temperature is {self.temperature:g}, but must be at least 0")
-        if self.top_k is not None and self.top_k < 1:
-            raise SettingError(f"--top-k is {self.top_k}, but must be at least 1")
+        if not 0 <= self.temperature <= MAX_TEMPERATURE:
+            raise SettingError(f"--temperature is {self.temperature:g}, but must lie between 0 and {MAX_TEMPERATURE:g}")
+        if self.top_k is not None and not 1 <= self.top_k <= MAX_TOP_K:
+            raise SettingError(f"--top-k is {self.top_k}, but must lie between 1 and {MAX_TOP_K:,}")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
-        if not 0 < self.repetition_penalty < math.inf:
-            raise SettingError(f"--repetition-penalty is {self.repetition_penalty:g}, but must be above 0")
+        low, high = MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY
+        if not low <= self.repetition_penalty <= high:
+            raise SettingError(
+                f"--repetition-penalty is {self.repetition_penalty:g}, but must lie between {low:g} and {high:g}"
+            )
         for name in ("presence_penalty", "frequency_penalty"):
             if not -2 <= getattr(self, name) <= 2:
                 flag = f"--{name.replace('_', '-')}"
@@ -116,13 +122,13 @@ class Search:
         return Search(width, length_penalty, nbest, sampling, seed or 0)
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SettingError(f"--beam is {self.beam}, but must be at least 1")
+        if self.sampling is not None and not 1 <= self.best <= WIDEST:
+            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and {WIDEST}")
+        if not 1 <= self.beam <= WIDEST:
+            raise SettingError(f"--beam is {self.beam}, but must lie between 1 and {WIDEST}")
         if not 0 <= self.seed <= MAX_SEED:
             raise SettingError(f"--seed is {self.seed}, but must lie between 0 and {MAX_SEED}")
         if not 0 <= self.length_penalty <= 10:
             raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
-        if self.sampling is not None and self.best < 1:
-            raise SettingError(f"--nbest is {self.best}, but must be at least 1")
         if not 1 <= self.best <= self.beam:
             raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")

@@ -53,6 +53,11 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._time_reader()
 
+    def shutdown(self) -> None:
+        super().shutdown()
+        if not self._is_waiting and self.cycle.more_body:
+            self._abort()  # else uvicorn would cancel the request and log it as a failure
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._writing_paused = True
@@ -70,7 +75,8 @@ class Connection(H11Protocol):
 
     @property
     def _can_be_closed(self) -> bool:
-        return self._is_waiting or self._writing_paused
+        """Whether no request is running: a request runs from its last byte until its client stops reading."""
+        return self._is_waiting or self.cycle.more_body or self._writing_paused
 
     def _time_headers(self) -> None:
         """Start the time limit of a request; further bytes of the same request do not extend it."""

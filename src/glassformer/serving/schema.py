@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from glassformer.config.views import LookOptions
+from glassformer.decoding.options import MAX_REPETITION_PENALTY, MAX_TEMPERATURE, MAX_TOP_K, MIN_REPETITION_PENALTY
 from glassformer.decoding.running import LIKELIEST
 
 MOST_TEXTS = 64
@@ -58,10 +59,15 @@ class WritingBody(Body):
     """What both kinds of writing take."""
 
     model: Name | None = Field(None, description="the name of a run; of a server of one run it need not be said")
-    temperature: float = Field(1.0, ge=0, le=100)
+    temperature: float = Field(1.0, ge=0, le=MAX_TEMPERATURE)
     top_p: float = Field(1.0, gt=0, le=1)
-    top_k: Whole | None = Field(None, ge=1, le=1_000_000, description="not OpenAI's: only among the k likeliest")
-    repetition_penalty: float = Field(1.0, gt=0, le=100, description="not OpenAI's: above 1, fewer repetitions")
+    top_k: Whole | None = Field(None, ge=1, le=MAX_TOP_K, description="not OpenAI's: only among the k likeliest")
+    repetition_penalty: float = Field(
+        1.0,
+        ge=MIN_REPETITION_PENALTY,
+        le=MAX_REPETITION_PENALTY,
+        description="not OpenAI's: above 1, fewer repetitions",
+    )
     presence_penalty: Penalty = 0.0
     frequency_penalty: Penalty = 0.0
     n: Whole = Field(1, ge=1, le=MOST_CHOICES)
@@ -179,10 +185,10 @@ class TranslateBody(RunBody):
     beam: Whole | None = Field(None, ge=1, le=64, description="width of the beam search (5)")
     nbest: Whole = Field(1, ge=1, le=64)
     length_penalty: float = Field(1.0, ge=0, le=10)
-    temperature: float | None = Field(None, ge=0, le=100, description="sample instead of searching")
-    top_k: Whole | None = Field(None, ge=1, le=1_000_000)
+    temperature: float | None = Field(None, ge=0, le=MAX_TEMPERATURE, description="sample instead of searching")
+    top_k: Whole | None = Field(None, ge=1, le=MAX_TOP_K)
     top_p: float | None = Field(None, gt=0, le=1)
-    seed: Whole | None = Field(None, ge=0, le=2**62)
+    seed: Whole | None = Field(None, ge=0, le=BIGGEST_SEED)
     alignment: bool = Field(False, description="also which source tokens each written token looked at")
 
 
@@ -228,8 +234,8 @@ class Patch(Body):
 
 class SampledBody(RunBody):
     example: Given = Field(description="a text, a row, or an image's file in base64")
-    temperature: float = Field(1.0, ge=0, le=100)
-    top_k: Whole | None = Field(None, ge=1, le=1_000_000)
+    temperature: float = Field(1.0, ge=0, le=MAX_TEMPERATURE)
+    top_k: Whole | None = Field(None, ge=1, le=MAX_TOP_K)
     top_p: float | None = Field(None, gt=0, le=1)
     beam: Whole = Field(5, ge=1, le=64, description="width of a translator's beam search")
     changes: list[HeadChange] = Field([], max_length=MOST_CHANGES)
