@@ -4,6 +4,7 @@ import html
 import json
 import sqlite3
 import struct
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -91,7 +92,11 @@ def read_wandb(run: Path) -> Stored:
     known, numbers, texts = state_of(run, "wandb")["id"], defaultdict(list), {}
     settings: dict[str, Any] = {}
     final: dict[str, float] = {}
-    for file in sorted(Path("wandb").glob(f"offline-run-*-{known}/*.wandb")):
+    files = sorted(Path("wandb").glob(f"offline-run-*-{known}/*.wandb"))
+    until = time.monotonic() + 60
+    while not any(record.HasField("exit") for record in _wandb_records(files[-1])) and time.monotonic() < until:
+        time.sleep(0.1)  # W&B's own process may still write after `finish`
+    for file in files:
         for record in _wandb_records(file):
             values = {
                 item.key or "/".join(item.nested_key): json.loads(item.value_json)
