@@ -1,5 +1,7 @@
 """Which texts are the same, and which nearly so."""
 
+import re
+import sys
 import unicodedata
 from random import Random
 
@@ -36,13 +38,77 @@ def test_normal_form(text: str, form: str) -> None:
     assert normal_form(form) == form
 
 
-def test_no_two_lookalikes_of_one_alphabet_become_one_letter() -> None:
-    cyrillic = [latin for letter, latin in LOOKALIKES.items() if "CYRILLIC" in unicodedata.name(letter)]
-    assert len({*cyrillic}) == len(cyrillic)
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0x115F, 0x1160), (0x180B, 0x180F), (0x200B, 0x200F), (0x206A, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0), (0xFFF9, 0xFFFB), (0xE0000, 0xE007F), (0xE0100, 0xE01EF),
+    ],
+)  # fmt: skip
+def test_invisible_characters(first: int, last: int) -> None:
+    for place in range(first, last + 1):
+        assert normal_form(f"a{chr(place)}b&#{place};c") == "abc", hex(place)
+
+
+def test_every_format_character_is_invisible_or_a_sign() -> None:
+    """Signs of category Cf that are drawn: Arabic, Syriac and Kaithi number signs, and Egyptian joiners."""
+    drawn = "ARABIC (NUMBER|SIGN|FOOTNOTE|POUND|PIASTRE|END|DISPUTED)|SYRIAC|KAITHI|EGYPTIAN"
+    for character in map(chr, range(sys.maxunicode + 1)):
+        if unicodedata.category(character) == "Cf" and not re.match(drawn, unicodedata.name(character, "")):
+            assert normal_form(f"a{character}b") == "ab", hex(ord(character))
+
+
+@pytest.mark.parametrize(
+    ("text", "copy"),
+    [
+        ("1,234.50 and 12,345,678.00", "1,234.5 and 12,345,678"),
+        (".5, -.50, ($.25) .0", "0.5, -0.5, ($0.25) 0"),
+        ("ATEOPXYKMNHIZB", "ΑΤΕΟΡΧΥΚΜΝΗΙΖΒ"),
+        ("A TOP Move", "Α ΤΟΡ Μονe"),
+        ("A very good copy: I say you", "Α νery gοοd cοрy: Ӏ sаy үօu"),
+        ("ΝΑΙ, ΜΗΝ", "ναι, μην"),
+        ("кӀант", "КӏАНТ"),
+        ("<b>", "&amp;amp;#38;AMP;lt;b&amp;amp;amp;gt;"),
+    ],
+)
+def test_copies(text: str, copy: str) -> None:
+    assert normal_form(text) == normal_form(copy)
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("1,23.50", "1,23.5"),
+        ("1,2,345.50", "1,2,345.5"),
+        ("a1,234.50", "a1,234.5"),
+        ("v.5", "v0.5"),
+        ("1..5", "1.0.5"),
+        ("5 µg", "5 mg"),
+        ("TNF-α", "TNF-a"),
+        ("νους", "υους"),
+        ("тус", "түс"),  # Kazakh: falling, colour
+        ("кӏант", "кіант"),
+    ],
+)
+def test_no_copies(text: str, other: str) -> None:
+    assert normal_form(text) != normal_form(other)
+
+
+@pytest.mark.parametrize("alphabet", ["CYRILLIC", "GREEK", "ARMENIAN"])
+def test_no_two_lookalikes_of_one_alphabet_become_one_letter(alphabet: str) -> None:
+    found = [latin for letter, latin in LOOKALIKES.items() if alphabet in unicodedata.name(letter)]
+    assert len({*found}) == len(found) > 0
+
+
+@given(st.lists(st.text("αβεζηθικλμνοπρςστυφχψωάέήίόύώϊϋΐΰ", min_size=2), min_size=2, max_size=2))
+def test_words_of_one_alphabet_stay_different(words: list[str]) -> None:
+    forms = [unicodedata.normalize("NFKC", word.casefold()) for word in words]
+    assert (normal_form(words[0]) == normal_form(words[1])) is (forms[0] == forms[1])
+    assert normal_form(words[0]) == normal_form(words[0].upper())
 
 
 def test_references_that_were_escaped_many_times_take_no_time() -> None:
-    assert normal_form("&" + "amp;" * 100_000).startswith("&amp;")
+    assert normal_form("&" + "amp;" * 100_000 + "lt;") == "<"
 
 
 @given(st.text())

@@ -56,8 +56,8 @@ class DataSettings:
     )
     same_text: str = setting(
         NORMAL,
-        "normal: keep texts in one part if they differ only in letter case, white space, forms of letters, invisible "
-        "characters, HTML entities or trailing zeros of decimals; exact: only equal texts",
+        "normal: keep texts in one part if they differ only in letter case, white space, letter forms, lookalikes, "
+        "invisible characters, HTML entities or zeros of decimals; exact: only equal texts",
         choices=(NORMAL, EXACT),
     )
     near_duplicates: str = setting(

@@ -18,62 +18,101 @@ from glassformer.data.wording import counted, shortened
 
 OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")
 """White space of ASCII that is no single blank."""
-INVISIBLE = (
-    "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064"
-    "\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Invisible characters: zero-width spaces and joiners, soft hyphens, direction marks, variation selectors."""
-LOOKALIKES = dict(zip("авекмнорстухіјѕԁԛԝο", "abekmhopctyxijsdqwo", strict=True))
-"""Latin letter by the Cyrillic letter (or Greek omicron) that looks like it in both cases."""
-DIFFERENCES = "letter case, white space, forms of letters, invisible characters, HTML entities or decimals"
+"""Default-ignorable characters of Unicode, such as joiners, variation selectors and tags, and U+FFF9 to U+FFFB."""
+LOOKALIKES = dict(zip("авекмнорстухіјѕԁԛԝӏαβεζηικμνορτυχօ", "abekmhopctyxijsdqwlabezhikmnoptyxo", strict=True))
+"""Latin letter by the Cyrillic, Greek or Armenian letter of which the small or the capital form looks like it.
+
+No two letters of one alphabet become the same letter, so that different words stay different.
+"""
+OTHER_LETTER = re.compile("[\u0370-\u058f]")
+"""Greek, Cyrillic and Armenian letters."""
+SYMBOLS = str.maketrans("νӀүҮαβεζηικμτυχ", "vIyY𝛼𝛽𝜀𝜁𝜂𝜄𝜅𝜇𝜏𝜐𝜒")
+"""Replacements of letters outside Greek and Cyrillic words. Small Greek letters are symbols there, as in µm, and not
+lookalikes. Their mathematical forms keep them from being replaced; NFKC turns them back."""
+_LETTER = "[\u0370-\u052f\u1f00-\u1fff]"
+ANY_SYMBOL = re.compile(f"[{''.join(map(chr, SYMBOLS))}]")
+SYMBOL = re.compile(f"{ANY_SYMBOL.pattern}(?<!{_LETTER}.)(?!{_LETTER})")
+"""A letter that is not beside a Greek or Cyrillic one."""
+MIXED = re.compile(f"[a-zA-Z](?:(?={_LETTER})|(?<={_LETTER}.))")
+MIXED_LETTERS = re.compile(f"{_LETTER}(?<!{_LETTER}.)(?:(?<=[a-zA-Z].){_LETTER}*+|{_LETTER}*+(?=[a-zA-Z]))")
+"""Greek and Cyrillic letters in a row that have a Latin letter beside them."""
+DIFFERENCES = "letter case, white space, letter forms, lookalikes, invisible characters, HTML entities or decimals"
 """Differences that the normal form of a text removes."""
 ENTITY_PASSES = 2
-"""Number of times that character references (`&amp;`) are resolved; texts from the web are often escaped twice."""
-DECIMALS = re.compile(r"\.[0-9]*0(?![0-9]|[.,][0-9])")
-"""A point and decimals that end with a zero. It begins with the point, since a search for one character is fast."""
+"""Number of times that character references are resolved."""
+AMPERSANDS = re.compile("&(?:(?:amp|#0*38|#x0*26);)+", re.IGNORECASE)
+"""An ampersand that was escaped any number of times, as texts from the web often are."""
+DECIMALS = re.compile(r"\.(?:[0-9]*0|(?<![0-9A-Za-z_.,]\.)[0-9]+)(?![0-9]|[.,][0-9])")
+"""A point and decimals that end with a zero or follow no digit. It begins with the point, since a search for one
+character is fast."""
+THOUSANDS = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+")
+"""A whole number with commas between thousands."""
 
 
 def normal_form(text: str) -> str:
     """Return the form of a text that all its copies share.
 
-    It resolves HTML character references, applies Unicode NFKC, folds case, joins white space, and drops invisible
-    characters and the trailing zeros of decimals. Letters that look like Latin ones become Latin.
+    It resolves HTML character references, applies Unicode NFKC, folds case, joins white space, drops invisible
+    characters, and writes decimals with a digit before the point and without trailing zeros. Letters that look like
+    Latin ones become Latin.
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     if "&" in text:
+        text = AMPERSANDS.sub("&", text)
         for _ in range(ENTITY_PASSES):
             text = html.unescape(text)
+        text = INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     if text.isascii():
         text = text.lower()
+    elif OTHER_LETTER.search(text):
+        text = unicodedata.normalize("NFKC", _in_latin(text))
     else:
-        text = _visible(unicodedata.normalize("NFKC", text).casefold())
-        for letter, latin in LOOKALIKES.items():
-            text = text.replace(letter, latin)
-        text = unicodedata.normalize("NFKC", text)  # case folding can decompose letters
-    text = DECIMALS.sub(_without_last_zeros, text)
+        text = unicodedata.normalize("NFKC", text.casefold())  # case folding can decompose letters
+    text = DECIMALS.sub(_plain_decimals, text)
     if text.isascii() and not any(sign in text for sign in OTHER_BLANKS):  # the only white space is single blanks
         return text.strip(" ")
     return " ".join(text.split())
 
 
-def _visible(text: str) -> str:
-    """Return a text without its invisible characters."""
-    for sign in "" if text.isascii() else INVISIBLE:
-        text = text.replace(sign, "")
+def _in_latin(text: str) -> str:
+    """Fold case, and replace the letters that look like Latin ones."""
+
+    def visible(letters: re.Match[str]) -> str:
+        return letters[0].translate(SYMBOLS)
+
+    if ANY_SYMBOL.search(text):
+        if MIXED.search(text):
+            text = MIXED_LETTERS.sub(visible, text)
+        text = SYMBOL.sub(visible, text)
+    text = unicodedata.normalize("NFC", text.casefold())  # case folding can decompose letters
+    for letter, latin in LOOKALIKES.items():
+        text = text.replace(letter, latin)
     return text
 
 
-def _without_last_zeros(decimals: re.Match[str]) -> str:
-    """Return decimals without trailing zeros, unless they are part of a date, a version or an address."""
+def _plain_decimals(decimals: re.Match[str]) -> str:
+    """Return decimals after a digit and without trailing zeros, unless they are part of a date, version or address."""
     text, point = decimals.string, decimals.start()
     start = point
     while start and text[start - 1] in string.digits:
         start -= 1
     before = text[start - 1 : start]
-    if start == point or before.isalnum() or before in {"_", ".", ","}:
+    if before.isalnum() or before in {"_", "."} or (before == "," and not _has_thousands(text, point)):
         return decimals[0]
-    return decimals[0].rstrip("0").rstrip(".")
+    return "0" * (start == point) + decimals[0].rstrip("0").rstrip(".")
+
+
+def _has_thousands(text: str, end: int) -> bool:
+    """Whether the digits before a point are in groups of three, separated by commas."""
+    start = end
+    while start and text[start - 1] in "0123456789,":
+        start -= 1
+    return THOUSANDS.fullmatch(text, start, end) is not None
 
 
 def digests_of(contents: Iterable[bytes]) -> Numbers:
@@ -98,7 +137,7 @@ class NormalDigest:
 
     def update(self, text: str, *, sketch: bool = False) -> None:
         """The next piece. It may begin or end inside a word, if its letters are composed alone as they are together."""
-        text = _visible(text)  # so that its ends match those of the normal form
+        text = INVISIBLE.sub("", text)  # so that its ends match those of the normal form
         form = normal_form(text)
         self._blank |= text[:1].isspace()
         if form:

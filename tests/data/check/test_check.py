@@ -1,4 +1,5 @@
 import json
+import math
 
 import pytest
 
@@ -163,3 +164,21 @@ def test_dates_of_another_order_are_no_values_without_a_date() -> None:
     found = check_table(Table("a.csv", cells, list(range(2, 32))), columns).findings
     assert "column 'day': 1 value is not a date in a column of dates; training would refuse it: line 31" in found
     assert "column 'day': 1 date is not written day first like the others; training would refuse it: line 30" in found
+
+
+def test_numbers_that_training_refuses() -> None:
+    numbers = [*map(str, range(6)), "1e308", "-1e308", "", "x"]
+    data = Table("a.csv", {"age": numbers, "price": [*numbers[2:], "3e307", "3"]}, list(range(2, 12)))
+    found = check_table(data, Columns(None, "price", "number", "", also=("age",)))
+    assert [line for line in found.findings if "training would refuse" in line] == [
+        "label column 'price': 1 value is no number among numbers, and training would refuse it: line 9",
+        "label column 'price': 3 values are too large for float32, and training would refuse it: lines 6, 7, 10",
+        "column 'age': 1 value is no number among numbers, and training would refuse it: line 11",
+        "column 'age': 2 values are too large for float32, and training would refuse it: lines 8, 9",
+    ]
+
+
+def test_the_mean_of_large_labels_is_finite() -> None:
+    found = check_table(table(numbered(3), ["1e308", "1e308", "1e308"]), AMOUNTS)
+    assert found.amounts is not None
+    assert math.isclose(found.amounts.mean, 1e308)

@@ -162,6 +162,7 @@ def test_labels_that_cannot_be() -> None:
     assert refused("number", text=PROSE, label=["1.5", "2", " lots "] * 20) == (
         "a.csv, line 4, column 'label': text where a number is wanted: 'lots' (--task classification takes any value)"
     )
+    assert "'1e400' (--task classification" in refused("number", text=PROSE, label=["1.5", "2", "1e400"] * 20)
     assert refused(text=PROSE, label=["x", "y", " "] * 20) == (
         "a.csv, line 4: no label in column 'label' (20 rows have none): "
         "fill it in, take such rows out, or choose another column with --label"

@@ -13,7 +13,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
 from glassformer.data.columns.extra import empty_in_words
-from glassformer.data.columns.heuristics import hold_numbers, number_in
+from glassformer.data.columns.heuristics import FLOAT32_MAX, hold_numbers, number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns, names_of, odd_labels, sets_of
 from glassformer.data.columns.numbers import plain_numbers
@@ -174,6 +174,8 @@ def check_table(
     )
     repeats += near_finding(near, noun, texts, lines)
     found.findings.extend(_findings(found, table.lines_but(filled), missing, repeats, context, noun))
+    if columns.label_kind == NUMBER:
+        found.findings.extend(_refused_numbers(f"label column '{columns.label}'", labels, lines))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns))
         if settings.split_by is None:
@@ -215,7 +217,7 @@ def _contradictions(
 def _amounts(labels: list[str]) -> Amounts | None:
     """The least, the mean and the largest of the labels that are numbers."""
     numbers = [number for label in labels if (number := number_in(label)) is not None]
-    return Amounts(min(numbers), sum(numbers) / len(numbers), max(numbers)) if numbers else None
+    return Amounts(min(numbers), sum(number / len(numbers) for number in numbers), max(numbers)) if numbers else None
 
 
 def _findings(
@@ -267,11 +269,20 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
             yield from (f"column '{name}': {remark}" for remark in _unread_dates(table.lines, values, order))
         numbers = hold_numbers(values)
         filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
-        odd = [table.lines[row] for row in filled if numbers and number_in(values[row]) is None]
-        no_numbers = finding(odd, "value is", "values are", "no number among numbers, and training would refuse it")
-        yield from (f"column '{name}': {remark}" for remark in no_numbers)
+        if numbers:
+            yield from _refused_numbers(f"column '{name}'", values, table.lines)
         if empty := len(values) - len(filled):
             yield empty_in_words(name, empty, len(values))
+
+
+def _refused_numbers(column: str, values: Sequence[str], lines: Sequence[int]) -> Iterator[str]:
+    """Yield findings on the values of a number column that are not numbers or that float32 cannot hold."""
+    numbers = [(line, number_in(value)) for value, line in zip(values, lines, strict=True) if not is_empty(value)]
+    odd = [line for line, number in numbers if number is None]
+    large = [line for line, number in numbers if number is not None and abs(number) > FLOAT32_MAX]
+    for found, why in ((odd, "no number among numbers"), (large, "too large for float32")):
+        remarks = finding(found, "value is", "values are", f"{why}, and training would refuse it")
+        yield from (f"{column}: {remark}" for remark in remarks)
 
 
 def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:

@@ -286,7 +286,8 @@ def lacks_label(value: str, label_kind: str | None) -> bool:
 
 
 def _advice(value: str) -> str:
-    if number_in(plain := re.sub(r"[^\d,.-]", "", value).replace(",", ".")) is not None:
+    plain = re.sub(r"[^\d,.-]", "", value).replace(",", ".")
+    if number_in(plain) is not None and not re.search(r"\d[eE][+-]?\d", value):  # 1e400 is not 1400
         return f"write {plain}"
     return "--task classification takes any value"
 

@@ -252,7 +252,8 @@ class TableFeatures(Features):
             with np.errstate(over="ignore"):
                 spreads, empty = (found - column.mean) / column.spread, np.isnan(found)
             if (far := np.flatnonzero(np.abs(spreads) > MAX_SPREADS)).size:
-                raise DataError(_too_large(part, column.name, int(far[0]), f"{found[far[0]]:g}"))
+                limit = f"more than {MAX_SPREADS:g} standard deviations from the training mean"
+                raise DataError(_too_large(part, column.name, int(far[0]), f"{found[far[0]]:g}", limit))
             outside = (found < column.low) | (found > column.high)
             if outside.any():
                 outside_range[column.name] = outside
@@ -326,11 +327,9 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
     return found, cells.remarks(name)
 
 
-def _too_large(part: Labelled, name: str, row: int, value: str) -> str:
-    return (
-        f"{part.origin}, line {part.lines[row]:,}, column '{name}': {value} is too large for float32: "
-        "correct it, or leave it empty"
-    )
+def _too_large(part: Labelled, name: str, row: int, value: str, limit: str = "too large for float32") -> str:
+    where = f"{part.origin}, line {part.lines[row]:,}, column '{name}'"
+    return f"{where}: {value} is {limit}: correct it, or leave it empty"
 
 
 # --- dates: columns that others are made of ---

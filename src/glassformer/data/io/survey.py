@@ -24,7 +24,7 @@ from glassformer.data.io.source import FileGroup, Source
 from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import NormalDigest
 
-FORMAT = 2
+FORMAT = 3
 """The format of what is kept; a new one makes files be surveyed again."""
 KEPT_FROM = 2**26
 """Bytes of a group of files from which on its survey is kept: reading less takes no time."""
