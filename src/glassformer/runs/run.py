@@ -18,7 +18,7 @@ from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, wi
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import FIELDS, Config, bound_settings, resolve
+from glassformer.config.resolve import FIELDS, Config, bound_settings, flatten, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs import weight_files
@@ -248,14 +248,18 @@ class Run:
                 f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
                 "(--brick mine.py, or gf.register_family)"
             )
-        try:
-            config = resolve(settings, {}, strict=False)
-        except Misuse as error:
-            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
+        config = self._resolved(settings)
         if config.task != card.get("task", config.task):
             difference = f"its task is {card['task']}, but its config has task {config.task}"
             raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({difference})")
         return config
+
+    def _resolved(self, settings: Mapping[str, Any]) -> Config:
+        """Return the configuration of the card's settings, or of some of them."""
+        try:
+            return resolve(settings, {}, strict=False)
+        except Misuse as error:
+            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
 
     def changed_parts(self) -> Iterator[str]:
         """A line, once, for each file of a person's own that is not what it was when this run was trained."""
@@ -378,9 +382,13 @@ class Run:
 
     def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
         """Yield each difference between a card and the notes on the weights, as a clause."""
-        config = self.config()
-        now = {"task": config.task, **{key: config.get(key) for key in FIELDS}}
-        for key, value in notes[SETTINGS].items():
+        now, settings = _values(self.config()), flatten(card["config"])
+        trained = dict(notes[SETTINGS])
+        if added := bound_settings(settings).keys() - trained.keys():  # these had their defaults in training
+            rest = {key: value for key, value in settings.items() if key not in added}
+            defaults = _values(self._resolved(rest))
+            trained |= {key: defaults[key] for key in sorted(added)}
+        for key, value in trained.items():
             if now.get(key) != value:
                 name, here = (key if key in now else reprlib.repr(key)), reprlib.repr(now.get(key))
                 yield f"{name} is {here}, but the weights were trained with {reprlib.repr(value)}"
@@ -413,6 +421,11 @@ class Run:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics(say) if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _values(config: Config) -> dict[str, Any]:
+    """Return the task and every setting, by dotted key."""
+    return {"task": config.task, **{key: config.get(key) for key in FIELDS}}
 
 
 def _meaning(card: Mapping[str, Any]) -> str:
