@@ -1,6 +1,7 @@
 """Weights that are damaged, exchanged or given other labels are refused in one line, and never believed."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ from safetensors.torch import load_file, save_file
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import RunError
-from glassformer.config.resolve import DATA_PATHS, OTHER_PATHS
+from glassformer.config.resolve import DATA_PATHS, FIELDS, OTHER_PATHS
+from glassformer.config.setting import kind_of
 from glassformer.models.weights import take_weights
 from glassformer.runs import weight_files
 from glassformer.runs.files import tensors_digest
@@ -155,6 +157,51 @@ def test_a_setting_that_was_removed_is_named(transformer: Path, tmp_path: Path) 
     change_card(run, lambda card: card["config"]["model"].pop("context"))
     with pytest.raises(RunError, match=r"model\.context is 256, but the weights were trained with 16"):
         gf.load(run)
+
+
+@pytest.fixture(scope="module")
+def simple_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs whose encoders do not use many model settings."""
+    folder = tmp_path_factory.mktemp("simple")
+    data = write_table(folder / "opinions.csv", opinions(60))
+    for encoder in ("average", "cnn", "lstm"):
+        gf.train(data, out=folder / encoder, **labelled(encoder, training__steps=2))
+    return folder
+
+
+def another_value(key: str, value: Any) -> Any:
+    """Return a valid value of a setting that differs from `value`."""
+    rule = FIELDS[key].metadata["rule"]
+    kind, _ = kind_of(FIELDS[key])
+    if kind is bool:
+        return not value
+    if kind is str:
+        return next((choice for choice in rule.choices if choice != value), "linear:3")
+    return next(kind(one) for one in (101, 2, 1, 0.5) if one != value and (rule.most is None or one <= rule.most))
+
+
+@pytest.mark.parametrize("encoder", ["average", "cnn", "lstm"])
+def test_an_added_setting_is_named(simple_runs: Path, tmp_path: Path, encoder: str) -> None:
+    """Layers read settings such as `embed_scale` with any encoder."""
+    run = Path(shutil.copytree(simple_runs / encoder, tmp_path / "run"))
+    config, card = Run.open(run).config(), (run / CARD).read_text()
+    stored = {f"model.{key}" for key in json.loads(card)["config"]["model"]}
+    unused = [key for key in FIELDS if key.startswith("model.") and key not in {*stored, *OTHER_PATHS}]
+    assert "model.embed_scale" in unused or encoder == "lstm"
+    for key in unused:
+        trained, value = config.get(key), another_value(key, config.get(key))
+        (run / CARD).write_text(card)
+        change_card(run, lambda card, key=key, value=value: card["config"]["model"].update({key[6:]: value}))
+        line = f"{CARD} was changed after training: {key} is {value!r}, but the weights were trained with {trained!r};"
+        with pytest.raises(RunError, match=re.escape(line)):
+            Run.open(run).verify_card()
+
+
+def test_a_default_that_was_added_changes_nothing(simple_runs: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(simple_runs / "average", tmp_path / "run"))
+    default = Run.open(run).config().model.embed_scale
+    change_card(run, lambda card: card["config"]["model"].update(embed_scale=default))
+    assert gf.load(run).predict(TEXT) == gf.load(simple_runs / "average").predict(TEXT)
 
 
 def test_every_model_setting_is_bound(transformer: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,45 @@ def test_a_changed_outcome_is_reported_and_its_job_runs_again(
     asked, said = Unrun(monkeypatch), list[str]()
     table = compare("iris", models=MODELS, out=out, say=said.append, **IRIS)
     assert [name for name, _ in asked.names] == ["linear", "bag"]
-    assert f"{path} is damaged, or was changed after it was written: its job runs again" in said
+    assert f"{path} is damaged, was changed after it was written, or is another job's: its job runs again" in said
     assert "linear" not in {row.name for row in table.rows}
+
+
+@pytest.mark.parametrize(
+    ("models", "then", "names"),
+    [(MODELS, "its job runs again", ["linear", "bag"]), ("mlp", "the table omits it", ["mlp"])],
+)
+def test_an_outcome_of_another_job_is_reported(
+    iris: tuple[Path, Comparison, list[CellEvent]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    models: str,
+    then: str,
+    names: list[str],
+) -> None:
+    out = shutil.copytree(iris[0], tmp_path / "iris")
+    path = out / "cells" / "linear-0" / "outcome.json"
+    shutil.copy(out / "cells" / "majority-class-0" / "outcome.json", path)
+    asked, said = Unrun(monkeypatch), list[str]()
+    table = compare("iris", models=models, out=out, say=said.append, **IRIS)
+    assert [name for name, _ in asked.names] == names
+    line = "is damaged, was changed after it was written, or is another job's"
+    assert [text for text in said if line in text] == [f"{path} {line}: {then}"]
+    assert [row.name for row in table.rows].count("majority class") == 1
+    assert "linear" not in {row.name for row in table.rows}
+
+
+def test_an_outcome_of_the_same_job_of_another_comparison_is_reported(
+    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = shutil.copytree(iris[0], tmp_path / "iris")
+    path = out / "cells" / "linear-0" / "outcome.json"
+    outcome = Outcome.read(path)
+    replace(outcome, cell=replace(outcome.cell, settings={**outcome.cell.settings, "training.lr": 0.5})).write(path)
+    asked, said = Unrun(monkeypatch), list[str]()
+    compare("iris", models=MODELS, out=out, say=said.append, **IRIS)
+    assert [name for name, _ in asked.names] == ["linear", "bag"]
+    assert sum(text.startswith(f"{path} is damaged") for text in said) == 1
 
 
 def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,8 +63,8 @@ def test_a_changed_outcome_is_no_outcome(change: dict[str, Any], tmp_path: Path)
     path = folder.cell_path(CELL) / "outcome.json"
     path.parent.mkdir(parents=True)
     OUTCOME.write(path)
-    assert folder.unreadable() == []
+    assert folder.invalid_outcomes([]) == []
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     assert folder.outcome(CELL) is None
     assert folder.outcomes([]) == []
-    assert folder.unreadable() == [path]
+    assert folder.invalid_outcomes([]) == [path]

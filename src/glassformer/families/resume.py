@@ -10,7 +10,6 @@ from glassformer.config.errors import (
 from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
 from glassformer.families.base import Prepared
 from glassformer.runs.run import DONE, Run
-from glassformer.runs.weight_files import has_notes
 from glassformer.training.checkpointer import Snapshot, restore
 from glassformer.training.schedule import total_steps
 
@@ -23,8 +22,7 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
     """
     if "imported" in run.card():
         raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
-    if run.weights_path.is_file() and has_notes(run.path):  # torn weights are written again from a checkpoint
-        run.verify_card()
+    run.verify_resumable()
     saved = run.config().to_dict()
     before = flatten(saved)
     free = {*DATA_PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}

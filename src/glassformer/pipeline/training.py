@@ -291,7 +291,7 @@ class Training:
             self.family.training_task(prepared.task, self.model, self.config),
             replace(training, parallel="fsdp" if self.sharded else "ddp"),
             device=self.device,
-            checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush),
+            checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush, card=card),
             listen=recorder if self.processes.first else silent,
             processes=self.processes,
             resume=self.snapshot,

@@ -140,8 +140,8 @@ def forget_checkpoint(folder: Path, step: int) -> None:
     shutil.rmtree(folder / f"step-{step}", ignore_errors=True)
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
-    """What a checkpoint holds, if every file is as it was written."""
+def read_state(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a checkpoint's state and the digests of its files; raise `RunError` if the state has changed."""
     try:
         state = read_json(path / STATE)
     except RunError:
@@ -149,6 +149,12 @@ def load_checkpoint(path: Path) -> Checkpoint:
     digests = state.pop("digests", None)
     if not isinstance(digests, dict) or digests.get(STATE) != json_digest(state):
         raise RunError(f"{path / STATE} is not as it was written")
+    return state, digests
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """What a checkpoint holds, if every file is as it was written."""
+    state, digests = read_state(path)
     shards = [name for name in digests if SHARD.fullmatch(name)]
     averaged = AVERAGE in digests or (path / AVERAGE).exists()
     for name in shards or ((*FILES, AVERAGE) if averaged else FILES):

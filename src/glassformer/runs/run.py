@@ -8,6 +8,7 @@ import platform
 import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -18,11 +19,11 @@ from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, wi
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
-from glassformer.config.resolve import FIELDS, Config, bound_settings, resolve
+from glassformer.config.resolve import FIELDS, Config, bound_settings, flatten, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs import weight_files
-from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint
+from glassformer.runs.checkpoints import STATE, Checkpoint, list_checkpoints, load_checkpoint, read_state
 from glassformer.runs.files import REMEDY, json_digest, read_json, tensors_digest, write_json, write_text
 from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
@@ -124,10 +125,13 @@ SETTLED = (*DONE, "imported")
 """The states in which a run's card names the weights that are there."""
 WEIGHTS, MEANING, SETTINGS = "weights", "meaning", "settings"
 """Notes in the weights file: a digest of the weights, a digest of the card's `BOUND_FIELDS`, and the settings that
-the weights depend on. The card of a finished run also holds the digest of the weights.
+the weights depend on. The card of a finished run also holds the digest of the weights. The state of a checkpoint holds
+the last two notes.
 """
-NOTE_TYPES: dict[str, type] = {WEIGHTS: str, MEANING: str, SETTINGS: dict}
-"""The type of each note."""
+CARD_NOTES: dict[str, type] = {MEANING: str, SETTINGS: dict}
+"""The type of each note on a card."""
+NOTE_TYPES: dict[str, type] = {WEIGHTS: str, **CARD_NOTES}
+"""The type of each note on weights."""
 BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
 """Fields of a card, beside its settings, that change the meaning of the weights."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
@@ -248,14 +252,18 @@ class Run:
                 f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
                 "(--brick mine.py, or gf.register_family)"
             )
-        try:
-            config = resolve(settings, {}, strict=False)
-        except Misuse as error:
-            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
+        config = self._resolved(settings)
         if config.task != card.get("task", config.task):
             difference = f"its task is {card['task']}, but its config has task {config.task}"
             raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({difference})")
         return config
+
+    def _resolved(self, settings: Mapping[str, Any]) -> Config:
+        """Return the configuration of the card's settings, or of some of them."""
+        try:
+            return resolve(settings, {}, strict=False)
+        except Misuse as error:
+            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
 
     def changed_parts(self) -> Iterator[str]:
         """A line, once, for each file of a person's own that is not what it was when this run was trained."""
@@ -307,8 +315,7 @@ class Run:
         digest = tensors_digest(weights)
         if card is None:
             card = self.card() if (self.path / CARD).is_file() else {}
-        settings = bound_settings(card.get("config", {}))
-        weight_files.write(self.path, weights, {WEIGHTS: digest, MEANING: _meaning(card), SETTINGS: settings})
+        weight_files.write(self.path, weights, {WEIGHTS: digest, **card_notes(card)})
         return digest
 
     def weights_digest(self) -> str:
@@ -318,11 +325,7 @@ class Run:
 
     def _notes(self) -> dict[str, Any]:
         """Return the notes on the weights; raise `RunError` if any is missing."""
-        notes = weight_files.read_notes(self.path)
-        for name, kind in NOTE_TYPES.items():
-            if not isinstance(notes.get(name), kind):
-                raise RunError(f"{self.weights_path} is damaged: it does not hold its {name} (--no-verify ignores it)")
-        return notes
+        return _checked_notes(weight_files.read_notes(self.path), NOTE_TYPES, self.weights_path)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The names and shapes of the weights, by the files' headers."""
@@ -363,12 +366,28 @@ class Run:
     def verify_card(self, *, verify: bool = True) -> None:
         """Raise `RunError` if the card's settings, labels, features or tokenizers are not those of training."""
         self._refuse_missing()
-        if not verify or os.environ.get(NO_VERIFY):
+        if verify and not os.environ.get(NO_VERIFY):
+            self._verify(self._notes)
+
+    def verify_resumable(self) -> None:
+        """Raise `RunError` if the card is not that of the weights and of each checkpoint; ignore torn files."""
+        if os.environ.get(NO_VERIFY):
             return
-        card, notes = self.card(), self._notes()
+        if self.weights_path.is_file() and weight_files.has_notes(self.path):
+            self._verify(self._notes)
+        for path in list_checkpoints(self.checkpoints_path):
+            try:
+                state, _ = read_state(path)
+            except RunError:  # resuming reports it and uses an earlier checkpoint
+                continue
+            self._verify(partial(_checked_notes, state, CARD_NOTES, path / STATE))
+
+    def _verify(self, read_notes: Callable[[], Mapping[str, Any]]) -> None:
+        """Raise `RunError` if the card differs from these notes."""
+        card, notes = self.card(), read_notes()
         changes = list(self._changes(card, notes))
         if self.card() != card:  # a training run has just written a new card
-            self.verify_card()
+            self._verify(read_notes)
         elif changes:
             more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
             raise RunError(
@@ -377,10 +396,14 @@ class Run:
             )
 
     def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
-        """Yield each difference between a card and the notes on the weights, as a clause."""
-        config = self.config()
-        now = {"task": config.task, **{key: config.get(key) for key in FIELDS}}
-        for key, value in notes[SETTINGS].items():
+        """Yield each difference between a card and the notes on weights or on a checkpoint, as a clause."""
+        now, settings = _values(self.config()), flatten(card["config"])
+        trained = dict(notes[SETTINGS])
+        if added := bound_settings(settings).keys() - trained.keys():  # these had their defaults in training
+            rest = {key: value for key, value in settings.items() if key not in added}
+            defaults = _values(self._resolved(rest))
+            trained |= {key: defaults[key] for key in sorted(added)}
+        for key, value in trained.items():
             if now.get(key) != value:
                 name, here = (key if key in now else reprlib.repr(key)), reprlib.repr(now.get(key))
                 yield f"{name} is {here}, but the weights were trained with {reprlib.repr(value)}"
@@ -413,6 +436,24 @@ class Run:
         """Forget what was logged after this step: it will be logged again."""
         lines = [line for line in self.read_metrics(say) if line.get("step", 0) <= step]
         write_text(self.metrics_path, "".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _values(config: Config) -> dict[str, Any]:
+    """Return the task and every setting, by dotted key."""
+    return {"task": config.task, **{key: config.get(key) for key in FIELDS}}
+
+
+def card_notes(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the notes on a card."""
+    return {MEANING: _meaning(card), SETTINGS: bound_settings(card.get("config", {}))}
+
+
+def _checked_notes(notes: dict[str, Any], kinds: Mapping[str, type], file: Path) -> dict[str, Any]:
+    """Return the notes in a file; raise `RunError` if any is missing."""
+    for name, kind in kinds.items():
+        if not isinstance(notes.get(name), kind):
+            raise RunError(f"{file} is damaged: it does not hold its {name} (--no-verify ignores it)")
+    return notes
 
 
 def _meaning(card: Mapping[str, Any]) -> str:

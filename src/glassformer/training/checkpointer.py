@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -10,7 +11,7 @@ from glassformer.config.errors import RunError
 from glassformer.runs import history
 from glassformer.runs.checkpoints import forget_checkpoint, save_checkpoint
 from glassformer.runs.json_shape import WrongShape, made
-from glassformer.runs.run import Run
+from glassformer.runs.run import CARD_NOTES, Run, card_notes
 from glassformer.tasks.base import Evaluation
 
 SCALE_GROWS_AFTER = 2000
@@ -92,6 +93,8 @@ class Checkpointer:
     folder: Path | None = None
     """Where processes write the shards of checkpoints; None: they are not kept."""
     keep = 1
+    notes: Mapping[str, Any] = {}
+    """What the state of each checkpoint holds beside the progress."""
 
     def checkpoint(self, snapshot: Snapshot) -> str:
         """Keep a checkpoint; gives where it is."""
@@ -113,13 +116,24 @@ class Checkpointer:
 
 
 class RunCheckpointer(Checkpointer):
-    """Keeps them in a run's folder. `first` writes the log, before each checkpoint."""
+    """Keeps them in a run's folder. `first` writes the log, before each checkpoint. `card`: the card whose notes are
+    stored with weights and checkpoints; None: checkpoints hold no notes, and weights those on the card in the folder.
+    """
 
-    def __init__(self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        *,
+        keep: int,
+        first: Callable[[], None] = lambda: None,
+        card: dict[str, Any] | None = None,
+    ) -> None:
         self.run = run
         self.folder = run.checkpoints_path
         self.keep = keep
         self.first = first
+        self.card = card
+        self.notes = {} if card is None else card_notes(card)
 
     def before_checkpoint(self) -> None:
         self.first()
@@ -131,7 +145,7 @@ class RunCheckpointer(Checkpointer):
             snapshot.progress.step,
             dict(snapshot.weights),
             dict(snapshot.optimiser),
-            asdict(snapshot.progress),
+            {**asdict(snapshot.progress), **self.notes},
             keep=self.keep,
             average=dict(snapshot.average),
         )
@@ -142,7 +156,7 @@ class RunCheckpointer(Checkpointer):
         history.forget(self.run, step)
 
     def best(self, weights: dict[str, Tensor], evaluation: Evaluation, step: int) -> None:
-        self.run.write_weights(weights)
+        self.run.write_weights(weights, self.card)
         self.run.update_card(best={"step": step, **evaluation.metrics})
 
     def moment(self, weights: dict[str, Tensor], step: int, total: int | None) -> None:
@@ -157,6 +171,7 @@ def restore(
 ) -> Snapshot:
     """A snapshot from what a checkpoint held."""
     try:
-        return Snapshot(weights, optimiser, made(state, Progress), average)
+        progress = {name: value for name, value in state.items() if name not in CARD_NOTES}
+        return Snapshot(weights, optimiser, made(progress, Progress), average)
     except WrongShape as error:
         raise RunError(f"a checkpoint's state is damaged: {error}") from None

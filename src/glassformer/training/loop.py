@@ -117,7 +117,7 @@ class Trainer:
         )
         self.shard_writer: ShardWriter | None = None
         if self.sharded and checkpointer.folder is not None:
-            self.shard_writer = ShardWriter(checkpointer.folder, self.processes, checkpointer.keep)
+            self.shard_writer = ShardWriter(checkpointer.folder, self.processes, checkpointer.keep, checkpointer.notes)
         self.shown, self.usual = shown, usual
         self.done = 0.0
         """How far through the training, 0 to 1."""

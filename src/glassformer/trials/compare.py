@@ -210,11 +210,11 @@ def _words(flag: str, values: Any) -> list[str]:
 
 
 def _waiting(folder: Folder, cells: list[Cell], listen: CellListener, say: Say) -> list[Cell]:
-    """Return the jobs without an outcome, including failed jobs and jobs whose outcome was changed."""
+    """Return the jobs without an outcome, including failed jobs and jobs whose outcome is invalid."""
     mine = {folder.cell_path(cell) for cell in cells}
-    for path in folder.unreadable():
+    for path in folder.invalid_outcomes(cells):
         then = "its job runs again" if path.parent in mine else "the table omits it"
-        say(f"{path} is damaged, or was changed after it was written: {then}")
+        say(f"{path} is damaged, was changed after it was written, or is another job's: {then}")
     for cell in cells:
         listen(CellEvent(cell=cell, what="waiting"))
     outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,10 +21,10 @@ from glassformer.training.distributed.processes import Processes
 
 
 class ShardWriter:
-    """One process's part in the checkpoints of several."""
+    """One process's part in the checkpoints of several. `notes`: see `Checkpointer`."""
 
-    def __init__(self, folder: Path, processes: Processes, keep: int) -> None:
-        self.folder, self.processes, self.keep = folder, processes, keep
+    def __init__(self, folder: Path, processes: Processes, keep: int, notes: Mapping[str, Any]) -> None:
+        self.folder, self.processes, self.keep, self.notes = folder, processes, keep, notes
         self._staged: dict[str, Tensor] = {}
         """Pinned memory that shards of a GPU are copied to, the same each time."""
         self._thread: threading.Thread | None = None
@@ -85,9 +86,9 @@ class ShardWriter:
             dist.all_gather_object(failures, self._failure)
         if any(failures):
             raise RunError(next(filter(None, failures)))
-        world, progress = self.processes.world, asdict(self._progress)
+        world, state = self.processes.world, {**asdict(self._progress), **self.notes}
         step = self._progress.step
-        path = self.processes.first_does(lambda: commit_shards(self._temporary, step, world, progress))
+        path = self.processes.first_does(lambda: commit_shards(self._temporary, step, world, state))
         if not self.processes.first:
             return None
         self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.keep))

@@ -130,9 +130,14 @@ class Folder:
         others = [_read_outcome(folder) for folder in sorted((self.path / "cells").iterdir()) if folder.name not in ids]
         return [*mine, *(outcome for outcome in others if outcome is not None)]
 
-    def unreadable(self) -> list[Path]:
-        """Return the files of outcomes that are damaged or were changed after they were written."""
-        return [path for path in sorted(self.path.glob(f"cells/*/{OUTCOME}")) if _read_outcome(path.parent) is None]
+    def invalid_outcomes(self, cells: Sequence[Cell]) -> list[Path]:
+        """Return the files of outcomes that are damaged, were changed after they were written, or are another job's."""
+        mine = {self.cell_path(cell): cell for cell in cells}
+
+        def is_valid(folder: Path) -> bool:
+            return (self.outcome(mine[folder]) if folder in mine else _read_outcome(folder)) is not None
+
+        return [path for path in sorted(self.path.glob(f"cells/*/{OUTCOME}")) if not is_valid(path.parent)]
 
     # --- one at a time ---
 
@@ -153,8 +158,10 @@ class Folder:
 
 
 def _read_outcome(folder: Path) -> Outcome | None:
-    with contextlib.suppress(GlassformerError, OSError):  # not there, or damaged
-        return Outcome.read(folder / OUTCOME)
+    """Return the outcome of a job's folder; None if it is missing, damaged or another job's."""
+    with contextlib.suppress(GlassformerError, OSError):
+        outcome = Outcome.read(folder / OUTCOME)
+        return outcome if id_of(outcome.cell) == folder.name else None
     return None
 
 
