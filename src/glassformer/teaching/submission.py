@@ -2,11 +2,14 @@
 submission, which shuts itself in, runs the cells and answers what it is asked. It knows no reference and no points.
 """
 
+import __future__
+
 import builtins
 import contextlib
 import gc
 import importlib
 import importlib.abc
+import io
 import json
 import linecache
 import os
@@ -44,6 +47,7 @@ MAX_NAMES = 1000
 """Names of a part that are reported, in alphabetical order."""
 KEPT_FROM_ALL = ("glassformer.teaching.exercises", "glassformer.teaching.lesson", "glassformer.teaching.grade")
 """What no module imports here: they hold what is right."""
+FUTURE_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 def nursery(fd: int) -> None:
@@ -164,6 +168,7 @@ class _Student(Here):
         """`module`: the name that its code sees. `file`: its open file, read once."""
         self.module, self.file = ModuleType(module), file
         self.parts = list[Part]()
+        self._flags = 0
         super().__init__(vars(self.module))
 
     def read(self, name: str, cells: Sequence[str], asked: Sequence[str]) -> dict[str, Any]:
@@ -175,6 +180,7 @@ class _Student(Here):
         except GlassformerError as problem:
             return {"problem": str(problem)}
         summary = [(part.label, part.is_ours, sorted(part.names)[:MAX_NAMES]) for part in self.parts]
+        _keep_sources(self.parts)
         sys.modules[self.module.__name__] = self.module
         vars(self.module)["display"] = lambda *shown, **more: None  # as in a notebook
         _refuse_imports(vars(self.module))
@@ -182,9 +188,26 @@ class _Student(Here):
 
     def run(self, place: int) -> None:
         """Run a part."""
-        label, source = f"<{self.parts[place].label}>", self.parts[place].source
-        linecache.cache[label] = (len(source), None, source.splitlines(keepends=True), label)
-        exec(compile(source, label, "exec"), vars(self.module))
+        self._execute(self.parts[place].source, _filename(self.parts[place]))
+
+    def _execute(self, source: str, filename: str) -> None:
+        """Run source code. A `from __future__ import` also applies to all later code, as in IPython."""
+        code = compile(source, filename, "exec", self._flags, dont_inherit=True)
+        self._flags |= code.co_flags & FUTURE_FLAGS
+        exec(code, vars(self.module))
+
+
+def _filename(part: Part) -> str:
+    return f"<{part.label}>"
+
+
+def _keep_sources(parts: Sequence[Part]) -> None:
+    """Let `inspect` and tracebacks find the source of all parts. Parts of one Python file share its line numbers."""
+    sources = dict[str, list[str]]()
+    for part in parts:
+        lines = sources.setdefault(_filename(part), [])
+        lines += io.StringIO(part.source).readlines()[len(lines) :]
+    linecache.cache.update({name: (0, None, lines, name) for name, lines in sources.items()})
 
 
 def _refuse_imports(names: Mapping[str, Any]) -> None:
