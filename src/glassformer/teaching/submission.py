@@ -38,9 +38,11 @@ from glassformer.teaching.isolation import (
 from glassformer.teaching.submitted import Part, read_submission
 from glassformer.teaching.wire import HEAD, Unsendable, pack, sizes, unpack
 
-REFUSED = ("socket", "_socket", "ssl", "subprocess", "_posixsubprocess", "multiprocessing", "ctypes", "_ctypes", "cffi",
-           "pty", "glassformer.teaching", "glassformer.cli")  # fmt: skip
-"""What a submission does not import."""
+REFUSED = ("socket", "_socket", "ssl", "_posixsubprocess", "ctypes", "_ctypes", "cffi", "pty", "glassformer.teaching",
+           "glassformer.cli")  # fmt: skip
+"""Modules that a submission must not import. `subprocess` and `multiprocessing` are allowed, since honest submissions
+import them without using them: the system refuses new processes.
+"""
 MAX_MESSAGE = 2**20
 WARM_UP = b'{"cells": [{"cell_type": "code", "source": "%time\\ndef f(x):\\n    return x"}]}'
 MAX_NAMES = 1000
