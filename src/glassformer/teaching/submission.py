@@ -35,7 +35,7 @@ from glassformer.teaching.isolation import (
     probe_threads,
     set_readable_by_others,
 )
-from glassformer.teaching.submitted import Part, read_submission
+from glassformer.teaching.submitted import Part, read_submission, without_magics
 from glassformer.teaching.wire import HEAD, Unsendable, pack, sizes, unpack
 
 REFUSED = ("socket", "_socket", "ssl", "_posixsubprocess", "ctypes", "_ctypes", "cffi", "pty", "glassformer.teaching",
@@ -184,19 +184,49 @@ class _Student(Here):
         summary = [(part.label, part.is_ours, sorted(part.names)[:MAX_NAMES]) for part in self.parts]
         _keep_sources(self.parts)
         sys.modules[self.module.__name__] = self.module
-        vars(self.module)["display"] = lambda *shown, **more: None  # as in a notebook
+        shell = _Shell(self)
+        vars(self.module).update(display=lambda *shown, **more: None, get_ipython=lambda: shell)  # as in a notebook
         _refuse_imports(vars(self.module))
         return {"parts": summary}
 
     def run(self, place: int) -> None:
         """Run a part."""
-        self._execute(self.parts[place].source, _filename(self.parts[place]))
+        self.execute(self.parts[place].source, _filename(self.parts[place]))
 
-    def _execute(self, source: str, filename: str) -> None:
+    def execute(self, source: str, filename: str) -> None:
         """Run source code. A `from __future__ import` also applies to all later code, as in IPython."""
         code = compile(source, filename, "exec", self._flags, dont_inherit=True)
         self._flags |= code.co_flags & FUTURE_FLAGS
         exec(code, vars(self.module))
+
+
+class _Shell:
+    """Stand-in for the object that `get_ipython()` returns. Runs the code of %time, %%time and %%capture, and ignores
+    all other calls.
+    """
+
+    def __init__(self, student: _Student) -> None:
+        self._student = student
+
+    def run_line_magic(self, name: str, line: str = "", *more: Any) -> None:
+        self._run(f"%{name} {line}")
+
+    def run_cell_magic(self, name: str, line: str, cell: str) -> None:
+        self._run(f"%%{name} {line}\n{cell}")
+
+    def _run(self, source: str) -> None:
+        self._student.execute(without_magics(source), "<get_ipython>")
+
+    def __getattr__(self, name: str) -> "_Shell":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *args: Any, **more: Any) -> None:
+        pass
+
+    def __contains__(self, setting: object) -> bool:
+        return False
 
 
 def _filename(part: Part) -> str:
@@ -221,7 +251,10 @@ def _refuse_imports(names: Mapping[str, Any]) -> None:
     ) -> ModuleType:
         if globals is names:
             _check([name, *(f"{name}.{part}" for part in fromlist or ())])
-        return plain_import(name, globals, locals, fromlist or (), level)
+        module = plain_import(name, globals, locals, fromlist or (), level)
+        if globals is names and name == "IPython":  # its own get_ipython() returns None here
+            vars(module)["get_ipython"] = names.get("get_ipython")
+        return module
 
     def import_module(name: str, package: str | None = None) -> ModuleType:
         if sys._getframe(1).f_globals is names:
