@@ -98,16 +98,25 @@ def test_which_cells_run(course: Path, tmp_path: Path) -> None:
         "!pip install x\nz = 2",
         "for i in range(3):\n    %time i",
         "mean?",
+        "%time w = 3",
+        "!pip install \\\n  x \\\n  y\nv = %time max(1,\\\n  2)",
     )
     assert [part.source.split("\n")[0] for part in parts_of(mine)] == [
         "pass",
         "pass",
         "for i in range(3):",
         "pass",
+        "w = 3",
+        "pass",
     ]
+    assert parts_of(mine)[-1].source == "pass\n\n\nv = max(1,\\\n  2)"
     (tmp_path / "a.py").write_text("import os\n@decorated\ndef f():\n    pass\nx = 1; y = 2\n")
     assert [part.source.lstrip("\n") for part in parts_of(tmp_path / "a.py")] == [
         "import os\n", "@decorated\ndef f():\n    pass\n", "x = 1; y = 2\n"
+    ]  # fmt: skip
+    (tmp_path / "A.PY").write_text("x = [1,\n  2]; import os; y = (\n  3); z = 4\nw = 5\n")
+    assert [part.source.lstrip("\n") for part in parts_of(tmp_path / "A.PY")] == [
+        "x = [1,\n  2]; import os; y = (\n  3); z = 4\n", "w = 5\n"
     ]  # fmt: skip
     (tmp_path / "b.py").write_text("x = 1\n# %% [markdown]\n# Words\n# %%\ny = (\n# %%\nz = 3\n")
     assert [part.names for part in parts_of(tmp_path / "b.py")] == [{"x"}, set(), {"y"}, {"z"}]
@@ -169,7 +178,7 @@ def test_the_verbs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     gf.lesson("tiny").write(tmp_path, solution=True)
-    Path("bad.py").write_text("largest = (2, 1)\n\nimport subprocess\n")
+    Path("bad.py").write_text("largest = (2, 1)\n\nimport socket\n")
     assert main(["lesson", "tiny", "--check", "tiny-solution.ipynb"]) == 0
     assert "5 of 5 points" in capsys.readouterr().out  # one case is hidden
     assert main(["lesson", "tiny", "--check", "gone.ipynb"]) == 2
@@ -178,7 +187,7 @@ def test_the_verbs(
     out, err = capsys.readouterr()
     assert "(2, 1) is not the largest head" in out
     assert "0 of 6 points" in out
-    assert "imports subprocess, which is not allowed here (bad.py, line 3)" in err
+    assert "imports socket, which is not allowed here (bad.py, line 3)" in err
     assert (
         main(["grade", "bad.py", "tiny-solution.ipynb", "gone.py", "--lesson", "3", "--json", "--out", "all.csv"]) == 1
     )

@@ -1,8 +1,10 @@
 """Honest submissions, right and wrong, in many encodings and formats: each gets the points of the plain check in this
-process. `honest/` holds the texts; the tables below list how else they are handed in.
+process, and no fewer than when Python runs the whole file. `honest/` holds the texts; the tables below list how else
+they are handed in.
 """
 
 import contextlib
+import importlib.util
 import json
 import re
 import sys
@@ -84,12 +86,35 @@ NOTEBOOKS: dict[str, Callable[[], str | bytes]] = {
     ),
     "magics": lambda: json.dumps(notebook(["%matplotlib inline\n!pip install x", *CELLS, "mean?"])),
     "a cell that was never finished": lambda: json.dumps(notebook([*CELLS, "def unfinished(x):"])),
+    "annotations postponed in the first cell": lambda: json.dumps(
+        notebook(["from __future__ import annotations", *(cell.replace("mean(x)", "mean(x: Rows)") for cell in CELLS)])
+    ),
+    "modules that start processes": lambda: json.dumps(notebook([f"import subprocess\n{CELLS[0]}", *CELLS[1:]])),
+    "calls of IPython": lambda: json.dumps(
+        notebook([f'get_ipython().run_line_magic("matplotlib", "inline")\n{CELLS[0]}', *CELLS[1:]])
+    ),
+    "timed values": lambda: json.dumps(notebook([*CELLS[:-1], f"%time {CELLS[-1]}"])),
+    "a command of two lines": lambda: json.dumps(notebook(["!pip install \\\n  x\n" + CELLS[0].lstrip(), *CELLS[1:]])),
 }
+EXPORTED: dict[str, str] = {
+    "a call of IPython": f'# %%\nget_ipython().run_line_magic("matplotlib", "inline")\n{GOOD}',
+    "an import of IPython": f'# %%\nfrom IPython import get_ipython\nget_ipython().system("ls")\n{GOOD}',
+    "a shell command": f"# %%\nget_ipython().system('pip install x')\n{GOOD}",
+    "a guard for notebooks": f'# %%\nif "IPKernelApp" in get_ipython().config:\n    raise SystemExit\n{GOOD}',
+    "a setting of IPython": f"# %%\nget_ipython().config.InlineBackend.figure_format = 'svg'\n{GOOD}",
+    "a timed value": GOOD.replace("largest = (1, 2)", 'get_ipython().run_line_magic("time", "largest = (1, 2)")'),
+    "a timed cell": f'get_ipython().run_cell_magic("time", "", {GOOD!r})',
+    "a cell of another language": f'# %%\nget_ipython().run_cell_magic("bash", "", "rm x")\n{GOOD}',
+}
+"""Python as nbconvert and editors export it from notebooks."""
 CASES: dict[str, tuple[str, bytes]] = {
     **{name: ("py", text.encode()) for name, text in TEXTS.items()},
     **{f"Python, {name}": ("py", content) for name, content in ENCODED.items()},
     **{f"notebook, {name}": ("ipynb", text if isinstance(text := make(), bytes) else text.encode())
        for name, make in NOTEBOOKS.items()},
+    **{f"export, {name}": ("py", text.encode()) for name, text in EXPORTED.items()},
+    "an ending in capitals": ("PY", GOOD.encode()),
+    "a notebook with an ending in capitals": ("IPYNB", json.dumps(notebook(CELLS)).encode()),
 }  # fmt: skip
 
 
@@ -99,8 +124,24 @@ def plain_points(content: bytes, name: str) -> float:
     for part in read_submission(content, name, [], {"mean", "Layer", "largest"}):
         with contextlib.suppress(Exception, SystemExit):
             exec(compile(part.source, "<honest>", "exec"), names)
+    return points_of(names)
+
+
+def points_of(names: dict[str, Any]) -> float:
     items = [item for one in tiny_lesson.EXERCISES for item in one.items(Here(names), seed=7, hidden=True)]
     return sum(item.points for item in items)
+
+
+def python_points(file: Path, text: str) -> float:
+    """Return the points of what is defined after Python has run the whole file, or until it raised."""
+    file.write_text(text)
+    spec = importlib.util.spec_from_file_location("submission", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with contextlib.suppress(Exception, SystemExit):
+        spec.loader.exec_module(module)
+    return points_of(vars(module))
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +169,18 @@ def test_no_honest_point_is_lost(
     assert right or graded[name].points < 6
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", TEXTS)
+def test_whole_files_get_no_more_points(
+    name: str, graded: dict[str, Submission], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    points = python_points(tmp_path / "submission.py", TEXTS[name])
+    assert graded[name].points >= points, graded[name].lines
+    assert name.startswith("wrong") or points == 6
+
+
 @pytest.mark.parametrize("name", ENCODED)
 def test_every_encoding_is_read(name: str) -> None:
     names: dict[str, Any] = {}
@@ -140,4 +193,4 @@ def test_every_encoding_is_read(name: str) -> None:
 
 def test_there_are_enough() -> None:
     assert len(CASES) >= 60
-    assert sum(name.startswith("right") for name in CASES) == 10
+    assert sum(name.startswith("right") for name in CASES) == 14

@@ -276,7 +276,7 @@ def _opened(file: str) -> Iterator[int]:
     limit = "notebook_bytes" if is_notebook(file) else "submission_bytes"
     if os.path.islink(file):
         raise Unreadable(f"{file} is a link to another file: hand in the file itself")
-    if not file.endswith((".ipynb", ".py")):
+    if not file.lower().endswith((".ipynb", ".py")):
         raise Unreadable(f"{file} is neither a notebook (.ipynb) nor Python (.py)")
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

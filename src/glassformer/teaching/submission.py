@@ -2,11 +2,14 @@
 submission, which shuts itself in, runs the cells and answers what it is asked. It knows no reference and no points.
 """
 
+import __future__
+
 import builtins
 import contextlib
 import gc
 import importlib
 import importlib.abc
+import io
 import json
 import linecache
 import os
@@ -32,18 +35,21 @@ from glassformer.teaching.isolation import (
     probe_threads,
     set_readable_by_others,
 )
-from glassformer.teaching.submitted import Part, read_submission
+from glassformer.teaching.submitted import Part, read_submission, without_magics
 from glassformer.teaching.wire import HEAD, Unsendable, pack, sizes, unpack
 
-REFUSED = ("socket", "_socket", "ssl", "subprocess", "_posixsubprocess", "multiprocessing", "ctypes", "_ctypes", "cffi",
-           "pty", "glassformer.teaching", "glassformer.cli")  # fmt: skip
-"""What a submission does not import."""
+REFUSED = ("socket", "_socket", "ssl", "_posixsubprocess", "ctypes", "_ctypes", "cffi", "pty", "glassformer.teaching",
+           "glassformer.cli")  # fmt: skip
+"""Modules that a submission must not import. `subprocess` and `multiprocessing` are allowed, since honest submissions
+import them without using them: the system refuses new processes.
+"""
 MAX_MESSAGE = 2**20
 WARM_UP = b'{"cells": [{"cell_type": "code", "source": "%time\\ndef f(x):\\n    return x"}]}'
 MAX_NAMES = 1000
 """Names of a part that are reported, in alphabetical order."""
 KEPT_FROM_ALL = ("glassformer.teaching.exercises", "glassformer.teaching.lesson", "glassformer.teaching.grade")
 """What no module imports here: they hold what is right."""
+FUTURE_FLAGS = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
 
 def nursery(fd: int) -> None:
@@ -164,6 +170,7 @@ class _Student(Here):
         """`module`: the name that its code sees. `file`: its open file, read once."""
         self.module, self.file = ModuleType(module), file
         self.parts = list[Part]()
+        self._flags = 0
         super().__init__(vars(self.module))
 
     def read(self, name: str, cells: Sequence[str], asked: Sequence[str]) -> dict[str, Any]:
@@ -175,16 +182,64 @@ class _Student(Here):
         except GlassformerError as problem:
             return {"problem": str(problem)}
         summary = [(part.label, part.is_ours, sorted(part.names)[:MAX_NAMES]) for part in self.parts]
+        _keep_sources(self.parts)
         sys.modules[self.module.__name__] = self.module
-        vars(self.module)["display"] = lambda *shown, **more: None  # as in a notebook
+        shell = _Shell(self)
+        vars(self.module).update(display=lambda *shown, **more: None, get_ipython=lambda: shell)  # as in a notebook
         _refuse_imports(vars(self.module))
         return {"parts": summary}
 
     def run(self, place: int) -> None:
         """Run a part."""
-        label, source = f"<{self.parts[place].label}>", self.parts[place].source
-        linecache.cache[label] = (len(source), None, source.splitlines(keepends=True), label)
-        exec(compile(source, label, "exec"), vars(self.module))
+        self.execute(self.parts[place].source, _filename(self.parts[place]))
+
+    def execute(self, source: str, filename: str) -> None:
+        """Run source code. A `from __future__ import` also applies to all later code, as in IPython."""
+        code = compile(source, filename, "exec", self._flags, dont_inherit=True)
+        self._flags |= code.co_flags & FUTURE_FLAGS
+        exec(code, vars(self.module))
+
+
+class _Shell:
+    """Stand-in for the object that `get_ipython()` returns. Runs the code of %time, %%time and %%capture, and ignores
+    all other calls.
+    """
+
+    def __init__(self, student: _Student) -> None:
+        self._student = student
+
+    def run_line_magic(self, name: str, line: str = "", *more: Any) -> None:
+        self._run(f"%{name} {line}")
+
+    def run_cell_magic(self, name: str, line: str, cell: str) -> None:
+        self._run(f"%%{name} {line}\n{cell}")
+
+    def _run(self, source: str) -> None:
+        self._student.execute(without_magics(source), "<get_ipython>")
+
+    def __getattr__(self, name: str) -> "_Shell":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *args: Any, **more: Any) -> None:
+        pass
+
+    def __contains__(self, setting: object) -> bool:
+        return False
+
+
+def _filename(part: Part) -> str:
+    return f"<{part.label}>"
+
+
+def _keep_sources(parts: Sequence[Part]) -> None:
+    """Let `inspect` and tracebacks find the source of all parts. Parts of one Python file share its line numbers."""
+    sources = dict[str, list[str]]()
+    for part in parts:
+        lines = sources.setdefault(_filename(part), [])
+        lines += io.StringIO(part.source).readlines()[len(lines) :]
+    linecache.cache.update({name: (0, None, lines, name) for name, lines in sources.items()})
 
 
 def _refuse_imports(names: Mapping[str, Any]) -> None:
@@ -196,7 +251,10 @@ def _refuse_imports(names: Mapping[str, Any]) -> None:
     ) -> ModuleType:
         if globals is names:
             _check([name, *(f"{name}.{part}" for part in fromlist or ())])
-        return plain_import(name, globals, locals, fromlist or (), level)
+        module = plain_import(name, globals, locals, fromlist or (), level)
+        if globals is names and name == "IPython":  # its own get_ipython() returns None here
+            vars(module)["get_ipython"] = names.get("get_ipython")
+        return module
 
     def import_module(name: str, package: str | None = None) -> ModuleType:
         if sys._getframe(1).f_globals is names:

@@ -25,8 +25,10 @@ MAX_PARTS = 5000
 
 MARK = re.compile(r"^# ?%%.*$", re.M)
 """Where a cell begins in a file of Python."""
-MAGIC = re.compile(r"^([ \t]*)(?:[%!?].*|(?:\w+[ \t]*=[ \t]*)[%!].*|[\w.]+\?{1,2}[ \t]*)$", re.M)
-"""A line for IPython."""
+MAGIC = re.compile(r"^([ \t]*)(?:(?:\w+[ \t]*=[ \t]*)?[%!](?:.*\\\n)*.*|\?.*|[\w.]+\?{1,2}[ \t]*)$", re.M)
+"""A line for IPython, with the lines that continue it after a backslash."""
+TIMED = re.compile(r"^([ \t]*(?:\w+[ \t]*=[ \t]*)?)%time[ \t]+(?=\S)", re.M)
+"""%time before a statement, which IPython runs in the notebook's namespace."""
 WRITTEN = re.compile(r"^(?:(?:def|class)[ \t]+)?(\w+)[ \t]*[=(:]", re.M)
 """What text that is no Python seems to define."""
 OTHER_LANGUAGE = re.compile(r"%%(?!time|capture|prun)\w+")
@@ -96,7 +98,7 @@ def read_submission(content: bytes, name: str, cells: Collection[str], asked: se
 
 
 def is_notebook(file: str | PurePath) -> bool:
-    return str(file).endswith(".ipynb")
+    return str(file).lower().endswith(".ipynb")
 
 
 def decode(content: bytes) -> str:
@@ -196,10 +198,14 @@ def _bare(source: str) -> str:
 
 
 def without_magics(source: str) -> str:
-    """A cell without lines for IPython; of another language, nothing."""
+    """Replace lines for IPython by `pass`, and keep the statements that %time runs and the number of lines. Returns
+    nothing for a cell of another language.
+    """
     if source.startswith(SHELL) or OTHER_LANGUAGE.match(source.lstrip()):
         return ""
-    return source if _parsed(source) is not None else MAGIC.sub(r"\1pass", source)
+    if _parsed(source) is not None:
+        return source
+    return MAGIC.sub(lambda match: f"{match[1]}pass" + "\n" * match[0].count("\n"), TIMED.sub(r"\1", source))
 
 
 def _definitions(source: str) -> str:
@@ -240,10 +246,17 @@ def _of_python(text: str, name: str) -> Iterator[Part]:
 
 
 def _statements(text: str) -> list[int]:
-    """Where each begins; of text that is no Python, where a line begins without a blank after an empty one."""
+    """Return where statements begin; a statement on the last line of another belongs to it. If the text is not Python,
+    return where a line without indentation follows an empty line.
+    """
     tree = _parsed(text)
     if tree is None:
         return [match.start(1) for match in re.finditer(r"\n[ \t]*\n(?=(\S))", text)]
     lines = [0, *(match.end() for match in re.finditer("\n", text))]
-    first = [min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))]) for node in tree.body]
-    return [lines[line - 1] for line in dict.fromkeys(first)]
+    starts, last = list[int](), 0
+    for node in tree.body:
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+        if first > last:
+            starts.append(lines[first - 1])
+        last = node.end_lineno or first
+    return starts

@@ -1,4 +1,0 @@
-# Imports subprocess.
-# loses: nothing
-# says: imports subprocess, which is not allowed here
-from subprocess import run
