@@ -269,6 +269,11 @@ class TableFeatures(Features):
             unseen = np.array(
                 [value not in places and bool(value or chosen.name in part.columns) for value in values], np.bool_
             )
+            missing = unseen & np.array([is_empty(value) for value in values], np.bool_)
+            if missing.any():
+                some = counted(int(missing.sum()), "value")
+                remarks.append(f"column '{chosen.name}': {some} missing, treated as unknown")
+            unseen &= ~missing
             if unseen.any():
                 unseen_categories[chosen.name] = unseen
                 some = counted(int(unseen.sum()), "value")
