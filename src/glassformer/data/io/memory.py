@@ -23,7 +23,7 @@ from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
 from glassformer.data.io.place import exists, is_file_name, join_paths, looks_like_file_name
 from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
-from glassformer.data.wording import listed
+from glassformer.data.wording import RowPosition, line_in_words, listed
 
 TEXT, LABEL = "text", "label"
 """What the members of pairs are called, where a run has no names for them."""
@@ -62,7 +62,7 @@ class Frame:
         else:
             values = self.values(column)
         for row, value in enumerate(values):
-            where = f"{self.name}, row {row:,} (counted from 0), column '{column}'"
+            where = f"{self.name}, {line_in_words(RowPosition(row))}, column '{column}'"
             if is_missing(value):
                 if optional:
                     continue
@@ -89,7 +89,7 @@ class Frame:
             spelled = _spelled(spellings.get(name, ()))
             sign = decimals.get(name, POINT)
             columns[name] = [cell_text(value, spelled, sign) for value in self.values(name)]
-        return Table(self.name, columns, list(range(len(next(iter(columns.values()), [])))))
+        return Table(self.name, columns, list(map(RowPosition, range(len(next(iter(columns.values()), []))))))
 
     def holds_texts(self, column: str) -> bool:
         there = [value for value in self.values(column) if not is_missing(value)]
