@@ -65,12 +65,19 @@ def test_a_file_that_is_named_like_several_is_one(folder: Path) -> None:
         (["q*.csv"], "no file matches 'q*.csv'"),
         (["a.csv", "reverse"], "reverse is a data set: pass several files, or only one data set"),
         (["a.csv", "."], ". is a folder: pass several files, or only one folder"),
+        (["a.csv", "a.csv"], "a.csv is given twice: pass it once"),
+        (["a.csv", "./a.csv"], "a.csv is given twice: pass it once"),
+        (["a.csv", "same.csv"], "same.csv is given twice, also as "),
+        (["a.csv", "[ab].csv"], "a.csv is given twice"),
+        (["a.csv", "one.txt"], "one.txt is not: pass only tables, or only text files"),
+        (["*.t*"], "other.tsv is a table, but one.txt is not"),
         (["x.tmx", "y.tmx"], "only texts and tables can be read from several files"),
     ],
 )
 def test_what_cannot_be_read_together(names: list[str], said: str, folder: Path, command: Command) -> None:
     for name in ("x.tmx", "y.tmx"):
         (folder / name).write_text("<tmx/>")
+    (folder / "same.csv").symlink_to("a.csv")
     code, out, err = command("train", *names, *BAG, "--out", "run")
     assert (code, out) == (2, "")
     assert said in one_line(err)
@@ -109,6 +116,27 @@ def test_lists_of_files_in_python(folder: Path) -> None:
 
 
 def test_texts_that_are_no_files_stay_texts(folder: Path) -> None:
-    assert several_paths(["a.csv", "no file of this name"]) is None
+    assert several_paths(["nope.csv", "no file of this name"]) is None
+    assert several_paths(["no file of this name", ".", "..", ""]) is None
     assert several_paths(["a\0b", "x" * 5000]) is None
     assert several_paths([]) is None
+
+
+def test_texts_and_names_in_one_list(folder: Path) -> None:
+    (folder / "parts").mkdir()
+    quick = {"steps": 1, "draft": True, "out": folder / "run"}
+    with pytest.raises(DataError, match=r"^'one.txt' is the name of a file, but other .* texts \(position 1, counted"):
+        gf.train(["the cat sat on the mat" * 40, "one.txt"], **quick)
+    with pytest.raises(DataError, match=r"^'parts/' is the name of a folder, but other"):
+        several_paths(["a text", "parts/"])
+
+
+def test_a_list_may_name_a_folder(folder: Path) -> None:
+    (folder / "parts").mkdir()
+    (folder / "parts" / "a.txt").write_text("the cat sat on the mat " * 40)
+    for name in ("parts", Path("parts"), str(folder / "parts")):
+        assert several_paths([name]) == str(name)
+    gf.train(["parts"], steps=1, draft=True, out=folder / "run", size="nano")
+    assert json.loads((folder / "run" / "glassformer.json").read_text())["data"]["name"] == "parts"
+    with pytest.raises(DataError, match="parts is a folder: pass several files, or only one folder"):
+        gf.train(["parts", "one.txt"], steps=1, draft=True, out=folder / "other")

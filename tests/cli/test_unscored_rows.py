@@ -44,7 +44,7 @@ def test_unknown_labels_are_wrong_and_skipped_rows_are_counted(table: str, comma
     _, out, _ = command("evaluate", runs / "two", table, "--bad-rows", "skip", "-q")
     assert "skipped: 1 without a text, 1 without a label" in out
     assert "labels unknown to the model, counted as wrong: 'unheard' (1)" in out
-    assert "(over 1 known labels)" in out
+    assert "(over 1 example with known labels)" in out
 
 
 def test_errors_and_calibration_of_unknown_labels(table: str, files: Path, runs: Path) -> None:

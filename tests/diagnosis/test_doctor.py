@@ -195,7 +195,7 @@ def test_without_its_data_the_log_tells(chance: str, tmp_path: Path) -> None:
         found = doctor(chance)
     finally:
         data.with_suffix(".away").rename(data)
-    assert "not there" in found.missing
+    assert "no file" in found.missing
     logged = {line["kind"] for line in Run(Path(chance)).read_metrics() if line["event"] == "finding"}
     assert {"overfitting", "imbalance"} <= logged <= kinds(found) <= kinds(before) | logged
 

@@ -18,6 +18,7 @@ from glassformer.diagnosis.data import (
 from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.evaluation import (
     class_collapse,
+    few_of_a_class,
     ignored_source,
     no_better_than_chance,
     output_collapse,
@@ -266,27 +267,65 @@ def test_no_better_than_guessing() -> None:
 def test_the_largest_class_is_judged_on_the_same_examples() -> None:
     """Ten more right and none wrong: a sure gain, though the interval of the accuracy alone holds the other's."""
     metrics, truth = {"accuracy": 0.86, "majority": 0.8}, "a" * 120 + "b" * 30
+    counts = {"a": 1200, "b": 300}
     sure = answers("a" * 120 + "a" * 20 + "b" * 10, truth)
-    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9, "a") is None
+    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9, counts) is None
     assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9) is not None  # what the interval would have said
     chance = answers("b" * 8 + "a" * 112 + "a" * 20 + "b" * 10, truth)
-    found = no_better_than_chance(metrics, chance, 0.69, LABELS, 9, "a")
+    found = no_better_than_chance(metrics, chance, 0.69, LABELS, 9, counts)
     named(found, "no-better", WARNING, "cannot be told from", "'a'", "10 examples only the model", "8 it alone")
     worse = answers("b" * 30 + "a" * 90 + "a" * 30, truth)
-    named(no_better_than_chance(metrics, worse, 0.69, LABELS, 9, "a"), "no-better", WARNING, "is below", "'a', 0.800")
+    named(
+        no_better_than_chance(metrics, worse, 0.69, LABELS, 9, counts), "no-better", WARNING, "is below", "'a', 0.800"
+    )
 
 
 def test_with_class_weights_the_classes_count_alike() -> None:
     """Rare classes are found at the cost of accuracy: what the advice promised is not held against the model."""
-    truth = "a" * 190 + "b" * 10
+    truth, counts = "a" * 190 + "b" * 10, {"a": 1600, "b": 400}
     found_rare = answers("a" * 170 + "b" * 20 + "b" * 8 + "a" * 2, truth)
     metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
     weighted = advice_for(task="classification", **{"training.class_weights": "balanced"})
-    assert no_better_than_chance(metrics, found_rare, 0.69, weighted, 9, "a") is None
-    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, 9, "a"), "no-better", WARNING, "accuracy 0.890")
+    assert no_better_than_chance(metrics, found_rare, 0.69, weighted, 9, counts) is None
+    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, 9, counts), "no-better", WARNING, "accuracy 0.890")
     nothing = answers("ab" * 95 + "ab" * 5, truth)
-    found = no_better_than_chance(metrics, nothing, 0.69, weighted, 9, "a")
+    found = no_better_than_chance(metrics, nothing, 0.69, weighted, 9, counts)
     named(found, "no-better", WARNING, "mean recall of the classes", "is 0.500", "Macro F1", "'a' has 0.487")
+
+
+@pytest.mark.parametrize(
+    ("counts", "settings", "reason"),
+    [
+        ({"a": 1900, "b": 100}, {}, "Since class 'b' has few of the training rows, the mean recall"),
+        (
+            {"a": 1600, "b": 400},
+            {"training.choose_by": "macro_f1"},
+            "With training.choose_by macro_f1, the mean recall",
+        ),
+    ],
+)
+def test_mean_recall_counts_for_rare_classes(counts: dict[str, int], settings: dict[str, str], reason: str) -> None:
+    truth = "a" * 190 + "b" * 10
+    found_rare = answers("a" * 170 + "b" * 20 + "b" * 8 + "a" * 2, truth)
+    metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
+    advise = advice_for(task="classification", **settings)
+    assert no_better_than_chance(metrics, found_rare, 0.69, advise, 9, counts) is None
+    nothing = answers("ab" * 95 + "ab" * 5, truth)
+    named(no_better_than_chance(metrics, nothing, 0.69, advise, 9, counts), "no-better", WARNING, reason)
+
+
+def test_without_errors_a_rare_class_may_have_too_few_examples() -> None:
+    truth, counts = "a" * 57 + "b" * 3, {"a": 513, "b": 27}
+    perfect, metrics = answers(truth, truth), {"accuracy": 1.0, "majority": 0.95, "loss": 0.1}
+    assert no_better_than_chance(metrics, perfect, 0.69, LABELS, 9, counts) is None
+    found = few_of_a_class(perfect, counts, LABELS, 9, 600)
+    named(found, "few-of-a-class", NOTE, "no error", "60 examples", "too few examples of 'b' (3)")
+    assert found is not None
+    assert "--folds" in found.advice
+    assert few_of_a_class(answers("b" + truth[1:], truth), counts, LABELS, 9) is None
+    assert few_of_a_class(perfect, {"a": 300, "b": 300}, LABELS, 9) is None
+    enough = "a" * 95 + "b" * 5
+    assert few_of_a_class(answers(enough, enough), counts, LABELS, 9) is None
 
 
 def test_numbers_that_the_mean_tells_as_well() -> None:

@@ -193,7 +193,9 @@ def test_what_rows_cannot_be(make: Make, tmp_path: Path) -> None:
             run.predict(example)
     with pytest.raises(DataError, match="given: no column 'weight', which this run reads"):
         run.predict({"height": 3, "city": "Rome"})
-    with pytest.raises(DataError, match="given, line 1, column 'weight': text where a number is wanted: 'heavy'"):
+    with pytest.raises(
+        DataError, match=r"given, row 0 \(counted from 0\), column 'weight': text where a number is wanted: 'heavy'"
+    ):
         run.predict({"height": 3, "weight": "heavy", "city": "Rome"})
     with pytest.raises(Misuse, match="a vector for each example"):
         run.embed(rows_of(1)[0], tokens=True)

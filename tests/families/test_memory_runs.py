@@ -148,10 +148,13 @@ def test_what_cannot_be_read_is_refused(reader: LoadedPredictor, mixed: LoadedPr
     for held, line in (
         (TEXTS, "evaluate wants a table with what is right for each row, not a list"),
         (3, "evaluate wants a file, the name of a data set or a table, not an int"),
-        (frame.assign(label=None), "the DataFrame, line 0: no label in column 'label'"),
+        (frame.assign(label=None), "the DataFrame, row 0 .counted from 0.: no label in column 'label'"),
         (frame[["text"]], "the DataFrame: no column 'label'"),
         (frame.assign(text=None), "row 0 .counted from 0., column 'text': there is no text"),
-        (frame.assign(label="x"), "the DataFrame, line 0, column 'label': the label 'x' does not occur in training"),
+        (
+            frame.assign(label="x"),
+            "the DataFrame, row 0 .counted from 0., column 'label': the label 'x' does not occur in training",
+        ),
     ):
         with pytest.raises(Misuse, match=line):
             gf.evaluate(reader, held)

@@ -306,6 +306,20 @@ def test_within_the_noise_of_a_sample_the_loss_decides(
     assert progress.best_score == pytest.approx(-20.0)
 
 
+@pytest.mark.parametrize(("drop", "keeps_last"), [(0.3, True), (3.0, False)])
+def test_a_small_validation_part_is_as_noisy_as_a_sample(
+    drop: float, keeps_last: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All 16 records are scored each time: the standard error is that of a sample of 16."""
+    monkeypatch.setattr(Wobbles, "drop", drop)
+    monkeypatch.setitem(globals(), "Slow", Wobbles)
+    slowly = Slowly(1, update=0.1, count=16, each=0.001)
+    progress = slowly.trainer.progress
+    steps = [event.step for event in slowly.events if isinstance(event, Validated)]
+    assert progress.sample == 1.0
+    assert (progress.best_step == steps[-1]) == keeps_last
+
+
 @pytest.mark.parametrize(
     ("changes", "stops"),
     [({}, True), ({"risen": 2}, False), ({"improved": 28.0}, False), ({"best_step": 4}, False)],

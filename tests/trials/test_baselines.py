@@ -1,7 +1,9 @@
 """Floors and references: always the same answer, the source itself, scikit-learn; judged by the task's own code."""
 
+import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -210,6 +212,28 @@ def test_a_reference_that_would_take_too_long_uses_less(opinions: Made, monkeypa
     long = evaluate_baseline(REFERENCE, NGRAMS, config, prepared, "test", slowest=1e9)
     assert long.parameters > short.parameters
     assert ";" not in long.note
+
+
+@pytest.mark.parametrize("name", [TFIDF, NGRAMS, LINEAR, BOOSTING])
+def test_importing_scikit_learn_is_not_part_of_the_training_time(
+    name: str, opinions: Made, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each first import takes 100 s on this clock, and fitting takes no time."""
+    imported: set[str] = set()
+
+    def slow_import(module: str) -> Any:
+        imported.add(module)
+        return importlib.import_module(module)
+
+    registry = "glassformer.trials.baselines.registry"
+    monkeypatch.setattr(f"{registry}.importlib", SimpleNamespace(import_module=slow_import))
+    monkeypatch.setattr(f"{registry}.time", SimpleNamespace(perf_counter=lambda: 100.0 * len(imported)))
+    texts = name in (TFIDF, NGRAMS)
+    config, prepared = opinions if texts else made(rows, data__label="size", data__kind="table")
+    result = evaluate_baseline(REFERENCE, name, config, prepared, "test", slowest=10.0)
+    assert imported
+    assert result.seconds == 0
+    assert ";" not in result.note
 
 
 def test_only_the_part_that_is_learned_from() -> None:

@@ -31,5 +31,18 @@ def shortened(text: str, most: int = 60) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
+class RowPosition(int):
+    """Position of a row of data in memory, counted from 0; files have line numbers."""
+
+    __slots__ = ()
+
+
+def line_in_words(line: int) -> str:
+    """Return "line 17", or for data in memory "row 17 (counted from 0)"."""
+    return f"row {line:,} (counted from 0)" if isinstance(line, RowPosition) else f"line {line:,}"
+
+
 def lines_in_words(lines: Sequence[int], line: str = "line") -> str:
+    if lines and isinstance(lines[0], RowPosition):
+        return f"row{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)} (counted from 0)"
     return f"{line}{'' if len(lines) == 1 else 's'} {listed(lines, EXAMPLES)}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
+from glassformer.families.label_kinds import rare_class
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
@@ -89,9 +91,10 @@ def _(
 ) -> Iterator[Finding | None]:
     task: Any = prepared.task
     counts = family.class_counts(task)
-    largest = max(counts, key=counts.__getitem__, default=None)
-    yield small_validation(evaluation.records, task.noun, facts.advise, step, sum(map(len, task.parts.values())))
-    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step, largest)
+    rows = sum(map(len, task.parts.values()))
+    yield small_validation(evaluation.records, task.noun, facts.advise, step, rows)
+    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step, counts)
+    yield few_of_a_class(evaluation.records, counts, facts.advise, step, rows)
     if "confusion" in evaluation.details:
         confusion = evaluation.details["confusion"]
         yield class_collapse(confusion["labels"], confusion["matrix"], facts.advise, step)
@@ -177,14 +180,20 @@ def no_better_than_chance(
     guessing: float | None,
     advise: Advice,
     step: int,
-    largest: str | None = None,
+    class_counts: Mapping[str, int] = MappingProxyType({}),
 ) -> Finding | None:
-    """Report a model that is no better than a constant answer. `largest`: the most frequent class of training.
+    """Report a model that is no better than a constant answer.
 
-    With `training.class_weights`, all classes count equally: a model trades accuracy for finding rare classes.
+    `class_counts`: training examples per class; empty if unknown. If these are known, a model without errors is never
+    reported. If accuracy is not what counts, all classes count equally: a model trades accuracy for finding rare ones.
     """
-    if largest is not None and advise.config.training.class_weights is not None:
-        claim = _mean_recall(records, largest)
+    largest = max(class_counts, key=class_counts.__getitem__, default=None)
+    if largest is None:
+        claim = _against_chance(metrics, records, guessing, None)
+    elif all(record["predicted"] == record["label"] for record in records):
+        return None
+    elif reason := _why_recall_counts(class_counts, advise):
+        claim = _mean_recall(records, largest, reason)
     else:
         claim = _against_chance(metrics, records, guessing, largest)
     if claim is None:
@@ -198,6 +207,43 @@ def no_better_than_chance(
     )
     advice = f"{tries}; {advise.right_data()}"
     return Finding("no-better", step, WARNING, claim.words, advice, claim.numbers)
+
+
+def _why_recall_counts(class_counts: Mapping[str, int], advise: Advice) -> str:
+    """Return why the mean recall of the classes counts, not the accuracy; "" if accuracy counts."""
+    training = advise.config.training
+    if training.class_weights is not None:
+        return "With training.class_weights"
+    if training.choose_by != "accuracy":
+        return f"With training.choose_by {training.choose_by}"
+    if (rarest := rare_class(class_counts)) is not None:
+        return f"Since class '{rarest}' has few of the training rows"
+    return ""
+
+
+def few_of_a_class(
+    records: Records, class_counts: Mapping[str, int], advise: Advice, step: int, rows: int | None = None
+) -> Finding | None:
+    """Report that a model without errors met too few validation examples of a class that counts as much as others.
+
+    `rows`: of all parts together.
+    """
+    right = bool(records) and all(record.get("predicted") == record.get("label") for record in records)
+    if not right or len(class_counts) < 2 or not _why_recall_counts(class_counts, advise):
+        return None
+    there = Counter(record["label"] for record in records)
+    fewest = min(class_counts, key=lambda name: (there[name], class_counts[name]))
+    if there[fewest] >= CLASS_ENOUGH:
+        return None
+    return Finding(
+        "few-of-a-class",
+        step,
+        NOTE,
+        words=f"The model makes no error on validation ({counted(len(records), 'example')}), but there are too few "
+        f"examples of '{fewest}' ({there[fewest]}) to tell how well it finds this class.",
+        advice=advise.more_held_out(rows),
+        numbers={"class": fewest, "examples": there[fewest]},
+    )
 
 
 def _against_chance(
@@ -244,8 +290,11 @@ def _paired(records: Records, largest: str) -> Claim | None:
     )
 
 
-def _mean_recall(records: Records, largest: str) -> Claim | None:
-    """Compare mean recall and macro F1 with a constant answer; None if the model is better or the sample is small."""
+def _mean_recall(records: Records, largest: str, reason: str) -> Claim | None:
+    """Compare mean recall and macro F1 with a constant answer; None if the model is better or the sample is small.
+
+    `reason`: why the mean recall counts.
+    """
     true, predicted = ([record[key] for record in records] for key in ("label", "predicted"))
     counts = Counter(true)
     if len(records) < ENOUGH or len(counts) < 2:
@@ -265,7 +314,7 @@ def _mean_recall(records: Records, largest: str) -> Claim | None:
         for said in (predicted, [largest] * len(true))
     )
     return Claim(
-        words=f"With training.class_weights, the mean recall of the classes counts. It is {recall:.3f} on "
+        words=f"{reason}, the mean recall of the classes counts. It is {recall:.3f} on "
         f"validation (over {len(records):,}); that of a constant answer is {always:.3f} (lead from {lead.low:.2f} "
         f"to {lead.high:.2f}). Macro F1 is {f1:.3f}; always answering '{largest}' has "
         f"{constant_f1:.3f}.",

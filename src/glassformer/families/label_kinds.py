@@ -29,6 +29,15 @@ RARE = 0.1
 """Share of the training rows below which a class is rare."""
 
 
+def rare_class(counts: Mapping[str, int]) -> str | None:
+    """Return the class with the fewest examples if it is rare, else None.
+
+    Of more than five classes, a class is rare if it has less than half of an equal share.
+    """
+    rarest = min(counts, key=counts.__getitem__)
+    return rarest if counts[rarest] < min(RARE, 0.5 / len(counts)) * max(1, sum(counts.values())) else None
+
+
 class ClassificationFamily(LabellingFamily):
     task = CLASSIFICATION
     title = "A classifier of"
@@ -69,9 +78,9 @@ class ClassificationFamily(LabellingFamily):
         prepared = super().prepare(config, corpus, known, say)
         task: Any = prepared.task
         counts = self.class_counts(task)
-        rarest = min(counts, key=counts.__getitem__)
-        share = counts[rarest] / max(1, sum(counts.values()))
-        if share < min(RARE, 0.5 / len(counts)) and config.training.choose_by == "accuracy":
+        rarest = rare_class(counts)
+        if rarest is not None and config.training.choose_by == "accuracy":
+            share = counts[rarest] / max(1, sum(counts.values()))
             say(
                 f"class '{rarest}' has {share:.1%} of the training rows, so it hardly affects accuracy: "
                 "--training.choose_by macro_f1 weights all classes equally"

@@ -29,7 +29,7 @@ from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
 from glassformer.data.io.table import Table, text_parts
 from glassformer.data.split.labelled import Labelled, rows_as_part
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import RowPosition, counted, listed
 from glassformer.families.requests import Embedded, Example, check_text
 from glassformer.families.schema import as_learned, needed, read_columns, read_decimals, schema_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel, device_of
@@ -273,7 +273,8 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
         return _images(features, examples, say)
     rows = [_row(example, config, features) for example in examples]
     names = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
+    columns = {name: [row.get(name, "") for row in rows] for name in names}
+    table = Table("given", columns, [RowPosition(row) for row in range(len(rows))])
     if line := ignored_in_words("given", schema_of(config, features).ignored(names)):
         say(line)
     return rows_of(features, config, table, list(range(len(rows))))

@@ -15,6 +15,7 @@ from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import SettingError, refuse_unknown
 from glassformer.data.features.inputs import Inputs
+from glassformer.data.wording import counted
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.labelling import Labelling, precision_recall_f1, ratios
@@ -107,7 +108,7 @@ class Classification(Labelling):
             )
         ]
         loss = f"{metrics['loss']:.4f}" if known.any() else "–"
-        over = "" if known.all() else f" (over {int(known.sum()):,} known labels)"
+        over = "" if known.all() else f" (over {counted(int(known.sum()), 'example')} with known labels)"
         summary = (
             f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
             f"macro F1 {metrics['macro_f1']:.4f}, loss {loss}{over}"

@@ -26,7 +26,7 @@ from glassformer.tasks.base import Batch, Task
 from glassformer.training.average import Average
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
-from glassformer.training.device import StepLoss, bf16_slowdown, choose_compile, choose_precision
+from glassformer.training.device import StepLoss, choose_compile, choose_precision
 from glassformer.training.distributed.parallel import Replicated
 from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.distributed.shard_writer import ShardWriter
@@ -38,11 +38,6 @@ from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.step import NotFinite, TrainingStep
 from glassformer.training.threads import SpeedWatch, ThreadTuner
 from glassformer.training.validation import Validator
-
-SLOW_BF16 = (
-    "warning: this CPU has no native bf16: a matrix product takes {times} times as long as in fp32 (measured now); "
-    "train with --training.precision fp32"
-)
 
 
 class Trainer:
@@ -179,8 +174,8 @@ class Trainer:
         progress.preparing += self.processes.from_first(self.clock())
         progress.elapsed = self.processes.from_first(self.elapsed())
         per_example = self.task.tokens_per_example
-        if self.precision.slow and self.processes.first:
-            self._say(SLOW_BF16.format(times=two_digits(bf16_slowdown())))
+        if self.processes.first and (warning := self.precision.slowdown_warning("--training.precision")):
+            self._say(f"warning: {warning}")
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
             self._tune_threads("other processes use the CPU")

@@ -165,11 +165,10 @@ class Validator:
         self.listen(Validated(progress.step, evaluation, better, self._seconds_after()))
 
     def _noise(self) -> float:
-        """Return the difference in scores on a sample that is not significant, so that the loss decides."""
-        share = self.progress.sample or 1.0
-        if share >= 1:
-            return 0.0
-        return self.task.noise * math.sqrt(self.task.min_sample / (share * self.task.record_count("validation")))
+        """Return the difference in scores that is not significant on so few records, so that the loss decides."""
+        task = self.task
+        share = self.progress.sample or task.token_share("validation", self.settings.validation_tokens)
+        return task.noise * math.sqrt(task.min_sample / max(1.0, share * task.record_count("validation")))
 
     def _is_clearly_worse(self, score: float, loss: float) -> bool:
         """Return whether both the score and the loss are clearly worse than the best so far.

@@ -44,6 +44,17 @@ def test_categories_are_numbered_and_0_is_unknown() -> None:
     assert features.shape == Shape(numbers=2, categories=(4,))
 
 
+def test_empty_categories_are_missing_values() -> None:
+    other = part_of(height=["1"] * 4, weight=["1"] * 4, city=["", "Bonn", " n/a ", "Lima"])
+    inputs = TableFeatures.learn(TRAIN).inputs(other, np.zeros(4))
+    assert inputs.remarks == (
+        "column 'city': 2 values missing, treated as unknown",
+        "column 'city': 1 value not in training, such as 'Bonn', treated as unknown",
+    )
+    assert inputs.unseen_categories["city"].tolist() == [False, True, False, False]
+    assert inputs.categories[:, 0].tolist() == [0, 0, 0, 1]
+
+
 def test_what_is_held_out_does_not_move_the_mean() -> None:
     features = TableFeatures.learn(part_of(a=["1", "3"]))
     found = features.inputs(part_of(a=["5", "101"]), np.zeros(2)).numbers

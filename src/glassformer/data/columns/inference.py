@@ -57,7 +57,7 @@ from glassformer.data.columns.texts import (
     wordy_columns,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import counted, line_in_words, listed
 
 SAMPLE = 100
 """Rows that are looked at to find the text."""
@@ -258,8 +258,8 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     if empty and (settings.bad_rows == ERROR or len(empty) == len(rows)):
         some = counted(len(empty), "row has", "rows have")
         raise DataError(
-            f"{table.name}, line {table.lines[empty[0]]:,}: no label in column '{columns.label}' ({some} none): "
-            "fill it in, take such rows out, or choose another column with --label"
+            f"{table.name}, {line_in_words(table.lines[empty[0]])}: no label in column '{columns.label}' ({some} "
+            "none): fill it in, take such rows out, or choose another column with --label"
         )
     without = set(empty)
     filled = [row for row in rows if row not in without]
@@ -269,12 +269,12 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     for row, value in zip(filled, cells.values, strict=True):
         if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
             raise DataError(
-                f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': {value.strip()[:40]} is too large "
-                "for float32: correct it, or remove the row"
+                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': {value.strip()[:40]} is "
+                "too large for float32: correct it, or remove the row"
             )
         if number is None:
             raise DataError(
-                f"{table.name}, line {table.lines[row]:,}, column '{columns.label}': text where a number is "
+                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': text where a number is "
                 f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
             )
     return LabelledRows(filled, [value.strip() for value in cells.values], cells.remarks(columns.label))

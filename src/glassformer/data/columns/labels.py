@@ -27,7 +27,7 @@ from glassformer.data.columns.heuristics import (
     prefer_last,
 )
 from glassformer.data.io.table import EMPTY, Table
-from glassformer.data.wording import EXAMPLES, counted, listed
+from glassformer.data.wording import EXAMPLES, counted, line_in_words, listed
 
 # --- several labels of one example: how a table holds them, and how a part of it does ---
 
@@ -122,7 +122,7 @@ def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None
     for row in rows:
         if cells[row].lstrip().startswith("[") and list_in(cells[row]) is None:
             raise DataError(
-                f"{table.name}, line {table.lines[row]:,}, column '{columns[0]}': not a list of labels: "
+                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns[0]}': not a list of labels: "
                 f'\'{cells[row].strip()[:40]}\' (write ["one", "another"], or one;another)'
             )
     return [as_text(labels_in(cells[row], chosen)) for row in rows]
@@ -136,7 +136,7 @@ def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> li
         for column in columns:
             value = table.columns[column][row].strip()
             if value.lower() not in TRUTHS:
-                where = f"{table.name}, line {table.lines[row]:,}, column '{column}'"
+                where = f"{table.name}, {line_in_words(table.lines[row])}, column '{column}'"
                 raise DataError(
                     f"{where}: '{value[:40]}' where 0 or 1 is wanted: write one, or name other columns with --label"
                 )

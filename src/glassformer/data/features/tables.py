@@ -20,7 +20,7 @@ from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.io.table import is_empty
 from glassformer.data.split.labelled import Labelled
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import counted, line_in_words, listed
 from glassformer.models.inputs import Shape
 
 MAX_SPREADS = 1e15
@@ -270,6 +270,11 @@ class TableFeatures(Features):
             unseen = np.array(
                 [value not in places and bool(value or chosen.name in part.columns) for value in values], np.bool_
             )
+            missing = unseen & np.array([is_empty(value) for value in values], np.bool_)
+            if missing.any():
+                some = counted(int(missing.sum()), "value")
+                remarks.append(f"column '{chosen.name}': {some} missing, treated as unknown")
+            unseen &= ~missing
             if unseen.any():
                 unseen_categories[chosen.name] = unseen
                 some = counted(int(unseen.sum()), "value")
@@ -318,7 +323,7 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
         number = number_in(value)
         if number is None:
             raise DataError(
-                f"{part.origin}, line {part.lines[row]:,}, column '{name}': text where a number is wanted: "
+                f"{part.origin}, {line_in_words(part.lines[row])}, column '{name}': text where a number is wanted: "
                 f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --extra-columns)"
             )
         if abs(number) > FLOAT32_MAX:
@@ -328,7 +333,7 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
 
 
 def _too_large(part: Labelled, name: str, row: int, value: str, limit: str = "too large for float32") -> str:
-    where = f"{part.origin}, line {part.lines[row]:,}, column '{name}'"
+    where = f"{part.origin}, {line_in_words(part.lines[row])}, column '{name}'"
     return f"{where}: {value} is {limit}: correct it, or leave it empty"
 
 
@@ -360,8 +365,9 @@ def _refuse_other_dates(part: Labelled, date: DateColumn) -> None:
         row = rows[0]
         wrong = "text instead of a date" if other is None else f"a date written {ORDER_IN_WORDS[other]}"
         raise DataError(
-            f"{part.origin}, line {part.lines[row]:,}, column '{date.name}': {wrong}: '{values[row].strip()[:40]}' "
-            f"(dates are written {ORDER_IN_WORDS[date.order]} here: write 2024-05-31 or leave it empty)"
+            f"{part.origin}, {line_in_words(part.lines[row])}, column '{date.name}': {wrong}: "
+            f"'{values[row].strip()[:40]}' (dates are written {ORDER_IN_WORDS[date.order]} here: "
+            "write 2024-05-31 or leave it empty)"
         )
 
 

@@ -20,10 +20,10 @@ from glassformer.config.errors import DataError, Misuse, error_line, with_articl
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.schema import Schema
 from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
-from glassformer.data.io.place import is_file_name, join_paths, looks_like_file_name
+from glassformer.data.io.place import exists, is_file_name, join_paths, looks_like_file_name
 from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
-from glassformer.data.wording import listed
+from glassformer.data.wording import RowPosition, line_in_words, listed
 
 TEXT, LABEL = "text", "label"
 """What the members of pairs are called, where a run has no names for them."""
@@ -62,7 +62,7 @@ class Frame:
         else:
             values = self.values(column)
         for row, value in enumerate(values):
-            where = f"{self.name}, row {row:,} (counted from 0), column '{column}'"
+            where = f"{self.name}, {line_in_words(RowPosition(row))}, column '{column}'"
             if is_missing(value):
                 if optional:
                     continue
@@ -89,7 +89,7 @@ class Frame:
             spelled = _spelled(spellings.get(name, ()))
             sign = decimals.get(name, POINT)
             columns[name] = [cell_text(value, spelled, sign) for value in self.values(name)]
-        return Table(self.name, columns, list(range(len(next(iter(columns.values()), [])))))
+        return Table(self.name, columns, list(map(RowPosition, range(len(next(iter(columns.values()), []))))))
 
     def holds_texts(self, column: str) -> bool:
         there = [value for value in self.values(column) if not is_missing(value)]
@@ -193,18 +193,27 @@ def held_name(data: Any) -> str:
 
 
 def several_paths(data: Any) -> str | None:
-    """Return one name for a list of `Path` objects or file names; None if it is something else.
+    """Return one name for a list of `Path` objects or names of files or a folder; None if it is something else.
 
-    A name that looks like a file's counts even if there is no such file: the list then names a missing file.
+    A name that looks like a file's counts even if there is no such file: the list then names a missing file. Raise
+    `DataError` if texts surround the name of an existing file.
     """
     if not isinstance(data, list | tuple) or not data:
         return None
-    are_paths = all(isinstance(one, os.PathLike) or (isinstance(one, str) and _names_a_file(one)) for one in data)
-    return join_paths(data) if are_paths else None
+    if all(isinstance(one, os.PathLike) or (isinstance(one, str) and _is_path_name(one)) for one in data):
+        return join_paths(data)
+    if all(isinstance(one, str) for one in data):
+        for position, text in enumerate(data):
+            if any(sign in text for sign in "./") and " " not in text and _is_path_name(text) and exists(text):
+                raise DataError(
+                    f"'{text}' is the name of a {'file' if is_file_name(text) else 'folder'}, but other members of "
+                    f"{held_name(data)} are texts{_position(position)}: pass names of files alone, or texts alone"
+                )
+    return None
 
 
-def _names_a_file(text: str) -> bool:
-    return is_file_name(text) or looks_like_file_name(text)
+def _is_path_name(text: str) -> bool:
+    return looks_like_file_name(text) or (bool(text.strip(". ")) and exists(text))
 
 
 def keep(data: Any, verb: str) -> Any:

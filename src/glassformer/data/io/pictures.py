@@ -18,7 +18,7 @@ from glassformer.data.io.picture_arrays import PARTS, read_arrays
 from glassformer.data.io.place import files_below, find
 from glassformer.data.io.source import RUN_FILE
 from glassformer.data.io.table import Pictures, Table
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import counted, line_in_words, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 """How the name of an image file ends."""
@@ -159,14 +159,16 @@ def read_images(table: Table, column: str, rows: list[int], settings: DataSettin
     """The images that a column names in these rows; a path that is not whole leads from the folder of the table."""
     names = table.columns[require_column(table.name, column, table.columns, "--image")]
     if (bare := next((row for row in rows if not names[row].strip()), None)) is not None:
-        raise DataError(f"{table.name}, line {table.lines[bare]:,}: no image in column '{column}': take such rows out")
+        where = f"{table.name}, {line_in_words(table.lines[bare])}"
+        raise DataError(f"{where}: no image in column '{column}': take such rows out")
     if not rows:
         return np.empty((0, 1, 1, 1), np.uint8)
     folder = Path(table.name).expanduser().parent
     files = [names[row].strip() for row in rows]
     for row, file in zip(rows, files, strict=True):
         if not (folder / file).is_file():
-            raise DataError(f"{table.name}, line {table.lines[row]:,}, column '{column}': no image at {folder / file}")
+            where = f"{table.name}, {line_in_words(table.lines[row])}, column '{column}'"
+            raise DataError(f"{where}: no image at {folder / file}")
     return read_files(table.name, folder, files, settings.size_of_images())
 
 

@@ -11,6 +11,7 @@ from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.errors import DataError, nearest
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS
+from glassformer.data.io.rows import is_table
 
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 HELD_DIGITS = 16
@@ -32,13 +33,14 @@ def join_paths(paths: Iterable[str | os.PathLike[str]]) -> str:
 def files_of(path_or_name: str) -> list[Path] | None:
     """Return the files if a name stands for several: joined paths, or patterns such as *.txt; None if it does not.
 
-    A path that exists is one path, whatever its name. Raise `DataError` for a pattern that matches no file.
+    A path that exists is one path, whatever its name. Raise `DataError` for a pattern that matches no file, for a file
+    that is given twice, and for tables together with other files.
     """
     if not is_several(path_or_name):
         return None
-    files: dict[Path, None] = {}
+    files: dict[Path, Path] = {}
     for name in path_or_name.split(BETWEEN_FILES):
-        if PATTERN.search(name) and not _exists(name):
+        if PATTERN.search(name) and not exists(name):
             found = sorted(glob.glob(os.path.expanduser(name), recursive=True))
             if not (matched := [Path(one) for one in found if os.path.isfile(one)]):
                 raise DataError(f"no file matches '{name}'")
@@ -48,13 +50,24 @@ def files_of(path_or_name: str) -> list[Path] | None:
                 kind = "a data set" if path is None else "a folder"
                 raise DataError(f"{name} is {kind}: pass several files, or only one {kind[2:]}")
             matched = [path]
-        files |= dict.fromkeys(matched)
-    return list(files)
+        for one in matched:
+            if (known := files.setdefault(one.resolve(), one)) is not one:
+                raise DataError(f"{one} is given twice{'' if one == known else f', also as {known}'}: pass it once")
+    _refuse_mixture(list(files.values()))
+    return list(files.values())
+
+
+def _refuse_mixture(files: list[Path]) -> None:
+    """Raise `DataError` for tables together with other files, whose rows would be read as mere texts."""
+    tables = [file for file in files if is_table(file)]
+    if tables and len(tables) < len(files):
+        other = next(file for file in files if not is_table(file))
+        raise DataError(f"{tables[0]} is a table, but {other} is not: pass only tables, or only text files")
 
 
 def is_several(path_or_name: str) -> bool:
     """Return whether a name is that of several files: joined paths, or a pattern."""
-    return (BETWEEN_FILES in path_or_name or PATTERN.search(path_or_name) is not None) and not _exists(path_or_name)
+    return (BETWEEN_FILES in path_or_name or PATTERN.search(path_or_name) is not None) and not exists(path_or_name)
 
 
 FILE_ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", ".txt", ".json", ".gz")
@@ -73,7 +86,8 @@ def is_file_name(name: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _exists(name: str) -> bool:
+def exists(name: str) -> bool:
+    """Return whether a text is the name of an existing file or folder; most texts cannot be one."""
     try:
         return Path(name).expanduser().exists()
     except (OSError, ValueError):  # a name that no file could have

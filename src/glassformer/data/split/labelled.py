@@ -24,7 +24,7 @@ from glassformer.data.mixing import Numbers
 from glassformer.data.same_text import digests_of
 from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
 from glassformer.data.split.rows import NO_LABEL, NO_TEXT, RowPart, given_tables, skip_rows, split_rows
-from glassformer.data.wording import EXAMPLES, counted, lines_in_words, listed
+from glassformer.data.wording import EXAMPLES, counted, line_in_words, lines_in_words, listed
 
 
 class Labelled(RowPart):
@@ -176,7 +176,7 @@ def check_labels(part: Labelled, columns: Columns, classes: Collection[str], set
         return []
     first, label = next(iter(new.items()))
     if settings.bad_rows == ERROR or len(new) == len(part):
-        line = f"line {part.lines[first]:,}, {columns.labels}"
+        line = f"{line_in_words(part.lines[first])}, {columns.labels}"
         where = part.texts[first] if columns.kind == IMAGE else line
         none = "" if settings.bad_rows == ERROR else ", nor does that of any other row"
         raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training{none}")

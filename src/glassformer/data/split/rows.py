@@ -43,7 +43,7 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.wording import counted, lines_in_words
+from glassformer.data.wording import counted, line_in_words, lines_in_words
 
 T = TypeVar("T")
 
@@ -292,7 +292,7 @@ def _split_by(
     if times and len(times) < len(values):
         odd = moments.index(None)
         raise DataError(
-            f"{table.name}, line {table.lines[rows[odd]]:,}, column '{column}': '{values[odd][:40]}' "
+            f"{table.name}, {line_in_words(table.lines[rows[odd]])}, column '{column}': '{values[odd][:40]}' "
             "among dates: write it as 2024-05-31, or choose another column with --data.split_by"
         )
     if not times and are_other_dates(values):
@@ -342,8 +342,8 @@ def skip_rows(
     if bad_rows == ERROR and count:
         reason, lines = next(iter(kept.items()))
         raise DataError(
-            f"{where}, line {lines[0]:,}: a row {reason} ({len(lines):,} of {counted(rows, 'row')}): fix it, or "
-            "pass --bad-rows skip"
+            f"{where}, {line_in_words(lines[0])}: a row {reason} ({len(lines):,} of {counted(rows, 'row')}): fix it, "
+            "or pass --bad-rows skip"
         )
     if bad_rows is None and count > MAX_SKIPPED * rows:
         reasons = "; ".join(f"{len(lines):,} {reason}, {lines_in_words(lines)}" for reason, lines in kept.items())

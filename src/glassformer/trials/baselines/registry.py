@@ -210,6 +210,19 @@ class Estimator:
     """The name of its boosted trees."""
 
 
+LINEAR_MODULES = (
+    "compose",
+    "feature_extraction.text",
+    "linear_model",
+    "model_selection",
+    "multiclass",
+    "pipeline",
+    "preprocessing",
+)
+"""Modules of scikit-learn that linear models need."""
+BOOSTING_MODULES = ("ensemble",)
+
+
 class _Fitted(NamedTuple):
     model: Any
     note: str
@@ -217,6 +230,8 @@ class _Fitted(NamedTuple):
 
 def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
     """Fit and evaluate a model in about `seconds`; if it has to try less, its note says so."""
+    for module in BOOSTING_MODULES if name == names.BOOSTING else LINEAR_MODULES:
+        _scikit(module)  # importing can take longer than fitting, so it happens before the clock starts
     task = prepared.task
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
     with warnings.catch_warnings():
