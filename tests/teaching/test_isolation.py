@@ -199,28 +199,69 @@ def test_root_without_bubblewrap_and_with_a_private_interpreter(
         gf.grade(tmp_path / "a.py", "attention")
 
 
-def test_python_m_does_not_grade_beside_submissions(tmp_path: Path) -> None:
-    for name in ("csv", "secrets", "typing", "json", "dataclasses", "re", "glob"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nraise SystemExit")
-    command = [sys.executable, "-m", "glassformer", "grade", "csv.py", "--lesson", "attention"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(gf.__file__).parents[1])}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert not (tmp_path / "ran").exists()
+@pytest.mark.parametrize(
+    "words",
+    [["-m", "glassformer", "grade", "csv.py", "--lesson", "attention"], ["-m", "glassformer", "-q", "grade", "csv.py"],
+     ["-m", "glassformer", "lesson", "attention", "--check", "csv.py"],
+     ["-m", "glassformer", "lesson", "attention", "--check=csv.py"]],
+)  # fmt: skip
+def test_python_m_does_not_grade_beside_submissions(words: list[str], tmp_path: Path) -> None:
+    done = run_beside_submissions(words, tmp_path, "")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "Use the command `glassformer grade`" in done.stderr
-    done = subprocess.run(
-        [sys.executable, "-P", *command[1:], "--help"], cwd=tmp_path, capture_output=True, env=environment
-    )
+
+
+@pytest.mark.parametrize("program", ["glassformer", "gf"])
+@pytest.mark.parametrize("verb", [["grade"], ["lesson", "attention", "--check"]])
+@pytest.mark.parametrize("entry", ["", "FOLDER", "LINK"])
+def test_submissions_in_a_folder_of_the_commands_path(
+    entry: str, verb: list[str], program: str, tmp_path: Path
+) -> None:
+    script, folder, link = tmp_path / "bin" / program, tmp_path / "handed-in", tmp_path / "link"
+    for one in (script.parent, folder):
+        one.mkdir()
+    link.symlink_to(folder)
+    script.write_text("import sys\nfrom glassformer.cli.main import main\nsys.exit(main())\n")
+    places = {"FOLDER": str(folder), "LINK": str(link)}
+    beside = folder if entry == "" else tmp_path
+    file = "csv.py" if entry == "" else str(folder / "csv.py")
+    done = run_beside_submissions([str(script), *verb, file], folder, places.get(entry, entry), beside)
+    assert done.returncode == 2
+    assert "outside the sandbox" in done.stderr
+    done = run_beside_submissions([str(script), "grade", "--help"], folder, "/nowhere", folder)
     assert done.returncode == 0
 
 
-def test_submissions_in_a_folder_of_pythons_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.py").write_text(GOOD)
+def run_beside_submissions(
+    words: list[str], folder: Path, entry: str, start: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python where modules of the standard library have submissions of the same name; none of these may run."""
+    for name in ("csv", "secrets", "typing", "json", "dataclasses", "re", "glob"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\nraise SystemExit")
+    paths = os.pathsep.join([*([entry] if start else []), str(Path(gf.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=start or folder, capture_output=True, text=True, env=environment
+    )
+    assert not (folder / "ran").exists()
+    return done
+
+
+def test_python_m_grades_with_a_safe_path(tmp_path: Path) -> None:
+    done = run_beside_submissions(["-P", "-m", "glassformer", "grade", "--help"], tmp_path, "")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("file", ["a.py", "csv/__init__.py", "csv/a.py"])
+def test_submissions_in_a_folder_of_pythons_path(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "__init__.py").write_text(GOOD)
+    (tmp_path / file).write_text(GOOD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     with pytest.raises(Misuse, match="is on Python's path"):
-        gf.grade("a.py", "attention")
+        gf.grade(file, "attention")
 
 
 def test_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

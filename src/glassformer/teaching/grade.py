@@ -180,12 +180,14 @@ def _refuse_importable(files: Sequence[str | Path]) -> None:
     """Refuse files in a folder from which this process imports: one called csv.py would run here."""
     folders = {os.path.realpath(path or ".") for path in sys.path}
     for file in files:
-        folder = os.path.dirname(os.path.realpath(file))
-        if folder in folders:
-            raise Misuse(
-                f"{folder} is on Python's path, so that a submission called csv.py would run outside the sandbox: use "
-                "the command `glassformer grade`, or start Python in another folder"
-            )
+        for folder in map(str, Path(os.path.realpath(file)).parents):
+            if folder in folders:
+                raise Misuse(
+                    f"{folder} is on Python's path, so that a submission called csv.py would run outside the sandbox: "
+                    "use the command `glassformer grade`, or start Python in another folder"
+                )
+            if not os.path.isfile(os.path.join(folder, "__init__.py")):  # otherwise it is imported as a package
+                break
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
