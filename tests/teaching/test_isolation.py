@@ -29,7 +29,8 @@ ATTACKS = {name: one for name, one in attacks(ARCHIVE).items() if "takes more" n
 """Without those that only wait for their end."""
 NOBODY = 65534
 TESTS = Path(__file__).parents[1]
-CLOSED = ["hidden files closed", "/etc/shadow closed", "no sockets", "no new processes", "no files outside its folder"]
+CLOSED = ["hidden files closed", "/etc/shadow closed", "no sockets", "no new processes", "no files outside its folder",
+          "no changed modes of hidden files", "no changed priorities"]  # fmt: skip
 
 
 def closed_to_others(path: str) -> str:
@@ -287,6 +288,8 @@ def test_what_is_open_is_reported(tmp_path: Path) -> None:
     assert "weak: sockets can be opened" in lines
     assert "weak: new processes can be started" in lines
     assert "weak: files outside its folder can be written" in lines
+    assert "weak: modes of hidden files can be changed" in lines
+    assert "weak: priorities can be changed" in lines
     assert os.listdir(tmp_path) == ["hidden"]
 
 
@@ -305,3 +308,51 @@ def test_the_view_has_no_solutions(tmp_path: Path) -> None:
 def test_system_calls_have_numbers_on_every_machine() -> None:
     for _, numbers in isolation.SYSTEM_CALLS.values():
         assert {*isolation.CHECKED} <= {*numbers}
+    assert {*isolation.ATTRIBUTE_CALLS} == {*isolation.SYSTEM_CALLS}
+
+
+FILTERED = """
+import ctypes, os, sys
+from glassformer.teaching.isolation import _filter_system_calls
+
+file, attributes = sys.argv[1], sys.argv[2] == "True"
+opened = os.open(file, os.O_RDONLY)
+vmsplice = {"x86_64": 278, "aarch64": 75}[os.uname().machine]
+calls = {
+    "chmod": lambda: os.chmod(file, 0o600), "fchmod": lambda: os.fchmod(opened, 0o600),
+    "chown": lambda: os.chown(file, -1, -1), "utime": lambda: os.utime(file),
+    "setxattr": lambda: os.setxattr(file, "user.x", b""), "priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 5),
+    "scheduler": lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)),
+    "affinity": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+}
+if not _filter_system_calls(attributes=attributes):
+    sys.exit("no filter")
+for name, call in calls.items():
+    try:
+        call()
+        print(name)
+    except PermissionError:
+        pass
+    except OSError:
+        print(name)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.syscall(vmsplice, -1, None, 0, 0) != -1 or ctypes.get_errno() != 1:
+    print("vmsplice")
+"""
+
+
+@pytest.mark.parametrize(("attributes", "allowed"), [(True, "chmod fchmod chown utime setxattr"), (False, "")])
+def test_calls_that_reach_other_files_and_processes(attributes: bool, allowed: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-c", FILTERED, str(tmp_path / "file"), str(attributes)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.stderr == "no filter\n":
+        pytest.skip("no numbers of system calls are known for this machine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == allowed.split()
+
+
+def test_threads_of_other_users_do_not_count() -> None:
+    nobody_has = 1_999_999_999
+    assert isolation._threads_of(nobody_has) == 0
+    assert 1 <= isolation._threads_of(os.getuid()) < 100_000
