@@ -163,7 +163,8 @@ def grade(
     tell, graded = progress_of("submission"), list[Submission]()
     with nursery(view_for(one.shipped_runs, paths)) as processes:
         for file in named:
-            probed = [*SOLUTIONS, os.path.abspath(file), *([] if hidden is None else _hidden_files(one, Path(hidden)))]
+            theirs = [] if hidden is None else _hidden_files(one, Path(hidden))
+            probed = [*_solutions(one), os.path.abspath(file), *theirs]
             graded.append(_graded(str(file), one, exercises, bounds, seed, processes, hidden=probed))
             tell(len(graded), len(named))
     return Grades(one.name, seed, graded)
@@ -172,8 +173,8 @@ def grade(
 def check_file(file: str | Path, lesson: Lesson, *, seconds: float = 30, memory: int = 2048) -> Submission:
     """What students can see of it: the visible cases, always the same."""
     with nursery(view_for(lesson.shipped_runs, _hidden_paths(lesson))) as processes:
-        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes, hidden=SOLUTIONS,
-                       with_hidden_cases=False)  # fmt: skip
+        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes,
+                       hidden=_solutions(lesson), with_hidden_cases=False)  # fmt: skip
 
 
 def _refuse_importable(files: Sequence[str | Path]) -> None:
@@ -188,6 +189,11 @@ def _refuse_importable(files: Sequence[str | Path]) -> None:
                 )
             if not os.path.isfile(os.path.join(folder, "__init__.py")):  # otherwise it is imported as a package
                 break
+
+
+def _solutions(lesson: Lesson) -> list[str]:
+    """Return the files of solutions that each process of a submission tries to read: ours, and the lesson's own."""
+    return [*SOLUTIONS, *(os.path.abspath(file) for file in (lesson.file, lesson.file.with_suffix(".py")))]
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
