@@ -3,15 +3,24 @@
 `import glassformer as gf`; the public names load on first use, so that importing costs nothing.
 """
 
+import os
 import sys
 
-if sys.argv[:1] == ["-m"] and "grade" in sys.argv[1:2] and not sys.flags.safe_path:
-    # Before any other import: `python -m` looks for modules in the working directory first, among the submissions.
-    sys.stderr.write(
-        "error: `python -m glassformer grade` imports modules from the working directory: a submission called csv.py "
-        "would run outside the sandbox. Use the command `glassformer grade`, or `python -P -m glassformer grade`.\n"
-    )
-    sys.exit(2)
+if os.path.basename("".join(sys.argv[:1])) in ("-m", "glassformer", "gf"):
+    # Before any other import (Python has imported os already): refuse to grade where a submission could be imported.
+    _words = sys.argv[1:]
+    _grades = "grade" in (_words if _words[:1] and _words[0].startswith("-") else _words[:1])
+    if _grades or any(word.startswith("--check") for word in _words):
+        _files = [word.removeprefix("--check=") for word in _words if word.endswith((".py", ".ipynb"))]
+        _folders = {os.path.dirname(file) or "." for file in ("", *_files)}
+        _paths = {path for entry in sys.path if os.path.isdir(path := entry or ".")}
+        if any(os.path.samefile(one, path) for one in _folders if os.path.isdir(one) for path in _paths):
+            sys.stderr.write(
+                "error: Python would import modules from the working directory or the folder of a submission: one "
+                "called csv.py would run outside the sandbox. Use the command `glassformer grade`, or `python -P -m "
+                "glassformer grade`, and remove this folder and empty entries from PYTHONPATH.\n"
+            )
+            sys.exit(2)
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

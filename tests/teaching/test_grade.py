@@ -11,6 +11,7 @@ import pytest
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
+from glassformer.teaching.grade import Submission, check_file
 from glassformer.teaching.lesson import read_exercises
 from glassformer.teaching.submitted import Part, read_submission
 from helpers import tiny_lesson
@@ -199,3 +200,30 @@ def test_the_verbs(
     assert json.loads(Path("results.json").read_text())["score"] == 6
     assert main(["grade", "a.py", "b.py", "--lesson", "tiny", "--gradescope"]) == 2
     assert "of one submission" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_seconds_that_cannot_be(seconds: float, course: Path) -> None:
+    with pytest.raises(Misuse, match="but both must be above 0 and finite"):
+        gf.grade("a.py", "tiny", seconds=seconds)
+
+
+def test_solutions_of_a_lesson_of_ones_own_are_tried(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("means.md").write_text(tiny_lesson.TEXT)
+    Path("means.py").write_text(HIDDEN)
+    tried = list[list[str]]()
+
+    def graded(*_: Any, hidden: list[str], **more: Any) -> Submission:
+        tried.append(hidden)
+        return Submission([])
+
+    monkeypatch.setattr("glassformer.teaching.grade._graded", graded)
+    (tmp_path / "in").mkdir()
+    gf.grade("in/a.py", "means.md")
+    check_file("in/a.py", gf.lesson("means.md"))
+    for files in tried:
+        assert {str(tmp_path / "means.md"), str(tmp_path / "means.py")} < {*files}
+    assert len(tried) == 2

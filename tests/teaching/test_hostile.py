@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.teaching.grade import Grades, Submission, grade
 from glassformer.teaching.lesson import read_lesson
-from glassformer.text.escaping import on_one_line, printable
+from glassformer.text.escaping import printable_line
 from helpers import tiny_lesson
 from helpers.grading import GOOD, POINTS, SECRET, attacks, write_attacks
 
@@ -48,7 +48,7 @@ def check(name: str, got: Submission) -> None:
     assert re.search(attack.says, said), said
     visible = [*got.notes, got.problem, *(item.line for item in got.items if item.visible)]
     assert not [line for line in visible if SECRET in line], attack.tries
-    assert all(line == printable(on_one_line(line)) and len(line) < 600 for line in got.lines)
+    assert all(line == printable_line(line) and len(line) < 600 for line in got.lines)
 
 
 @pytest.mark.slow

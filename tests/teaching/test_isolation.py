@@ -29,7 +29,8 @@ ATTACKS = {name: one for name, one in attacks(ARCHIVE).items() if "takes more" n
 """Without those that only wait for their end."""
 NOBODY = 65534
 TESTS = Path(__file__).parents[1]
-CLOSED = ["hidden files closed", "/etc/shadow closed", "no sockets", "no new processes", "no files outside its folder"]
+CLOSED = ["hidden files closed", "/etc/shadow closed", "no sockets", "no new processes", "no files outside its folder",
+          "no changed modes of hidden files", "no changed priorities"]  # fmt: skip
 
 
 def closed_to_others(path: str) -> str:
@@ -199,28 +200,69 @@ def test_root_without_bubblewrap_and_with_a_private_interpreter(
         gf.grade(tmp_path / "a.py", "attention")
 
 
-def test_python_m_does_not_grade_beside_submissions(tmp_path: Path) -> None:
-    for name in ("csv", "secrets", "typing", "json", "dataclasses", "re", "glob"):
-        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nraise SystemExit")
-    command = [sys.executable, "-m", "glassformer", "grade", "csv.py", "--lesson", "attention"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(gf.__file__).parents[1])}
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
-    assert not (tmp_path / "ran").exists()
+@pytest.mark.parametrize(
+    "words",
+    [["-m", "glassformer", "grade", "csv.py", "--lesson", "attention"], ["-m", "glassformer", "-q", "grade", "csv.py"],
+     ["-m", "glassformer", "lesson", "attention", "--check", "csv.py"],
+     ["-m", "glassformer", "lesson", "attention", "--check=csv.py"]],
+)  # fmt: skip
+def test_python_m_does_not_grade_beside_submissions(words: list[str], tmp_path: Path) -> None:
+    done = run_beside_submissions(words, tmp_path, "")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "Use the command `glassformer grade`" in done.stderr
-    done = subprocess.run(
-        [sys.executable, "-P", *command[1:], "--help"], cwd=tmp_path, capture_output=True, env=environment
-    )
+
+
+@pytest.mark.parametrize("program", ["glassformer", "gf"])
+@pytest.mark.parametrize("verb", [["grade"], ["lesson", "attention", "--check"]])
+@pytest.mark.parametrize("entry", ["", "FOLDER", "LINK"])
+def test_submissions_in_a_folder_of_the_commands_path(
+    entry: str, verb: list[str], program: str, tmp_path: Path
+) -> None:
+    script, folder, link = tmp_path / "bin" / program, tmp_path / "handed-in", tmp_path / "link"
+    for one in (script.parent, folder):
+        one.mkdir()
+    link.symlink_to(folder)
+    script.write_text("import sys\nfrom glassformer.cli.main import main\nsys.exit(main())\n")
+    places = {"FOLDER": str(folder), "LINK": str(link)}
+    beside = folder if entry == "" else tmp_path
+    file = "csv.py" if entry == "" else str(folder / "csv.py")
+    done = run_beside_submissions([str(script), *verb, file], folder, places.get(entry, entry), beside)
+    assert done.returncode == 2
+    assert "outside the sandbox" in done.stderr
+    done = run_beside_submissions([str(script), "grade", "--help"], folder, "/nowhere", folder)
     assert done.returncode == 0
 
 
-def test_submissions_in_a_folder_of_pythons_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.py").write_text(GOOD)
+def run_beside_submissions(
+    words: list[str], folder: Path, entry: str, start: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python where modules of the standard library have submissions of the same name; none of these may run."""
+    for name in ("csv", "secrets", "typing", "json", "dataclasses", "re", "glob"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\nraise SystemExit")
+    paths = os.pathsep.join([*([entry] if start else []), str(Path(gf.__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=start or folder, capture_output=True, text=True, env=environment
+    )
+    assert not (folder / "ran").exists()
+    return done
+
+
+def test_python_m_grades_with_a_safe_path(tmp_path: Path) -> None:
+    done = run_beside_submissions(["-P", "-m", "glassformer", "grade", "--help"], tmp_path, "")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("file", ["a.py", "csv/__init__.py", "csv/a.py"])
+def test_submissions_in_a_folder_of_pythons_path(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "csv").mkdir()
+    (tmp_path / "csv" / "__init__.py").write_text(GOOD)
+    (tmp_path / file).write_text(GOOD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     with pytest.raises(Misuse, match="is on Python's path"):
-        gf.grade("a.py", "attention")
+        gf.grade(file, "attention")
 
 
 def test_files_that_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,6 +288,8 @@ def test_what_is_open_is_reported(tmp_path: Path) -> None:
     assert "weak: sockets can be opened" in lines
     assert "weak: new processes can be started" in lines
     assert "weak: files outside its folder can be written" in lines
+    assert "weak: modes of hidden files can be changed" in lines
+    assert "weak: priorities can be changed" in lines
     assert os.listdir(tmp_path) == ["hidden"]
 
 
@@ -264,3 +308,51 @@ def test_the_view_has_no_solutions(tmp_path: Path) -> None:
 def test_system_calls_have_numbers_on_every_machine() -> None:
     for _, numbers in isolation.SYSTEM_CALLS.values():
         assert {*isolation.CHECKED} <= {*numbers}
+    assert {*isolation.ATTRIBUTE_CALLS} == {*isolation.SYSTEM_CALLS}
+
+
+FILTERED = """
+import ctypes, os, sys
+from glassformer.teaching.isolation import _filter_system_calls
+
+file, attributes = sys.argv[1], sys.argv[2] == "True"
+opened = os.open(file, os.O_RDONLY)
+vmsplice = {"x86_64": 278, "aarch64": 75}[os.uname().machine]
+calls = {
+    "chmod": lambda: os.chmod(file, 0o600), "fchmod": lambda: os.fchmod(opened, 0o600),
+    "chown": lambda: os.chown(file, -1, -1), "utime": lambda: os.utime(file),
+    "setxattr": lambda: os.setxattr(file, "user.x", b""), "priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 5),
+    "scheduler": lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)),
+    "affinity": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+}
+if not _filter_system_calls(attributes=attributes):
+    sys.exit("no filter")
+for name, call in calls.items():
+    try:
+        call()
+        print(name)
+    except PermissionError:
+        pass
+    except OSError:
+        print(name)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.syscall(vmsplice, -1, None, 0, 0) != -1 or ctypes.get_errno() != 1:
+    print("vmsplice")
+"""
+
+
+@pytest.mark.parametrize(("attributes", "allowed"), [(True, "chmod fchmod chown utime setxattr"), (False, "")])
+def test_calls_that_reach_other_files_and_processes(attributes: bool, allowed: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    command = [sys.executable, "-c", FILTERED, str(tmp_path / "file"), str(attributes)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.stderr == "no filter\n":
+        pytest.skip("no numbers of system calls are known for this machine")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == allowed.split()
+
+
+def test_threads_of_other_users_do_not_count() -> None:
+    nobody_has = 1_999_999_999
+    assert isolation._threads_of(nobody_has) == 0
+    assert 1 <= isolation._threads_of(os.getuid()) < 100_000

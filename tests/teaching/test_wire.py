@@ -40,7 +40,16 @@ def test_what_is_sent_arrives() -> None:
     assert type(there_and_back(weight * 2)) is torch.Tensor
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, torch.zeros(2, dtype=torch.complex64), [[[object()]]]])
+MANY = '{{"d": [{}]}}'.format(",".join(f"[{k * (2**61 - 1)}, 0]" for k in range(1, 1100)))
+"""Keys with one hash; the last are above 2**63."""
+NUMBERS = '{{"d": [{}]}}'.format(",".join(f"[{k}, 0]" for k in range(1100)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), {1, 2}, 2**70, torch.zeros(2, dtype=torch.complex64), [[[object()]]], dict.fromkeys(range(1100)),
+     {tuple(range(17)): 1}, torch.empty(10**9, 0), [torch.empty(0)] * 10_001],
+)  # fmt: skip
 def test_what_cannot_be_sent(value: Any) -> None:
     with pytest.raises(Unsendable):
         pack(value)
@@ -63,6 +72,14 @@ def test_what_cannot_be_sent(value: Any) -> None:
         ('{"l": [' * 30 + "]}" * 30, b""),
         ('{"l": [' * 10**5, b""),
         ("9" * 5000, b""),
+        (str(2**63), b""),
+        (MANY, b""),
+        (NUMBERS, b""),
+        ('{{"d": [[{{"t": [{}]}}, 1]]}}'.format(",".join("0" * 17)), b""),
+        ('{"d": [[{"t": [{"t": [1]}]}, 1]]}', b""),
+        ('{"x": ["float32", [1000000000, 0]]}', b""),
+        ('{"x": ["float32", [1000, 1000, 0, 1000]]}', b""),
+        ('{{"l": [{}]}}'.format(",".join(['{"x": ["float32", [0]]}'] * 10_001)), b""),
     ],
 )
 def test_what_is_not_well_formed_is_refused(text: str, blob: bytes) -> None:

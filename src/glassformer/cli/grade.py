@@ -1,5 +1,8 @@
 """glassformer grade"""
 
+import os
+from collections.abc import Sequence
+
 from glassformer.cli.options import JSON, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_out, writer_to
 from glassformer.cli.terminal.show import print_json, say, show_table, show_text
@@ -15,7 +18,7 @@ PARSER = Parser(
     "FILE … --lesson NAME",
     "Grade what students hand in, notebooks or files of Python, each in a process of its own without network, new "
     "processes or the hidden tests. Exit code 1 if a file cannot be read.",
-    "glassformer grade submissions/*.ipynb --lesson attention --out points.csv",
+    "glassformer grade ./*.ipynb --lesson attention --out points.csv",
     [
         Option("files", nargs="+", metavar="FILE", help="notebooks (.ipynb) or Python (.py)"),
         Option("--lesson", required=True, metavar="NAME", help="the lesson's name or number, or your own: a .md file"),
@@ -28,10 +31,12 @@ PARSER = Parser(
         JSON,
         flag("--gradescope", "the result of one file as Gradescope's results.json"),
     ],
+    bricks=False,
 )  # fmt: skip
 
 
 def run(argv: list[str]) -> None:
+    _refuse_files_like_options(argv[: argv.index("--")] if "--" in argv else argv)
     options = PARSER.read(argv)
     check_out(options.out, (".json", ".csv"))
     if options.gradescope and len(options.files) > 1:
@@ -64,3 +69,10 @@ def run(argv: list[str]) -> None:
         say(f"{wall}: install bubblewrap, or grade only submissions of people you trust", always=True)
     if any(one.problem for one in grades):
         raise SystemExit(1)
+
+
+def _refuse_files_like_options(words: Sequence[str]) -> None:
+    """Refuse an option that is also the name of a file: `*.py` may have expanded to `--hidden=x.py`."""
+    for word in words:
+        if word.startswith("-") and os.path.lexists(word):
+            raise Misuse(f"{word} is both an option and the name of a file here: write ./*.py instead of *.py")

@@ -29,6 +29,7 @@ PARSER = Parser(
         flag("--play", "then open the lesson's run in the playground"),
         JSON,
     ],
+    bricks=False,
 )  # fmt: skip
 
 

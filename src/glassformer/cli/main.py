@@ -57,6 +57,8 @@ RUN_VERBS = {
     "translate",
 }
 """Those whose modules are in `run_verbs/`."""
+VERBS_WITHOUT_BRICKS = {"grade", "lesson"}
+"""Verbs that refuse --brick: `*.py` in a folder of submissions may expand to `--brick=FILE.py`, the name of a file."""
 
 HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
 
@@ -156,7 +158,9 @@ def _load_plugins(argv: list[str]) -> None:
 
 
 def _bricks(argv: list[str]) -> list[str]:
-    """What --brick names."""
+    """Return the files that --brick names."""
+    if not argv or argv[0] not in VERBS or argv[0] in VERBS_WITHOUT_BRICKS:
+        return []
     words = argv[: argv.index("--")] if "--" in argv else argv
     after = [word for before, word in itertools.pairwise(words) if before == "--brick"]
     return [*after, *(word.removeprefix("--brick=") for word in words if word.startswith("--brick="))]

@@ -82,7 +82,7 @@ QUIET = Option("-q", "--quiet", action="store_true", help="say nothing on the wa
 """An option of every verb."""
 BRICK = Option("--brick", action="append", metavar="FILE.py",
                help="a file of your own that registers bricks, models, encoders, families or views")  # fmt: skip
-"""An option of every verb; `main` has imported the file before the verb begins."""
+"""An option of every verb except those without bricks; `main` has imported the file before the verb begins."""
 JSON = flag("--json", "print the result as one JSON object")
 CONFIG = Option("--config", check=check_config, metavar="FILE", help="settings from a YAML file; flags win over it")
 TASK = Option(
@@ -115,9 +115,10 @@ class Parser(argparse.ArgumentParser):
         *,
         groups: Mapping[str, Sequence[Option]] = MappingProxyType({}),
         settings: Sequence[str] = (),
+        bricks: bool = True,
     ) -> None:
         """`groups`: options under a title of their own. `settings`: sections of a configuration whose settings are
-        options too; of one name, the verb's own option counts.
+        options too; of one name, the verb's own option counts. `bricks`: whether the verb has --brick.
         """
         super().__init__(
             prog=f"glassformer {verb}",
@@ -137,7 +138,7 @@ class Parser(argparse.ArgumentParser):
                     Option("-h", "--help", action="help", help="show this and stop"),
                     *options,
                     *verify,
-                    BRICK,
+                    *([BRICK] if bricks else []),
                     LIMIT,
                     QUIET,
                 ],

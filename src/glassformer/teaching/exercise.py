@@ -286,6 +286,10 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
         return next((f"has {_short(str(name))} too many" for name in given if name not in expected), None)
     if isinstance(expected, list | tuple):
         if isinstance(given, Tensor) and not any(isinstance(part, Tensor) for part in expected):
+            if given.dim() and len(given) != len(expected):
+                return f"gives {counted(len(given), 'thing')}, not {len(expected)}"
+            if given.numel() > (numbers := _count_leaves(expected)) or max(given.shape, default=0) > numbers:
+                return f"gives {_shape(given)}, not {_kind(expected)}"  # as a list it may not fit into memory
             given = given.tolist()
         if not isinstance(given, list | tuple):
             return f"gives {_kind(given)}, not {_kind(expected)}"
@@ -314,6 +318,10 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
         given != given and expected != expected
     )
     return None if same else f"gives {given:.4g}, and {expected:.4g} is right"
+
+
+def _count_leaves(value: Any) -> int:
+    return sum(map(_count_leaves, value)) if isinstance(value, list | tuple) else 1
 
 
 def _tensor_difference(expected: Tensor, given: Any, tolerance: float) -> str | None:
@@ -370,7 +378,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     text = "nothing" if value is None else f"{value:.4g}" if isinstance(value, float) else repr(value)
-    return _short(text)
+    return _short(" ".join(text.split()) if isinstance(value, Tensor) else text)
 
 
 def _short(text: str) -> str:

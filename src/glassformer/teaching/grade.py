@@ -3,13 +3,14 @@
 import contextlib
 import csv
 import io
+import math
 import os
 import secrets
 import stat
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from glassformer.teaching.result import Checked
 from glassformer.teaching.sandbox import Bounds, Sandboxed, Source, Unreadable
 from glassformer.teaching.submitted import is_notebook
 from glassformer.teaching.view import view_for
-from glassformer.text.escaping import on_one_line, spreadsheet_cell
+from glassformer.text.escaping import printable_line, spreadsheet_cell
 
 SOLUTIONS = [str(Path(__file__).with_name("exercises") / "__init__.py")]
 """A file beside the references."""
@@ -50,6 +51,15 @@ class Submission(Checked):
     seconds: float = 0
     visible_seconds: float = 0
     """Of them, until the first hidden case."""
+
+    def __post_init__(self) -> None:
+        """Make all texts printable: names of files, and messages, are what a student wants them to be."""
+        items = [replace(item, name=printable_line(item.name), line=printable_line(item.line)) for item in self.items]
+        object.__setattr__(self, "items", items)
+        for name in ("file", "problem"):
+            object.__setattr__(self, name, printable_line(getattr(self, name)))
+        for name in ("notes", "isolation"):
+            object.__setattr__(self, name, [printable_line(line) for line in getattr(self, name)])
 
     @property
     def lines(self) -> list[str]:
@@ -144,8 +154,8 @@ def grade(
     if not exercises:
         raise Misuse(f"{one.file} has no exercises: they stand beside it in {one.name}.py, as EXERCISES")
     named = [files] if isinstance(files, str | Path) else list(files)
-    if seconds <= 0 or memory <= 0:
-        raise Misuse("seconds and memory must be above 0")
+    if not 0 < seconds < math.inf or memory <= 0:
+        raise Misuse(f"seconds is {seconds:g} and memory {memory}, but both must be above 0 and finite")
     seed = secrets.randbelow(2**31) if seed is None else seed
     _refuse_importable(named)
     bounds = Bounds(seconds, memory)
@@ -153,7 +163,8 @@ def grade(
     tell, graded = progress_of("submission"), list[Submission]()
     with nursery(view_for(one.shipped_runs, paths)) as processes:
         for file in named:
-            probed = [*SOLUTIONS, os.path.abspath(file), *([] if hidden is None else _hidden_files(one, Path(hidden)))]
+            theirs = [] if hidden is None else _hidden_files(one, Path(hidden))
+            probed = [*_solutions(one), os.path.abspath(file), *theirs]
             graded.append(_graded(str(file), one, exercises, bounds, seed, processes, hidden=probed))
             tell(len(graded), len(named))
     return Grades(one.name, seed, graded)
@@ -162,20 +173,27 @@ def grade(
 def check_file(file: str | Path, lesson: Lesson, *, seconds: float = 30, memory: int = 2048) -> Submission:
     """What students can see of it: the visible cases, always the same."""
     with nursery(view_for(lesson.shipped_runs, _hidden_paths(lesson))) as processes:
-        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes, hidden=SOLUTIONS,
-                       with_hidden_cases=False)  # fmt: skip
+        return _graded(str(file), lesson, lesson.exercises, Bounds(seconds, memory), 0, processes,
+                       hidden=_solutions(lesson), with_hidden_cases=False)  # fmt: skip
 
 
 def _refuse_importable(files: Sequence[str | Path]) -> None:
     """Refuse files in a folder from which this process imports: one called csv.py would run here."""
     folders = {os.path.realpath(path or ".") for path in sys.path}
     for file in files:
-        folder = os.path.dirname(os.path.realpath(file))
-        if folder in folders:
-            raise Misuse(
-                f"{folder} is on Python's path, so that a submission called csv.py would run outside the sandbox: use "
-                "the command `glassformer grade`, or start Python in another folder"
-            )
+        for folder in map(str, Path(os.path.realpath(file)).parents):
+            if folder in folders:
+                raise Misuse(
+                    f"{folder} is on Python's path, so that a submission called csv.py would run outside the sandbox: "
+                    "use the command `glassformer grade`, or start Python in another folder"
+                )
+            if not os.path.isfile(os.path.join(folder, "__init__.py")):  # otherwise it is imported as a package
+                break
+
+
+def _solutions(lesson: Lesson) -> list[str]:
+    """Return the files of solutions that each process of a submission tries to read: ours, and the lesson's own."""
+    return [*SOLUTIONS, *(os.path.abspath(file) for file in (lesson.file, lesson.file.with_suffix(".py")))]
 
 
 def _hidden_paths(lesson: Lesson, *paths: str | Path) -> list[str]:
@@ -229,7 +247,8 @@ def _graded(
             source = Source(file, handle, lesson.own_cells, asked, hidden)
             module = "__main__" if is_notebook(file) else "submission"
             students = [Sandboxed(processes, source, bounds, module) for _ in passes]
-            students[0].begin()
+            with contextlib.suppress(StudentError):  # out of time: each item says so
+                students[0].begin()
             items, seconds = list[list[list[Item]]](), list[float]()
             for student, of_hidden in zip(students, passes, strict=True):
                 try:
@@ -250,7 +269,7 @@ def _graded(
             for one in passes
             for item in exercise.items(unread, visible=not one, hidden=one)
         ]
-        return Submission(lost, file=file, problem=on_one_line(str(problem)))
+        return Submission(lost, file=file, problem=str(problem))
     told = [item for of_exercise in zip(*items, strict=True) for some in of_exercise for item in some]
     first = students[0]
     wrong = [(first.parts[place], line) for place, line in sorted(first.wrong.items())]
@@ -261,7 +280,7 @@ def _graded(
         told,
         0 if with_hidden_cases else lesson.points - sum(item.out_of for item in told),
         file=file,
-        notes=[on_one_line(note) for note in notes],
+        notes=notes,
         isolation=first.isolation,
         seconds=seconds[-1],
         visible_seconds=seconds[0],

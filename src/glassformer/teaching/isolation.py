@@ -11,6 +11,7 @@ import platform
 import resource
 import secrets
 import socket
+import stat
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -43,6 +44,8 @@ SYSTEM_CALLS = {
         "rt_tgsigqueueinfo": 297, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "bpf": 321,
         "perf_event_open": 298, "keyctl": 250, "add_key": 248, "request_key": 249, "userfaultfd": 323, "socketpair": 53,
         "memfd_create": 319, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240,
+        "vmsplice": 278, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
+        "sched_setattr": 314, "ioprio_set": 251,
     }),
     "aarch64": (0xC00000B7, {
         "clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261, "fcntl": 25, "prctl": 167,
@@ -51,10 +54,27 @@ SYSTEM_CALLS = {
         "rt_tgsigqueueinfo": 240, "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "bpf": 280,
         "perf_event_open": 241, "keyctl": 219, "add_key": 217, "request_key": 218, "userfaultfd": 282,
         "socketpair": 199, "memfd_create": 279, "shmget": 194, "msgget": 186, "semget": 190, "mq_open": 180,
+        "vmsplice": 75, "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122,
+        "sched_setattr": 274, "ioprio_set": 30,
     }),
 }  # fmt: skip
 """By machine: its name for seccomp, and the numbers of its system calls. Some of them keep memory that no limit counts
-(memfd_create, shmget, msgget, semget)."""
+(memfd_create, shmget, msgget, semget, vmsplice), others slow down processes of the same user (setpriority)."""
+ATTRIBUTE_CALLS = {
+    "x86_64": {
+        "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "fchmodat": 268,
+        "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189,
+        "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
+    },
+    "aarch64": {
+        "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6,
+        "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
+    },
+}  # fmt: skip
+"""Calls that change a file's mode, owner, times and attributes, which Landlock allows on every file of the user. They
+are refused without bubblewrap.
+"""
+ATTRIBUTE_CALLS_ON_ALL_MACHINES = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 ON_ALL_MACHINES = {"pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
                    "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
                    "memfd_secret": 447}  # fmt: skip
@@ -124,7 +144,7 @@ def confine(box: Confinement) -> None:
     limit_threads()
     if not box.own_folder:
         close_files(box.folder, box.readable, box.covered)
-    _filter_system_calls()
+    _filter_system_calls(attributes=box.own_folder)
 
 
 def _mount_private(folder: str) -> None:
@@ -177,12 +197,19 @@ def _limit_threads() -> None:
 
 def _limit_threads_of_user() -> None:
     """The kernel counts all threads of the user, so the ones that run now are added."""
+    _set_limit(resource.RLIMIT_NPROC, _threads_of(os.getuid()) + MAX_THREADS)
+
+
+def _threads_of(user: int) -> int:
+    """Return the number of running threads whose real user is this one."""
     running = 0
     for process in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # it has ended
-            if os.stat(f"/proc/{process}").st_uid in (0, os.getuid()):
-                running += len(os.listdir(f"/proc/{process}/task"))
-    _set_limit(resource.RLIMIT_NPROC, running + MAX_THREADS)
+            lines = Path(f"/proc/{process}/status").read_text(errors="replace").splitlines()
+            status = {name: words.split() for name, _, words in (line.partition(":") for line in lines)}
+            if int(status["Uid"][0]) == user:
+                running += int(status["Threads"][0])
+    return running
 
 
 # --- what was tried ---
@@ -203,6 +230,9 @@ def _attempts(hidden: Collection[str]) -> list[tuple[str, str, Callable[[], bool
         ("no new processes", "new processes can be started", _can_start_process),
         ("no files outside its folder", "files outside its folder can be written", lambda: any(map(_can_write, hidden))
          or any(_can_write(f"{folder}/x") for folder in ("", "/tmp", "/dev/shm", "/var/tmp"))),
+        ("no changed modes of hidden files", "modes of hidden files can be changed",
+         lambda: any(map(_can_change_mode, hidden))),
+        ("no changed priorities", "priorities can be changed", _can_change_priority),
     ]  # fmt: skip
 
 
@@ -223,6 +253,24 @@ def _can_write(beside: str) -> bool:
         return False
     with contextlib.suppress(OSError):
         os.unlink(path)
+    return True
+
+
+def _can_change_mode(path: str) -> bool:
+    """Whether a file's mode can be set; it is set to what it is."""
+    try:
+        os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
+    except OSError:
+        return False
+    return True
+
+
+def _can_change_priority() -> bool:
+    """Whether this process may set its own priority, as it could that of others; it is set to what it is."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))
+    except OSError:
+        return False
     return True
 
 
@@ -277,10 +325,14 @@ X32 = 0x40000000
 Step = tuple[int, int, int, int]
 
 
-def _filter_system_calls() -> bool:
-    if platform.machine() not in SYSTEM_CALLS:
+def _filter_system_calls(*, attributes: bool) -> bool:
+    """`attributes`: whether to allow changes to files' modes, owners and times."""
+    machine = platform.machine()
+    if machine not in SYSTEM_CALLS:
         return False
-    steps = list(_steps(*SYSTEM_CALLS[platform.machine()], os.getpid()))
+    architecture, numbers = SYSTEM_CALLS[machine]
+    refused = {} if attributes else {**ATTRIBUTE_CALLS[machine], **ATTRIBUTE_CALLS_ON_ALL_MACHINES}
+    steps = list(_steps(architecture, {**numbers, **refused}, os.getpid()))
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(buffer)))

@@ -21,12 +21,14 @@ from glassformer.teaching.exercise import StudentError
 from glassformer.teaching.isolation import MB
 from glassformer.teaching.nursery import STARTING, Nursery
 from glassformer.teaching.wire import HEAD, Malformed, Unsendable, pack, sizes, unpack
-from glassformer.text.escaping import on_one_line, printable
+from glassformer.text.escaping import printable_line
 
 READ_SECONDS = 60
 """For reading and parsing a file, which the limit on its size bounds too."""
 IN_ALL = 10
 """A submission may take so many times what one cell may."""
+MAX_RESTARTS = 20
+"""How often a submission's process is started again."""
 GLANCE = 0.1
 """Seconds between two looks at a process's memory."""
 LONGEST_LINE = 400
@@ -106,10 +108,11 @@ class _Process:
             raise GlassformerError("a process for a submission does not begin") from None
         self._most = self._memory() + bounds.memory * MB
 
-    def send(self, request: Mapping[str, Any], seconds: float) -> int:
-        """Send a request, and return its number, which every reply to it repeats."""
+    def send(self, request: Mapping[str, Any], seconds: float, late: str) -> int:
+        """Send a request, and return its number, which every reply to it repeats. `late`: what to say of a process
+        that takes longer.
+        """
         until = time.monotonic() + seconds
-        late = f"takes more than {seconds:g} s"
         number = secrets.randbelow(2**62)
         rest = memoryview(pack({**request, "number": number}))
         while rest:
@@ -117,16 +120,19 @@ class _Process:
                 if pipe == self._requests:
                     try:
                         rest = rest[os.write(pipe, rest) :]
+                    except BlockingIOError:  # the process may have filled or emptied the pipe itself
+                        continue
                     except OSError:
                         raise Ended("ends its process") from None
                 else:
                     self._drain()
         return number
 
-    def reply(self, number: int, seconds: float) -> Any:
+    def reply(self, number: int, seconds: float, late: str) -> Any:
         """Return the next reply to a request."""
-        reply = self._receive(time.monotonic() + seconds, f"takes more than {seconds:g} s")
-        if reply.get("number") != number:
+        reply = self._receive(time.monotonic() + seconds, late)
+        repeated = reply.get("number")
+        if type(repeated) is not int or repeated != number:
             raise Ended(FORGED)
         return reply
 
@@ -147,7 +153,10 @@ class _Process:
                 if pipe == self._output:
                     self._drain()
                     continue
-                piece = os.read(pipe, min(length - len(pieces), 2**20))
+                try:
+                    piece = os.read(pipe, min(length - len(pieces), 2**20))
+                except BlockingIOError:  # the process can open its end for reading, and read it itself
+                    continue
                 if not piece:
                     raise Ended("ends its process")
                 pieces += piece
@@ -174,8 +183,13 @@ class _Process:
                 return ready
 
     def _drain(self) -> None:
-        piece = os.read(self._output, 2**16) if self._output >= 0 else b""
-        if not piece and self._output >= 0:
+        if self._output < 0:
+            return
+        try:
+            piece = os.read(self._output, 2**16)
+        except BlockingIOError:  # the process has read it itself
+            return
+        if not piece:
             os.close(self._output)
             self._output = -1
         self.printed += len(piece)
@@ -205,7 +219,8 @@ def _pid_of(handle: int) -> int:
 
 def _line(reply: Mapping[str, Any]) -> str:
     """What went wrong; whoever said it, it is one line, and steers no terminal."""
-    return printable(on_one_line(str(reply.get("line", ""))[:LONGEST_LINE]))
+    line = reply.get("line")
+    return printable_line(line[:LONGEST_LINE]) if isinstance(line, str) else ""
 
 
 @dataclass
@@ -227,6 +242,7 @@ class Sandboxed:
     """Parts that are not run again."""
     _process: _Process | None = None
     _left: float = 0
+    _started: int = 0
 
     def __post_init__(self) -> None:
         self._left = IN_ALL * self.bounds.seconds
@@ -264,18 +280,30 @@ class Sandboxed:
                      if name in self.parts[place].names), "")  # fmt: skip
 
     def begin(self) -> None:
-        """Read the file and run all parts that can be run, unless that is done. Raises `Unreadable`."""
+        """Read the file and run all parts that can be run, unless that is done. Raises `Unreadable`, and `StudentError`
+        if the submission has used up its time or its restarts.
+        """
         while self._process is None:
             if self._left <= 0:
-                raise StudentError(f"takes more than {IN_ALL * self.bounds.seconds:g} s in all")
+                raise StudentError(self._late_in_all())
+            if self._started > MAX_RESTARTS:
+                raise StudentError(f"ends its process more than {MAX_RESTARTS} times")
+            began, self._started = time.monotonic(), self._started + 1
             self._process = _Process(self.nursery, self.bounds, self.source, self.module)
             self.isolation = self._process.isolation
             parts = self._read()
             self.parts = self.parts or parts
+            if self._started > 1:  # the first start may be the nursery's
+                self._left -= time.monotonic() - began
+                if self._left <= 0:
+                    self.end()
+                    continue
             places = [place for place in range(len(parts)) if place not in self._lost]
             try:
                 request = self._send("run", places)
-            except Ended as ended:  # none of the student's code has run yet
+            except Ended as ended:  # none of the student's code has run in this process yet
+                if self._started > 1:
+                    raise StudentError(str(ended)) from None
                 raise Unreadable(f"{self.source.name} {ended}") from None
             for place in places:
                 try:
@@ -296,8 +324,9 @@ class Sandboxed:
         try:
             assert self._process is not None
             asked = [self.source.name, list(self.source.cells), list(self.source.asked)]
-            request = self._process.send({"do": "read", "with": asked}, READ_SECONDS)
-            reply = self._process.reply(request, READ_SECONDS)
+            late = f"takes more than {READ_SECONDS:g} s"
+            request = self._process.send({"do": "read", "with": asked}, READ_SECONDS, late)
+            reply = self._process.reply(request, READ_SECONDS, late)
         except Ended as ended:
             self.end()
             raise Unreadable(f"{self.source.name}, as it is read, {ended}") from None
@@ -311,25 +340,31 @@ class Sandboxed:
         return self._reply(self._send(do, *args))
 
     def _send(self, do: str, *args: Any) -> int:
-        with self._timed() as (process, seconds):
-            return process.send({"do": do, "with": list(args)}, seconds)
+        with self._timed() as (process, seconds, late):
+            return process.send({"do": do, "with": list(args)}, seconds, late)
 
     def _reply(self, request: int) -> Any:
-        with self._timed() as (process, seconds):
-            return process.reply(request, seconds)
+        with self._timed() as (process, seconds, late):
+            return process.reply(request, seconds, late)
 
     @contextlib.contextmanager
-    def _timed(self) -> Iterator[tuple[_Process, float]]:
-        """The process and the seconds that it has; it is closed when it has ended."""
+    def _timed(self) -> Iterator[tuple[_Process, float, str]]:
+        """Yield the process, the seconds that it has, and what to say if it takes longer; close it if it has ended."""
         assert self._process is not None
         began = time.monotonic()
         try:
-            yield self._process, min(self.bounds.seconds, self._left)
+            if self._left < self.bounds.seconds:
+                yield self._process, self._left, self._late_in_all()
+            else:
+                yield self._process, self.bounds.seconds, f"takes more than {self.bounds.seconds:g} s"
         except Ended:
             self.end()
             raise
         finally:
             self._left -= time.monotonic() - began
+
+    def _late_in_all(self) -> str:
+        return f"takes more than {IN_ALL * self.bounds.seconds:g} s in all"
 
     def end(self) -> None:
         if self._process is not None:

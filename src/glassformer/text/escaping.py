@@ -34,6 +34,11 @@ def encodable(text: str, encoding: str | None) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def printable_line(text: str) -> str:
+    """Return the text as one line that steers no terminal and that UTF-8 can hold."""
+    return encodable(printable(on_one_line(text)), "utf-8")
+
+
 def json_line(value: Any, encoding: str | None = "utf-8") -> str:
     """JSON on one line; characters that would steer a terminal, or that the encoding lacks, by their numbers."""
     whole = (encoding or "utf-8").lower().replace("-", "") == "utf8"
