@@ -235,6 +235,44 @@ def test_embed_texts(command: Command, files: Path, runs: Path, monkeypatch: pyt
     assert command("embed", runs / "two")[1] == out
 
 
+@pytest.mark.parametrize("run", ["two", "three"])
+def test_a_row_without_text_has_no_vector(run: str, command: Command, files: Path, runs: Path) -> None:
+    (expected,) = gf.load(runs / run, "cpu").embed([GOOD])
+    write_table(files / "in.csv", [("1", ""), ("2", GOOD), ("3", " ")], ("id", "text"))
+    code, _, err = command("embed", runs / run, "--file", "in.csv", "--out", "out.npy")
+    assert code == 0
+    assert "in.csv: 2 rows without text, and so without a vector\n" in err
+    array = np.load(files / "out.npy")
+    assert np.isnan(array).all(1).tolist() == [True, False, True]
+    np.testing.assert_allclose(array[1], expected.vector, atol=1e-6)
+    code, out, _ = command("embed", runs / run, "--file", "in.csv")
+    assert [line.get("error") for line in lines(out)] == ["the text is empty", None, "the text is empty"]
+    assert ["vector" in line for line in lines(out)] == [False, True, False]
+    code, out, _ = command("embed", runs / run, "--file", "in.csv", "--tokens")
+    assert [line.keys() for line in lines(out)][::2] == [{"text", "error"}] * 2
+    written = gf.embed_file(runs / run, files / "in.csv", files / "again.npy")
+    assert written.to_dict()["unanswered"] == {"the text is empty": 2}
+    code, out, err = command("embed", runs / run, "", GOOD)
+    assert (lines(out)[0], err) == (
+        {"text": "", "error": "the text is empty"},
+        "1 text is empty, and so without a vector\n",
+    )
+
+
+def test_no_row_has_a_vector(command: Command, files: Path, runs: Path) -> None:
+    width = len(gf.load(runs / "two", "cpu").embed(GOOD).vector)
+    for rows in ([], [("1", ""), ("2", " ")]):
+        write_table(files / "in.csv", rows, ("id", "text"))
+        assert command("embed", runs / "two", "--file", "in.csv", "--out", "out.npy")[0] == 0
+        array = np.load(files / "out.npy")
+        assert array.shape == (len(rows), width)
+        assert np.isnan(array).all()
+    code, _, err = command("embed", runs / "two", " ", "--tokens", "--out", "tokens.npy")
+    assert code == 2
+    assert "the text is empty: it has no tokens, and so no vectors" in err
+    assert not (files / "tokens.npy").exists()
+
+
 @pytest.mark.parametrize("run", ["two", "three", "writer"])
 def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> None:
     text = "the soup"
