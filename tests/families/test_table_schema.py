@@ -113,6 +113,15 @@ def test_unusual_values_are_answered_and_counted(mixed: LoadedPredictor, tmp_pat
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert all("predicted" in line for line in lines)
     assert [line.get("outside_range") for line in lines] == [None, ["num"], None, None, None, None]
+    predict_file(mixed, path, tmp_path / "out.csv")
+    marked = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert marked["outside_range"].tolist() == ["", "num", "", "", "", ""]
+    assert marked["unseen_categories"].tolist() == ["", "", "city", "", "", ""]
+    assert marked["unknown_text"].tolist() == [False, False, False, True, False, False]
+    predict_file(mixed, path, tmp_path / "out.parquet")
+    typed = pd.read_parquet(tmp_path / "out.parquet")
+    assert [*map(list, typed["outside_range"])] == [[], ["num"], [], [], [], []]
+    assert typed["unknown_text"].dtype == bool
     found = mixed.predict(rows, say=said.append)
     assert [one.unseen_categories for one in found] == [(), (), ("city",), (), (), ()]
     assert [one.unknown_text for one in found] == [False, False, False, True, False, False]
