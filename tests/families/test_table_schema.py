@@ -1,6 +1,7 @@
 """A run checks every table against the columns that it learned from."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,26 @@ def test_unusual_values_are_answered_and_counted(mixed: LoadedPredictor, tmp_pat
     details = gf.evaluate(mixed, path, say=said.append).details["inputs"]
     assert (details["outside_range"], details["unseen_categories"]) == ({"num": 1}, {"city": 1})
     assert f"{path}: not read: id (this run did not learn from them)" in said
+
+
+def test_ignored_columns_are_a_warning_in_python(mixed: LoadedPredictor, tmp_path: Path) -> None:
+    rows = [{**row, "id": "7"} for row in mixed_rows(6)]
+    frame, path = pd.DataFrame(rows), str(write_rows(tmp_path / "a.csv", rows))
+    for name, use in {
+        "the DataFrame": lambda **more: mixed.predict(frame, **more),
+        "given": lambda **more: mixed.predict(rows, **more),
+        "the DataFrame ": lambda **more: gf.evaluate(mixed, frame, **more),
+        "the list": lambda **more: gf.evaluate(mixed, rows, **more),
+        path: lambda **more: gf.evaluate(mixed, path, **more),
+        f"{path} ": lambda **more: gf.errors(mixed, path, **more),
+    }.items():
+        line = f"{name.strip()}: not read: id (this run did not learn from them)"
+        with pytest.warns(UserWarning, match=f"^{re.escape(line)}$") as warned:
+            use()
+        assert len(warned) == 1
+        said: list[str] = []
+        use(say=said.append)
+        assert said.count(line) == 1
 
 
 def test_rows_without_a_text_are_learned_from_and_answered(mixed: LoadedPredictor, folder: Path) -> None:

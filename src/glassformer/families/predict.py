@@ -256,8 +256,13 @@ def pieces_of(part: Labelled) -> Iterator[Labelled]:
         yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
 
-def part_of(features: Features, config: Config, examples: Sequence[Any] | Table, say: Say) -> Labelled:
-    """Examples as a person gives them (texts, files, pixels, rows), as a part without labels."""
+def part_of(
+    features: Features, config: Config, examples: Sequence[Any] | Table, say: Say, remark: Say | None = None
+) -> Labelled:
+    """Return examples (texts, files, pixels, rows) as a part without labels.
+
+    `say` hears of resized images, `remark` (unset: `say`) of columns that the run does not read.
+    """
     if isinstance(examples, Table):
         return rows_of(features, config, examples, list(range(len(examples))))
     if config.data.kind == TEXT:
@@ -275,7 +280,7 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table("given", {name: [row.get(name, "") for row in rows] for name in names}, list(range(1, len(rows) + 1)))
     if line := ignored_in_words("given", schema_of(config, features).ignored(names)):
-        say(line)
+        (remark or say)(line)
     return rows_of(features, config, table, list(range(len(rows))))
 
 

@@ -316,7 +316,7 @@ class MemoryReader:
     def ignored(self, data: Any) -> list[str]:
         """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""
         if (frame := frame_of(data)) is not None:
-            return self.schema.ignored(frame.names)
+            return self.schema.ignored(frame.names, self.text_column(frame))
         rows = () if self.columns else [data] if isinstance(data, Mapping) else data if isinstance(data, list) else ()
         return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 

@@ -74,6 +74,8 @@ class RowPart:
     """One line per anomaly of the part."""
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Line numbers of skipped rows of its file, by reason."""
+    ignored: tuple[str, ...] = ()
+    """Columns of its file that the run does not read."""
 
     noun: ClassVar[str] = "row"
     """What one of them is called."""
