@@ -300,7 +300,7 @@ def test_a_missing_column_is_an_error(verb: str, command: Command, files: Path, 
     assert code == 2
     assert err == (
         "glassformer: in.csv: no column 'text', which this run reads (columns: id, comment): name another text column "
-        "with --text (in Python, pass only that column)\n"
+        "with --text\n"
     )
     assert not (files / out).exists()
     code, _, err = command(verb, runs / "two", "--file", "in.csv", "--out", out, "--text", "comment")

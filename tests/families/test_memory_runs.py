@@ -123,7 +123,12 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     for verb in (reader.predict, reader.embed, partial(gf.evaluate, reader)):
         with pytest.raises(DataError, match=r"no column 'text', which this run reads \(columns: body, label\)"):
             verb(renamed)
+    with pytest.raises(DataError, match=r": pass the column itself, df\['body'\]$"):
+        reader.predict(renamed)
     assert reader.predict(renamed["body"]) == expected
+    with pytest.raises(DataError, match=r": name another text column with reading=\{'text': 'body'\}$"):
+        gf.evaluate(reader, renamed)
+    assert gf.evaluate(reader, renamed, reading={"text": "body"}).metrics == gf.evaluate(reader, frame).metrics
     assert gf.errors(reader, frame, versus=reader.run).title
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
 
