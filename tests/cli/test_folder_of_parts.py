@@ -97,7 +97,7 @@ def test_parquet_keeps_its_types_rows_and_order(
     found = file.read()
     assert file.num_row_groups > 1
     assert found.select(table.column_names).equals(table)
-    assert found.column_names[4:] == ["predicted", "probability", "p_bad", "p_good"]
+    assert found.column_names[4:] == ["predicted", "probability", "p_bad", "p_good", "unknown_text"]
     alone = gf.load(runs / "two", "cpu").predict(texts[:30])
     assert found["predicted"].to_pylist() == [one.label for one in alone] + [None, None]
     assert found["p_bad"].to_pylist()[:30] == pytest.approx([one.probabilities["bad"] for one in alone], abs=1e-5)
@@ -160,7 +160,7 @@ def test_a_part_without_rows_has_none_afterwards(command: Command, runs: Path, t
     table = pyarrow.table({"id": pyarrow.array([], pyarrow.int64()), "text": pyarrow.array([], pyarrow.string())})
     parquet.write_table(table, tmp_path / "parts" / "c.parquet")
     assert command("predict", runs / "two", "--file", "parts", "--out", "judged")[0] == 0
-    assert (tmp_path / "judged" / "a.csv").read_text() == "id,text,predicted,probability\n"
+    assert (tmp_path / "judged" / "a.csv").read_text() == "id,text,predicted,probability,unknown_text\n"
     found = parquet.read_table(tmp_path / "judged" / "c.parquet")
     assert (found.num_rows, found.schema.field("id").type) == (0, pyarrow.int64())
     assert command("embed", runs / "two", "--file", "parts", "--out", "vectors", "--format", "npy")[0] == 0

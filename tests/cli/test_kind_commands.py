@@ -152,7 +152,7 @@ def test_a_table_from_training_to_predicting(model: str, columns: int, command: 
     assert (odd / "confusion.png").stat().st_size > 0
     code, out, _ = command("predict", "run", "--file", "rows.csv")
     assert code == 0
-    assert out.splitlines()[0] == "height,weight,city,size,predicted,probability"
+    assert out.splitlines()[0] == ("height,weight,city,size,predicted,probability,outside_range,unseen_categories")
     code, out, _ = command("predict", "run", "--json", json.dumps(rows_of(1)[0]))
     assert json.loads(out)["example"].startswith("height=")
     assert (odd / "run" / "README.md").read_text().count("number columns: height, weight; category columns: city") == 1

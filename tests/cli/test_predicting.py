@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import glassformer as gf
@@ -102,7 +103,7 @@ def test_predict_a_table(ending: str, command: Command, files: Path, runs: Path)
     ]
     found = read_csv(out, "\t" if ending == "tsv" else ",")
     assert [tuple(row.values())[:3] for row in found] == ROWS
-    assert list(found[0]) == ["id", "text", "mark", "predicted", "probability"]
+    assert list(found[0]) == ["id", "text", "mark", "predicted", "probability", "unknown_text"]
     expected = said_by(runs / "two", [GOOD, BAD])
     assert [row["predicted"] for row in found] == [expected[0].label, "", expected[1].label, ""]
     assert float(found[0]["probability"]) == pytest.approx(expected[0].probability)
@@ -130,7 +131,7 @@ def test_predict_keeps_the_delimiter(
     (files / "in.csv").write_text(sign.join(("id", "text")) + "\n" + sign.join(("7", GOOD)) + "\n")
     assert command("predict", runs / "two", "--file", "in.csv", "--out", out)[0] == 0
     (row,) = read_csv((files / out).read_text(), expected)
-    assert list(row) == ["id", "text", "predicted", "probability"]
+    assert list(row) == ["id", "text", "predicted", "probability", "unknown_text"]
     assert (row["id"], row["text"]) == ("7", GOOD)
 
 
@@ -150,7 +151,7 @@ def test_predict_json_lines_keeps_their_types(command: Command, files: Path, run
     assert found[2] == {**rows[2], "predicted": pytest.approx(values[1])}
     command("predict", runs / "rated", "--file", "in.jsonl", "--out", "out.csv")
     table = read_csv((files / "out.csv").read_text())
-    assert list(table[0]) == ["n", "text", "x", "deep", "none", "later", "predicted"]
+    assert list(table[0]) == ["n", "text", "x", "deep", "none", "later", "predicted", "unknown_text"]
     assert (table[0]["x"], table[0]["deep"], table[0]["none"]) == ("true", '{"a": [1, 2.5]}', "")  # as JSON writes them
     assert (table[1]["predicted"], table[2]["later"]) == ("", "é")
 
@@ -164,7 +165,7 @@ def test_predict_never_takes_a_column_away(command: Command, files: Path, runs: 
         assert code == 0, err
         (files / "out.csv").replace(files / "in.csv")
         (row,) = read_csv((files / "in.csv").read_text())
-        assert len(row) == 3 + 4 * again
+        assert len(row) == 3 + 5 * again
         assert ",".join(row.values()).startswith(first)
         assert [value for name, value in row.items() if name.startswith("predicted")][1:] == [
             row["predicted_by_model"]
@@ -182,7 +183,10 @@ def test_predict_lines_of_text(command: Command, files: Path, runs: Path) -> Non
     code, out, err = command("predict", runs / "two", "--file", "one.txt", "--json")
     assert (len(lines(out)), err) == (1, "1 row\n")
     (files / "none.txt").write_text("")
-    assert command("predict", runs / "two", "--file", "none.txt")[:2] == (0, "text,predicted,probability\n")
+    assert command("predict", runs / "two", "--file", "none.txt")[:2] == (
+        0,
+        "text,predicted,probability,unknown_text\n",
+    )
 
 
 def test_predict_where_no_row_has_a_text(command: Command, files: Path, runs: Path) -> None:
@@ -190,7 +194,7 @@ def test_predict_where_no_row_has_a_text(command: Command, files: Path, runs: Pa
     for run, added in (("two", "predicted,probability"), ("rated", "predicted")):
         code, out, _ = command("predict", runs / run, "--file", "in.csv")
         assert code == 0
-        assert out.splitlines()[0] == f"id,text,{added}"
+        assert out.splitlines()[0] == f"id,text,{added},unknown_text"
         assert [row["predicted"] for row in read_csv(out)] == ["", ""]
 
 
@@ -235,6 +239,44 @@ def test_embed_texts(command: Command, files: Path, runs: Path, monkeypatch: pyt
     assert command("embed", runs / "two")[1] == out
 
 
+@pytest.mark.parametrize("run", ["two", "three"])
+def test_a_row_without_text_has_no_vector(run: str, command: Command, files: Path, runs: Path) -> None:
+    (expected,) = gf.load(runs / run, "cpu").embed([GOOD])
+    write_table(files / "in.csv", [("1", ""), ("2", GOOD), ("3", " ")], ("id", "text"))
+    code, _, err = command("embed", runs / run, "--file", "in.csv", "--out", "out.npy")
+    assert code == 0
+    assert "in.csv: 2 rows without text, and so without a vector\n" in err
+    array = np.load(files / "out.npy")
+    assert np.isnan(array).all(1).tolist() == [True, False, True]
+    np.testing.assert_allclose(array[1], expected.vector, atol=1e-6)
+    code, out, _ = command("embed", runs / run, "--file", "in.csv")
+    assert [line.get("error") for line in lines(out)] == ["the text is empty", None, "the text is empty"]
+    assert ["vector" in line for line in lines(out)] == [False, True, False]
+    code, out, _ = command("embed", runs / run, "--file", "in.csv", "--tokens")
+    assert [line.keys() for line in lines(out)][::2] == [{"text", "error"}] * 2
+    written = gf.embed_file(runs / run, files / "in.csv", files / "again.npy")
+    assert written.to_dict()["unanswered"] == {"the text is empty": 2}
+    code, out, err = command("embed", runs / run, "", GOOD)
+    assert (lines(out)[0], err) == (
+        {"text": "", "error": "the text is empty"},
+        "1 text is empty, and so without a vector\n",
+    )
+
+
+def test_no_row_has_a_vector(command: Command, files: Path, runs: Path) -> None:
+    width = len(gf.load(runs / "two", "cpu").embed(GOOD).vector)
+    for rows in ([], [("1", ""), ("2", " ")]):
+        write_table(files / "in.csv", rows, ("id", "text"))
+        assert command("embed", runs / "two", "--file", "in.csv", "--out", "out.npy")[0] == 0
+        array = np.load(files / "out.npy")
+        assert array.shape == (len(rows), width)
+        assert np.isnan(array).all()
+    code, _, err = command("embed", runs / "two", " ", "--tokens", "--out", "tokens.npy")
+    assert code == 2
+    assert "the text is empty: it has no tokens, and so no vectors" in err
+    assert not (files / "tokens.npy").exists()
+
+
 @pytest.mark.parametrize("run", ["two", "three", "writer"])
 def test_embed_tokens(run: str, command: Command, files: Path, runs: Path) -> None:
     text = "the soup"
@@ -258,7 +300,7 @@ def test_a_missing_column_is_an_error(verb: str, command: Command, files: Path, 
     assert code == 2
     assert err == (
         "glassformer: in.csv: no column 'text', which this run reads (columns: id, comment): name another text column "
-        "with --text (in Python, pass only that column)\n"
+        "with --text\n"
     )
     assert not (files / out).exists()
     code, _, err = command(verb, runs / "two", "--file", "in.csv", "--out", out, "--text", "comment")
@@ -276,9 +318,24 @@ def test_the_counts_of_a_written_table(command: Command, files: Path, runs: Path
     }  # fmt: skip
     assert counts["unknown_tokens"] == pytest.approx(2 / (2 + len(GOOD.split())))
     assert "1 text has no token that this run knows: every such text gets the same answer" in err
-    assert len(read_csv((files / "out.csv").read_text())) == 3
+    assert [row["unknown_text"] for row in read_csv((files / "out.csv").read_text())] == ["false", "", "true"]
+    assert command("predict", runs / "two", "--file", "in.csv", "--out", "out.parquet")[0] == 0
+    assert pd.read_parquet(files / "out.parquet")["unknown_text"].tolist() == [False, None, True]
     code, out, _ = command("predict", runs / "two", "--file", "in.csv", "--json")
     assert [line.get("unknown_text") for line in lines(out)] == [None, None, True]
+
+
+def test_marks_leave_columns_of_their_names_alone(command: Command, files: Path, runs: Path) -> None:
+    write_table(files / "in.csv", [("mine", "qqq zzz", "0")], ("unknown_text", "text", "outside_range"))
+    expected = {"unknown_text": "mine", "text": "qqq zzz", "outside_range": "0"}
+    code, out, _ = command("predict", runs / "two", "--file", "in.csv")
+    (row,) = read_csv(out)
+    assert (code, row["unknown_text_by_model"]) == (0, "true")
+    assert {name: row[name] for name in expected} == expected
+    code, out, _ = command("predict", runs / "two", "--file", "in.csv", "--json")
+    (line,) = lines(out)
+    assert (code, line["unknown_text_by_model"]) == (0, True)
+    assert {name: line[name] for name in expected} == expected
 
 
 def test_a_text_without_known_tokens_is_marked(command: Command, runs: Path) -> None:

@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from glassformer.families.load import load_for
 from helpers.running import PATIENCE, Command, begin, finish
-from helpers.tables import write_table
+from helpers.tables import read_csv, write_table
 from helpers.translating import mirrored, write_aligned, write_tmx
 
 TEXTS = ["abc", "fed", "a", "", "bcdefa", "   ", "cab"]
@@ -274,3 +274,34 @@ def test_data_of_pairs(command: Command, tmp_path: Path) -> None:
     code, out, err = command("data", "check", "--source-file", one.name, "--target-file", other.name, "--json")
     assert code == 0, err
     assert json.loads(out)["rows"] == 30
+
+
+def test_the_name_of_the_output_decides_its_format(
+    command: Command, translators: Path, tmp_path: Path, expected: list[str]
+) -> None:
+    rows = [(str(row), text) for row, text in enumerate(TEXTS)]
+    write_table(tmp_path / "in.csv", rows, ("id", "source"))
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS))
+    for name in ("in.csv", "in.txt"):
+        column = {"in.csv": "source", "in.txt": "text"}[name]
+        for ending in ("csv", "jsonl", "txt", "xyz"):
+            if (name, ending) == ("in.csv", "xyz"):
+                continue
+            out = f"out.{ending}"
+            code, said, _ = command("translate", translators / "gru", "--file", name, "--out", out, "--json")
+            counts = json.loads(said)
+            assert (code, counts["rows"], counts["out"]) == (0, len(TEXTS), out)
+            assert counts["unanswered"] == {"the text is empty": 2}
+            content = (tmp_path / out).read_text()
+            if ending == "csv":
+                found = read_csv(content)
+                assert [row[column] for row in found] == TEXTS
+            elif ending == "jsonl":
+                found = [json.loads(line) for line in content.splitlines()]
+            else:
+                found = [{"translation": line} for line in content.splitlines()]
+            assert [row.get("translation", "") for row in found] == expected
+    code, out, _ = command("translate", translators / "gru", "--file", "in.csv", "--json")
+    assert (code, json.loads(out.splitlines()[0])["source"]) == (0, TEXTS[0])
+    code, _, err = command("translate", translators / "gru", "--file", "in.txt", "--out", "out.csv", "--nbest", "2")
+    assert (code, "write to .txt or .jsonl" in err) == (2, True)

@@ -89,4 +89,5 @@ def test_multilabel_metrics_with_unknown_labels_are_those_of_scikit_learn() -> N
     assert found.metrics["macro_f1"] == pytest.approx(f1_score(true, predicted, average="macro", zero_division=0))
     assert found.metrics["exact_match"] == pytest.approx(accuracy_score(true, predicted))
     assert found.records[1]["labels"] == ["a", "x"]
+    assert found.details["known_labels"] == 3
     assert found.details["unknown_labels"] == {"x": 2, "y": 1}

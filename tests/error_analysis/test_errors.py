@@ -322,6 +322,7 @@ def test_a_run_versus_itself(made: Callable[[str], Path]) -> None:
     assert view.note.startswith("Both runs are right and wrong on the very same texts:")
 
 
+@pytest.mark.filterwarnings("ignore:.* not read.*:UserWarning")
 def test_runs_that_read_other_columns(made: Callable[[str], Path]) -> None:
     """The same rows, read again; each run then says of them what it says alone."""
     view = errors(made("tables"), versus=made("columns"))

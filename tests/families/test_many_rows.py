@@ -113,7 +113,7 @@ def test_columns_that_come_late(run: LoadedPredictor, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     predict_file(run, str(tmp_path / "in.jsonl"), str(tmp_path / "out.csv"))
     found = read_csv((tmp_path / "out.csv").read_text())
-    assert list(found[0]) == ["text", "n", "late", "predicted", "predicted_by_model", "probability"]
+    assert list(found[0]) == [*("text", "n", "late", "predicted", "predicted_by_model", "probability", "unknown_text")]
     assert [row["late"] for row in found] == [""] * 15 + ["here"] + [""] * 4
     predict_file(run, str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

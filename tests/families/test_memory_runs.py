@@ -123,7 +123,12 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     for verb in (reader.predict, reader.embed, partial(gf.evaluate, reader)):
         with pytest.raises(DataError, match=r"no column 'text', which this run reads \(columns: body, label\)"):
             verb(renamed)
+    with pytest.raises(DataError, match=r": pass the column itself, df\['body'\]$"):
+        reader.predict(renamed)
     assert reader.predict(renamed["body"]) == expected
+    with pytest.raises(DataError, match=r": name another text column with reading=\{'text': 'body'\}$"):
+        gf.evaluate(reader, renamed)
+    assert gf.evaluate(reader, renamed, reading={"text": "body"}).metrics == gf.evaluate(reader, frame).metrics
     assert gf.errors(reader, frame, versus=reader.run).title
     assert reader.predict(frame.iloc[:0]) == reader.predict([]) == []
 
@@ -138,9 +143,10 @@ def test_labels_are_spelled_as_they_were_learned(folder: Path, task: str, label:
     names = ("text", "kind", "long", "even")
     data, frame = str(write_table(folder / f"{task}.csv", rows, names)), pd.DataFrame(rows, columns=names)
     run = gf.load(gf.train(data, out=folder / task, model="bag", label=label, task=task, **QUICK), "cpu")
-    records = gf.evaluate(run, data).records
+    records = gf.evaluate(run, data, say=silent).records
     for kind in kinds:
-        assert gf.evaluate(run, frame.astype(dict.fromkeys(label.split(","), kind))).records == records
+        typed = frame.astype(dict.fromkeys(label.split(","), kind))
+        assert gf.evaluate(run, typed, say=silent).records == records
 
 
 def test_what_cannot_be_read_is_refused(reader: LoadedPredictor, mixed: LoadedPredictor) -> None:

@@ -85,7 +85,7 @@ def test_files_in_and_out(run: Path, command: Command, tmp_path: Path) -> None:
     code, _, _ = command("predict", run, "--file", tmp_path / "in.csv", "--out", tmp_path / "o.csv", "--probabilities")
     assert code == 0
     rows = list(csv.DictReader((tmp_path / "o.csv").read_text().splitlines()))
-    assert list(rows[0]) == ["text", "predicted", "p_food", "p_money", "p_sport"]
+    assert list(rows[0]) == ["text", "predicted", "p_food", "p_money", "p_sport", "unknown_text"]
     assert [row["predicted"] for row in rows] == ["food;money", ""]
     code, out, _ = command("predict", run, "--file", tmp_path / "in.csv", "--json")
     assert [json.loads(line)["predicted"] for line in out.splitlines()] == [["food", "money"], []]

@@ -1,6 +1,7 @@
 """A run checks every table against the columns that it learned from."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,19 @@ def test_unusual_values_are_answered_and_counted(mixed: LoadedPredictor, tmp_pat
     assert (written["unknown_text"], written["unanswered"], written["ignored_columns"]) == (1, {}, ["id"])
     assert f"{path}: not read: id (this run did not learn from them)" in said
     assert "numbers outside the range of training: num (1)" in said
+    assert "1 text has no token that this run knows: only the other columns decide the answer" in said
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert all("predicted" in line for line in lines)
     assert [line.get("outside_range") for line in lines] == [None, ["num"], None, None, None, None]
+    predict_file(mixed, path, tmp_path / "out.csv")
+    marked = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert marked["outside_range"].tolist() == ["", "num", "", "", "", ""]
+    assert marked["unseen_categories"].tolist() == ["", "", "city", "", "", ""]
+    assert marked["unknown_text"].tolist() == [False, False, False, True, False, False]
+    predict_file(mixed, path, tmp_path / "out.parquet")
+    typed = pd.read_parquet(tmp_path / "out.parquet")
+    assert [*map(list, typed["outside_range"])] == [[], ["num"], [], [], [], []]
+    assert typed["unknown_text"].dtype == bool
     found = mixed.predict(rows, say=said.append)
     assert [one.unseen_categories for one in found] == [(), (), ("city",), (), (), ()]
     assert [one.unknown_text for one in found] == [False, False, False, True, False, False]
@@ -120,6 +131,26 @@ def test_unusual_values_are_answered_and_counted(mixed: LoadedPredictor, tmp_pat
     details = gf.evaluate(mixed, path, say=said.append).details["inputs"]
     assert (details["outside_range"], details["unseen_categories"]) == ({"num": 1}, {"city": 1})
     assert f"{path}: not read: id (this run did not learn from them)" in said
+
+
+def test_ignored_columns_are_a_warning_in_python(mixed: LoadedPredictor, tmp_path: Path) -> None:
+    rows = [{**row, "id": "7"} for row in mixed_rows(6)]
+    frame, path = pd.DataFrame(rows), str(write_rows(tmp_path / "a.csv", rows))
+    for name, use in {
+        "the DataFrame": lambda **more: mixed.predict(frame, **more),
+        "given": lambda **more: mixed.predict(rows, **more),
+        "the DataFrame ": lambda **more: gf.evaluate(mixed, frame, **more),
+        "the list": lambda **more: gf.evaluate(mixed, rows, **more),
+        path: lambda **more: gf.evaluate(mixed, path, **more),
+        f"{path} ": lambda **more: gf.errors(mixed, path, **more),
+    }.items():
+        line = f"{name.strip()}: not read: id (this run did not learn from them)"
+        with pytest.warns(UserWarning, match=f"^{re.escape(line)}$") as warned:
+            use()
+        assert len(warned) == 1
+        said: list[str] = []
+        use(say=said.append)
+        assert said.count(line) == 1
 
 
 def test_rows_without_a_text_are_learned_from_and_answered(mixed: LoadedPredictor, folder: Path) -> None:

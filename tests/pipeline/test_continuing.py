@@ -91,6 +91,22 @@ def test_warnings_where_starting_over_may_be_better(old: Path, texts: dict[str, 
     assert not any("unknown to the tokenizer" in line for line in said)
 
 
+def test_a_program_gets_the_warnings_the_rate_and_the_losses(old: Path, texts: dict[str, str], tmp_path: Path) -> None:
+    settings = {"training.steps": 2, "training.device": "cpu", "data.validation_fraction": 0.05}
+    trained = train(texts["cyrillic"], out=tmp_path / "run", **{"from": str(old)}, **settings)
+    found, forgetting = trained.to_dict(), Run(tmp_path / "run").card()["from"]["forgetting"]
+    assert found["old_text"] == forgetting
+    assert found["old_text"].keys() == {"before", "after", "unit", "windows"}
+    assert found["lr"] == Run(tmp_path / "run").config().training.lr
+    (unknown, worse) = [line for line in found["warnings"] if old.name in line]
+    assert "of the new text's tokens are unknown to the tokenizer of" in unknown
+    assert "predicts the new text worse than token frequencies do" in worse
+    for begin in (f"warning: {unknown}", f"warning: {worse}", "learning rate ", "loss on the validation text of "):
+        assert any(remark.startswith(begin) for remark in trained.remarks)
+    again = train(out=tmp_path / "run", resume=True)  # has finished
+    assert (again.lr, again.old_text) == (trained.lr, trained.old_text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["language-model", "masked-language-model"])
 def test_what_is_forgotten_is_reported(task: str, texts: dict[str, str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.pipeline.request import Trained
+from helpers.tables import write_table
 
 
 def test_the_keys_of_the_dictionary() -> None:
@@ -32,6 +33,28 @@ def test_rows_that_are_skipped_are_told_in_a_program(tmp_path: Path) -> None:
     assert said in repr(trained)
     assert said in trained._repr_html_()
     assert "remarks" not in trained.to_dict()
+    assert trained.to_dict()["skipped"] == gf.load(trained).run.card()["data"]["skipped"] == {"without a label": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        gf.train(rows, **settings)
+        assert gf.train(rows, **settings).to_dict()["skipped"] == {}
+
+
+def test_skipped_rows_of_all_files_are_counted(tmp_path: Path) -> None:
+    rows = [(f"a {word} soup {number}", label) for number in range(20) for word, label in (("good", "p"), ("bad", "n"))]
+    data = write_table(tmp_path / "a.csv", [*rows, ("no label", ""), ("", "p")], ("text", "label"))
+    test = write_table(tmp_path / "b.csv", [*rows[:20], ("no label", "")], ("text", "label"))
+    settings = {"model": "bag", "steps": 1, "draft": True, "out": tmp_path / "run", "test": str(test)}
+    with pytest.warns(UserWarning, match="skipped"):
+        trained = gf.train(str(data), **settings)
+    assert trained.skipped == {"without a text": 1, "without a label": 2}
+
+
+def test_pairs_that_are_too_long_are_counted(tmp_path: Path) -> None:
+    pairs = [(text, text[::-1]) for text in ("abc", "fed", "bca", "dab", "cafe", "deaf", "face", "bead")]
+    with pytest.warns(UserWarning, match="skipped: 1 row without a source"):
+        trained = gf.train(
+            [*pairs, ("abc" * 30, "cba" * 30), ("a", "")], task="translation", model="gru", size="nano", steps=1,
+            draft=True, out=tmp_path / "run", bad_rows="skip",
+            **{"model.context": 16, "tokenizer.kind": "char", "data.validation_fraction": 0},
+        )  # fmt: skip
+    assert trained.skipped == {"without a source or target": 1, "longer than the context": 1}

@@ -38,6 +38,7 @@ def run_card(
             "fingerprint": prepared.corpus.fingerprint,
             "report": prepared.corpus.report(),
             "tokens": prepared.tokens,
+            **({} if (skipped := getattr(prepared.corpus, "skipped", None)) is None else {"skipped": dict(skipped)}),
         },
         "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
         **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),

@@ -97,16 +97,16 @@ class LoadedPredictor(Loaded):
 
         A run of images takes their files or arrays of pixels instead, one of tables or of texts with other columns
         rows: the values by the names of their columns, or a DataFrame that has these. Columns that the run does not
-        read are reported to `say`. Values that training did not have are reported to `say`, or else are a warning; each
-        `Prediction` has them as `outside_range`, `unseen_categories` and `unknown_text`.
+        read, and values that training did not have, are reported to `say`; without `say`, they are a warning. Each
+        `Prediction` has such values as `outside_range`, `unseen_categories` and `unknown_text`.
 
         Raises `DataError` if a column is missing, or a value is of another type or too large; for a run of texts, also
         if a text is empty.
         """
         reader = reader_of(self, "predict")
-        part = part_of(self.features, self.config, reader.examples(texts), say or silent)
-        if say is not None and (line := ignored_in_words(held_name(texts), reader.ignored(texts))):
-            say(line)
+        part = part_of(self.features, self.config, reader.examples(texts), say or silent, say or warn)
+        if line := ignored_in_words(held_name(texts), reader.ignored(texts)):
+            (say or warn)(line)
         found = self.predict_part(part, say or silent, say or warn)
         return found[0] if reader.is_one(texts) else found
 
@@ -232,9 +232,10 @@ class LabellingFamily(ExampleFamily):
             pictures = labelled_pictures(loaded, options.data)
             return whole_pictures(pictures, "given", classes or (), settings)
         if in_memory:
-            table, settings = labelled_table(loaded, options.data, settings)
+            table, settings, names = labelled_table(loaded, options.data, settings)
         else:
             table = read_table(options.data, settings)
+            names = list(table.columns)
         if loaded.config.data.kind == TEXT:
             columns = choose_columns(table, replace(settings, extra_columns=None), self.label_kind)
         else:  # the columns that it learned from, however they look here
@@ -247,9 +248,8 @@ class LabellingFamily(ExampleFamily):
         decimals = learned_decimals(loaded, columns.label)
         table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)
         part = whole_table(table, columns, "given", classes, settings)
-        ignored = self.schema(loaded, replace(settings, label=columns.label)).ignored(table.columns, columns.text)
-        remarks = filter(None, [ignored_in_words(table.name, ignored)])
-        return replace(part, remarks=(*part.remarks, *remarks))
+        ignored = self.schema(loaded, replace(settings, label=columns.label)).ignored(names, columns.text)
+        return replace(part, ignored=tuple(ignored))
 
     def evaluate_part(
         self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
@@ -259,7 +259,8 @@ class LabellingFamily(ExampleFamily):
         say(f"{part.name} part: {counted(len(part.texts), examples.noun)}")
         notes = InputNotes()
         notes.note(examples)
-        for remark in (*skipped_lines(part.skipped, part.noun), *part.remarks):
+        ignored = ignored_in_words(part.origin, part.ignored)
+        for remark in (*skipped_lines(part.skipped, part.noun), *part.remarks, *filter(None, [ignored])):
             say(remark)
         notes.tell(loaded.config, say, say)
         task = self.task_on(loaded.config, {part.name: examples}, answers)

@@ -46,8 +46,11 @@ def _categories(features: Features | None) -> dict[str, Collection[str]]:
     return {} if table is None else {one.name: one.values for one in table.categories}
 
 
-def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Table, DataSettings]:
-    """A table to evaluate a run on, with its labels; and how to read it, its text by the name that it has here."""
+def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Table, DataSettings, list[str]]:
+    """Return the columns of a table that a run reads, with its labels; how to read it; and the names of all columns.
+
+    The settings name the text column as it is called in this table.
+    """
     reader = reader_of(loaded, "evaluate", settings)
     frame = reader.frame(data)
     text = reader.text_column(frame)
@@ -58,7 +61,7 @@ def labelled_table(loaded: Any, data: Any, settings: DataSettings) -> tuple[Tabl
     table = frame.table(
         texts, [*reader.columns, *labels], reader.spellings, reader.decimals, optional=bool(reader.columns)
     )
-    return table, replace(settings, text=text)
+    return table, replace(settings, text=text), list(frame.names)
 
 
 def labelled_pictures(loaded: Any, data: Any) -> Pictures:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
-from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.presets import IMAGE, MIXED, TEXT
 from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
 from glassformer.data.columns.numbers import spelled_with
@@ -66,7 +66,10 @@ class Prediction:
 
     @property
     def unknown_text(self) -> bool:
-        """Whether the run knows no token of the text: it gives every such text the same answer."""
+        """Whether the run knows no token of the text.
+
+        A run that reads nothing else gives every such text the same answer.
+        """
         return self.unknown_tokens == 1.0
 
     @property
@@ -242,7 +245,9 @@ class InputNotes:
             say(f"{self.cut:,} of {texts:,} texts are longer than {context} and cut there")
         if unknown:
             some = counted(unknown, "text has", "texts have") if texts > 1 else "the text has"
-            remark(f"{some} no token that this run knows: every such text gets the same answer")
+            mixed = "only the other columns decide the answer"
+            then = mixed if config.data.kind == MIXED else "every such text gets the same answer"
+            remark(f"{some} no token that this run knows: {then}")
         if self.counts.outside_range:
             columns = [f"{name} ({number:,})" for name, number in self.counts.outside_range.items()]
             remark(f"numbers outside the range of training: {listed(columns)}")
@@ -256,8 +261,13 @@ def pieces_of(part: Labelled) -> Iterator[Labelled]:
         yield part.select(part.name, list(range(first, min(len(part), first + ROWS_AT_ONCE))))
 
 
-def part_of(features: Features, config: Config, examples: Sequence[Any] | Table, say: Say) -> Labelled:
-    """Examples as a person gives them (texts, files, pixels, rows), as a part without labels."""
+def part_of(
+    features: Features, config: Config, examples: Sequence[Any] | Table, say: Say, remark: Say | None = None
+) -> Labelled:
+    """Return examples (texts, files, pixels, rows) as a part without labels.
+
+    `say` hears of resized images, `remark` (unset: `say`) of columns that the run does not read.
+    """
     if isinstance(examples, Table):
         return rows_of(features, config, examples, list(range(len(examples))))
     if config.data.kind == TEXT:
@@ -276,7 +286,7 @@ def part_of(features: Features, config: Config, examples: Sequence[Any] | Table,
     columns = {name: [row.get(name, "") for row in rows] for name in names}
     table = Table("given", columns, [RowPosition(row) for row in range(len(rows))])
     if line := ignored_in_words("given", schema_of(config, features).ignored(names)):
-        say(line)
+        (remark or say)(line)
     return rows_of(features, config, table, list(range(len(rows))))
 
 

@@ -228,6 +228,8 @@ class TranslationFamily(Family):
         _say_too_long(parts, config.model.context, say)
         if not len(parts["train"].sources):
             raise DataError("no pair is left to train on: raise --model.context, or --data.too_long cut")
+        if dropped := sum(len(part.dropped) for part in parts.values()):
+            corpus = replace(corpus, skipped={**(corpus.skipped or {}), "longer than the context": dropped})
         return Prepared(
             corpus=corpus,
             tokenizer=tokenizer,

@@ -15,6 +15,7 @@ from glassformer.families.card import learned_of
 from glassformer.families.recognition import file_settings, flag_settings
 from glassformer.models.build import sized
 from glassformer.notebook.html import facts, line, table
+from glassformer.pipeline.continuing import continued_run
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.budget import Clock, Stopwatch
@@ -45,11 +46,18 @@ class Trained:
     test: dict[str, float] | None = None
     before_refit: dict[str, Any] | None = None
     """How good the training before a refit, which has seen all rows, was on rows held out."""
+    lr: float | None = None
+    """The learning rate of a run that continues a language model."""
+    old_text: dict[str, Any] | None = None
+    """The loss on the validation text of that language model, `before` and `after`, with its `unit` and the number of
+    `windows`; None if it was not measured."""
+    skipped: dict[str, int] | None = None
+    """Number of rows that were skipped, by reason; None if the data are not rows."""
     signal: int | None = field(default=None, compare=False)
     """The signal that stopped it, if it was one. Not part of `to_dict`."""
     remarks: tuple[str, ...] = field(default=(), compare=False)
-    """What was said of the data: its columns, what was held out, and what was skipped. Not part of `to_dict`; a run
-    that had finished before has none."""
+    """Lines about the data: columns, validation set and skipped rows; and about the language model that was continued.
+    `to_dict` has only the warnings among them. A run that had finished before has none."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict, repr=False, compare=False)
     """The same parts with a record for each example; they are not part of `to_dict`. A run that had finished before has
     none."""
@@ -63,10 +71,12 @@ class Trained:
         remarks: tuple[str, ...] = (),
     ) -> Self:
         """What a run's card says of its training."""
+        config, source = run.config(), card.get("from")
+        continues = continued_run(config, source) is not None
         return cls(
             run=str(run.path),
             task=card["task"],
-            model=FAMILIES[card["task"]].model_name(run.config()),
+            model=FAMILIES[card["task"]].model_name(config),
             parameters=card["parameters"],
             learned=learned_of(card),
             steps=card["steps"],
@@ -77,6 +87,9 @@ class Trained:
             best=card.get("best", {}),
             test=card.get("test"),
             before_refit=card.get("before_refit"),
+            lr=config.training.lr if continues else None,
+            old_text=(source or {}).get("forgetting"),
+            skipped=card["data"].get("skipped"),
             remarks=remarks,
             evaluations=evaluations or {},
         )
@@ -98,7 +111,9 @@ class Trained:
 
     def to_dict(self) -> dict[str, Any]:
         named = (field.name for field in fields(self) if field.name not in ("evaluations", "remarks"))
-        return {name: value for name in named if (value := getattr(self, name)) is not None}
+        told = {name: value for name in named if (value := getattr(self, name)) is not None}
+        warnings = [remark.removeprefix(WARNING) for remark in self.remarks if remark.startswith(WARNING)]
+        return told | ({"warnings": warnings} if warnings else {})
 
     def _repr_html_(self) -> str:
         told = {"run": self.run, "task": self.task, "model": self.model, "size": sized(self.parameters, self.learned),
@@ -110,6 +125,8 @@ class Trained:
         return facts(told) + (table(("", *scores), rows) if rows else "") + "".join(map(line, self.remarks))
 
 
+WARNING = "warning: "
+"""Beginning of a remark that is a warning."""
 REASONS = {"stopped early": "patience"}
 """Why a training ended, by what its card says; else it is the same."""
 BeforeRefit = Mapping[str, Any]

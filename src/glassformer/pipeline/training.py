@@ -90,6 +90,8 @@ class Training:
         """What the card says of the run whose weights were taken."""
         self.old_text: OldText | None = None
         """Validation text of the run that this one continues."""
+        self.continuing: list[str] = []
+        """Lines about how the model of that run suits the new text."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
         """What these are of, where they are of a sample."""
@@ -120,6 +122,10 @@ class Training:
 
     def _say_columns(self, text: str) -> None:
         self.columns.append(text)
+        self.say(text)
+
+    def _say_continuing(self, text: str) -> None:
+        self.continuing.append(text)
         self.say(text)
 
     @property
@@ -256,19 +262,21 @@ class Training:
         A resumed run keeps its learning rate, and the loss before its first update.
         """
         if self.sharded:
-            self.say("the loss on the new and the old text is not compared before training with FSDP")
+            self._say_continuing("the loss on the new and the old text is not compared before training with FSDP")
             return
         self.model.to(self.device)
         loss = None if self.resumes else start_loss(self.model, self.prepared)
         if loss is not None:
             loss = self.processes.from_first(loss)  # all processes must choose the same rate
             if flatten(self.request.all_settings()).get("training.lr") is None:
-                self.config = with_chosen_rate(self.config, self.prepared, continued.path.name, loss, self.say)
-            warn_of_misfit(self.prepared, continued.path.name, loss, self.say)
+                self.config = with_chosen_rate(
+                    self.config, self.prepared, continued.path.name, loss, self._say_continuing
+                )
+            warn_of_misfit(self.prepared, continued.path.name, loss, self._say_continuing)
         source = self.finetuned_from or {}
         if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
             return
-        self.old_text = OldText.of(continued, self.prepared, self.config, self.say)
+        self.old_text = OldText.of(continued, self.prepared, self.config, self._say_continuing)
         if self.old_text is not None and self.snapshot is None:
             self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
@@ -389,7 +397,7 @@ class Training:
         }
         if self.old_text is not None and self.finetuned_from is not None and not interrupted:
             source = with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
-            self.say(str(forgetting_line(source)))
+            self._say_continuing(str(forgetting_line(source)))
             changes["from"] = source
         card = {**self.run.card(), **changes}
         if self.processes.first:
@@ -402,7 +410,8 @@ class Training:
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        trained = Trained.from_card(self.run, card, self.evaluations, (*self.columns, *self.prepared.corpus.remarks))
+        remarks = (*self.columns, *self.prepared.corpus.remarks, *self.continuing)
+        trained = Trained.from_card(self.run, card, self.evaluations, remarks)
         return replace(trained, signal=self.ended.signal)
 
     def _evaluate(self) -> None:

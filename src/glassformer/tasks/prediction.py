@@ -241,6 +241,7 @@ class Multilabel(Labelling):
             summary=summary,
             details={
                 "per_label": by_label,
+                "known_labels": int(true[:, :labels].sum()),
                 "unknown_labels": dict(zip(unknown_names, counts[unknown].tolist(), strict=True)),
             },
             records=records,

@@ -63,7 +63,7 @@ def write_answers(
     file: RowFile, added: Mapping[str, Any], answered: Iterable[Answered], out: str | TextIO, kind: str
 ) -> None:
     """Every row of a file, in its order, with what is added to it. `added`: the columns, with the types of their values
-    (str, float, list[str]).
+    (str, float, bool, list[str]).
     """
     coming = iter(answered)
     first = list(islice(coming, 1))  # what cannot be answered is told before anything is written
@@ -113,7 +113,7 @@ def _write_parquet(part: Path, file: RowFile, added: Mapping[str, Any], answered
     """From .parquet to .parquet, columns keep their types; from elsewhere they are texts."""
     pyarrow, parquet = (arrow(module, part, "writing") for module in ("pyarrow", "pyarrow.parquet"))
     texts = pyarrow.string()
-    types = {str: texts, float: pyarrow.float64(), list[str]: pyarrow.list_(texts)}
+    types = {str: texts, float: pyarrow.float64(), bool: pyarrow.bool_(), list[str]: pyarrow.list_(texts)}
     is_parquet = kind_of(file.path) == PARQUET
     own = record_schema(file.path) if is_parquet else pyarrow.schema([(name, texts) for name in file.sample])
     rows = _ArrowRows(file.path, own, pyarrow) if is_parquet else None

@@ -130,6 +130,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         columns = self._columns(X, reset=False)
         if list(columns) == [TEXT]:
             return self.loaded_.predict(columns[TEXT])
+        for name in self.loaded_.schema.ignored(columns):  # columns that `fit` found useless
+            del columns[name]
         return self.loaded_.predict(
             [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         )

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.errors import Misuse, Say, silent, warn
+from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.io.memory import keep
+from glassformer.data.split.rows import RowPart
 from glassformer.error_analysis.analysis import check_request, comparison_view, error_view
-from glassformer.families.base import AnyRun, Loaded
+from glassformer.families.base import AnyRun, EvaluatedPart, Loaded
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.load import load
 from glassformer.families.requests import EvaluateOptions
@@ -31,7 +33,7 @@ def evaluate(
     device: str = "auto",
     precision: str = "fp32",
     reading: Mapping[str, Any] | None = None,
-    say: Say = silent,
+    say: Say | None = None,
 ) -> Evaluation:
     """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
 
@@ -40,7 +42,8 @@ def evaluate(
     labels); for language models a list of texts.
     `stride` is for language models. `beam` (5), `length_penalty` (1), `lowercase` (also BLEU of lower-cased texts) and
     `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts without spaces, else 13a) are for translators.
-    Rows that cannot be scored are counted by reason in `details["skipped"]`. `precision`: precision of the loaded
+    Rows that cannot be scored are counted by reason in `details["skipped"]`. Columns that the run does not read are
+    reported to `say`; without `say`, they are a warning. `precision`: precision of the loaded
     run, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
     options = EvaluateOptions(
@@ -56,8 +59,17 @@ def evaluate(
     if precision != "fp32":
         if isinstance(run, Loaded):
             raise Misuse(f"precision={precision!r} is for a run's folder; this one is loaded in {run.precision}")
-        run = load(run, device, precision=precision, say=say)
-    return evaluate_run(run, options, device, say).evaluation
+        run = load(run, device, precision=precision, say=say or silent)
+    evaluated = evaluate_run(run, options, device, say or silent)
+    _warn_of_ignored(evaluated, say)
+    return evaluated.evaluation
+
+
+def _warn_of_ignored(evaluated: EvaluatedPart, say: Say | None) -> None:
+    """Warn of columns that the run does not read, if nobody listens."""
+    part = evaluated.part
+    if say is None and isinstance(part, RowPart) and part.ignored:
+        warn(ignored_in_words(part.origin, part.ignored))
 
 
 @progress_bar()
@@ -74,7 +86,7 @@ def errors(
     length_penalty: float | None = None,
     device: str = "auto",
     reading: Mapping[str, Any] | None = None,
-    say: Say = silent,
+    say: Say | None = None,
 ) -> View:
     """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
 
@@ -100,11 +112,12 @@ def evaluate_errors(
     versus: AnyRun | None,
     accuracy: float | None,
     device: str,
-    say: Say,
+    say: Say | None,
 ) -> tuple[Evaluation, View]:
     """How good a run is, with a view of where it is wrong, or of what only one of two runs gets."""
     check_request(run, versus, accuracy)
-    evaluated = evaluate_run(run, options, device, say)
+    evaluated = evaluate_run(run, options, device, say or silent)
+    _warn_of_ignored(evaluated, say)
     if versus is None:
-        return evaluated.evaluation, error_view(evaluated, accuracy, say)
-    return evaluated.evaluation, comparison_view(evaluated, versus, options, device, say)
+        return evaluated.evaluation, error_view(evaluated, accuracy, say or silent)
+    return evaluated.evaluation, comparison_view(evaluated, versus, options, device, say or silent)

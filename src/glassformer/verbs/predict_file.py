@@ -1,7 +1,8 @@
 """A table in, the same table with what a model says of each row out."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
@@ -24,9 +25,11 @@ from glassformer.families.base import FAMILIES, Family, Loaded
 from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.predict import InputCounts, InputNotes, Prediction, add_to, part_of, rows_of
+from glassformer.families.schema import table_in
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import Run
 from glassformer.verbs.added_columns import (
+    JSON,
     KINDS,
     NO_TEXT,
     Answered,
@@ -77,8 +80,9 @@ class PredictFile(FileWork):
     cell, `predicted` alone) come after them.
 
     A row without text gets neither, unless the run reads other columns too. A file that is not a table has one text per
-    line. A .csv output has the delimiter of a .csv input, else commas. JSON lines also contain the reason for a missing
-    answer (`error`) and deviations from the training data (`unknown_text`, `outside_range` …).
+    line. A .csv output has the delimiter of a .csv input, else commas. Tables have a column for each deviation from the
+    training data that the run can detect (`unknown_text`, `outside_range`, `unseen_categories`). JSON lines contain
+    only the deviations of their row, and the reason for a missing answer (`error`).
     """
 
     verb = "predict"
@@ -97,10 +101,12 @@ class PredictFile(FileWork):
         types = answer_columns(loaded.family)
         if self.probabilities:
             types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
-        names = free_names(types, judge.file.sample)
+        marks = mark_columns(loaded)
+        names = free_names([*types, *marks], judge.file.sample)
         between = (loaded.config.data.label_separator or ";") if kind in DELIMITERS else None
-        added = {names[name]: value for name, value in types.items()}
-        write_answers(judge.file, added, judge.rows(names, between), out, kind)
+        added = {names[name]: value for name, value in (types if kind == JSON else types | marks).items()}
+        new = _NewCells(names, tuple(types), None if kind == JSON else tuple(marks), between)
+        write_answers(judge.file, added, judge.rows(new), out, kind)
         judge.tell(say)
         return judge.notes.counts
 
@@ -132,8 +138,8 @@ class _Judge:
             return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
         return RowFile.scan(file, path, encoding)
 
-    def rows(self, names: dict[str, str], between: str | None) -> Iterator[Answered]:
-        """What is said of each row. `names`: the columns that it goes to."""
+    def rows(self, new: "_NewCells") -> Iterator[Answered]:
+        """Yield the rows with the cells that are added to each."""
         tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
 
         def parts() -> Iterator[Labelled]:
@@ -151,10 +157,7 @@ class _Judge:
                 add_to(self.notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
             yield (
                 table,
-                [
-                    _added(by_row[row], names, between) if row in by_row else {"error": NO_TEXT}
-                    for row in range(len(table))
-                ],
+                [new.of(by_row[row]) if row in by_row else {"error": NO_TEXT} for row in range(len(table))],
             )
         progress(total, total)
 
@@ -195,11 +198,48 @@ def _(family: RegressionFamily) -> dict[str, Any]:
     return {"predicted": float}
 
 
-def _added(prediction: Prediction, new: dict[str, str], between: str | None) -> dict[str, Any]:
-    """`between`: what parts several labels in one cell; None: they are a list."""
-    cells: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
-    if prediction.labels is not None:
-        cells["predicted"] = prediction.labels if between is None else between.join(prediction.labels)
-    cells["probability"] = prediction.probability
-    cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
-    return {**prediction.marks, **{free: cells[name] for name, free in new.items()}}
+def mark_columns(loaded: LoadedPredictor) -> dict[str, Any]:
+    """Return the columns for deviations from the training data, and the types of their values.
+
+    They depend on the run alone, so that all parts of a folder have the same columns.
+    """
+    table = table_in(loaded.features)
+    marks: dict[str, Any] = {} if loaded.tokenizer is None else {"unknown_text": bool}
+    if table is not None and table.numbers:
+        marks["outside_range"] = list[str]
+    if table is not None and table.categories:
+        marks["unseen_categories"] = list[str]
+    return marks
+
+
+@dataclass(frozen=True)
+class _NewCells:
+    """How a prediction becomes the cells that are added to its row."""
+
+    names: Mapping[str, str]
+    """The names under which values are written, by their own names."""
+    answers: tuple[str, ...]
+    """Columns of `answer_columns`, with those of the probabilities."""
+    marks: tuple[str, ...] | None
+    """Columns of `mark_columns`; None for JSON lines, which contain only the marks of their row."""
+    separator: str | None
+    """What separates several values in one cell; None if they stay a list."""
+
+    def of(self, prediction: Prediction) -> dict[str, Any]:
+        """Return the cells by the names under which they are written."""
+        cells: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
+        if prediction.labels is not None:
+            cells["predicted"] = self._cell(prediction.labels)
+        cells["probability"] = prediction.probability
+        cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
+        if self.marks is None:
+            cells |= prediction.marks
+            return {self.names.get(name, name): cells[name] for name in (*prediction.marks, *self.answers)}
+        cells |= {name: self._cell(getattr(prediction, name)) for name in self.marks}
+        return {self.names[name]: cells[name] for name in (*self.answers, *self.marks)}
+
+    def _cell(self, value: bool | Sequence[str]) -> Any:
+        """Return a value as it is written; where a cell is text, truths are written as in JSON."""
+        if self.separator is None:
+            return value if isinstance(value, bool) else list(value)
+        return json.dumps(value) if isinstance(value, bool) else self.separator.join(value)

@@ -70,6 +70,8 @@ def translate_file(
 ) -> RowsWritten:
     """Translate every line of a text file, or every row of a table; rows keep their columns and get a `translation`.
 
+    The name of `out` decides the format: .csv, .tsv, .jsonl or .parquet; anything else has one translation per line.
+
     `file` may be a folder of parts, each of which becomes a part of the folder `out`, as in `predict_file`. The search
     options are those of `LoadedTranslator.translate`.
     """
@@ -118,17 +120,19 @@ class TranslateFile(FileWork):
         rows, column = self._read(loaded, file, say)
         kind = self._kind(file, out)
         if kind == LINES or (kind == JSON and not is_table(Path(file))):
-            self._write_lines(out, kind, self._translations(loaded, rows, column, "line", say))
-            return InputCounts(rows.count)
-        if self.nbest > 1:
+            counts = InputCounts(rows.count)
+            self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts, say))
+            return counts
+        if self.nbest > 1 and is_table(Path(file)):
             raise Misuse(f"--nbest is for text files: of {file}, which is a table, each row has one translation")
-        counts = InputCounts(rows.count, ignored_columns=loaded.schema.ignored(rows.sample, column))
+        if self.nbest > 1:
+            raise Misuse(f"--nbest {self.nbest}: a row of a table has one translation; write to .txt or .jsonl")
+        ignored = loaded.schema.ignored(rows.sample, column) if is_table(Path(file)) else []
+        counts = InputCounts(rows.count, ignored_columns=ignored)
 
         def answered() -> Iterator[Answered]:
-            for table, translations in self._translations(loaded, rows, column, "row", say):
+            for table, translations in self._translations(loaded, rows, column, "row", counts, say):
                 filled = set(filled_rows(table, column))
-                if len(filled) < len(table):
-                    add_to(counts.unanswered, NO_TEXT, len(table) - len(filled))
                 empty = {"error": NO_TEXT}
                 yield table, [{name: one.text} if row in filled else empty for row, one in enumerate(translations)]
 
@@ -149,17 +153,23 @@ class TranslateFile(FileWork):
     def _kind(self, file: str, out: str | TextIO) -> str:
         if self.format is not None:
             return self.format
-        as_lines = not is_table(Path(file)) or (isinstance(out, str) and kind_of(Path(out)) == LINES)
+        ending = kind_of(Path(out)) if isinstance(out, str) else LINES
+        as_lines = ending not in KINDS if not is_table(Path(file)) else isinstance(out, str) and ending == LINES
         return LINES if as_lines else kind_to_write(file, out)
 
     def _translations(
-        self, loaded: Any, rows: RowFile, column: str, unit: str, say: Say
+        self, loaded: Any, rows: RowFile, column: str, unit: str, counts: InputCounts, say: Say
     ) -> Iterator[tuple[Table, list[Translation]]]:
-        """Some at a time; of so many, some are of like length, and little is padded."""
+        """Yield some rows at a time with their translations, and count the rows without text.
+
+        Among so many rows, some have similar lengths, so that little is padded.
+        """
         done = 0
         for table in rows.tables():
             with counting_on(done, rows.count, unit):
                 yield table, loaded.translate(table.texts(column), **self.search, say=say)
+            if blank := len(table) - len(filled_rows(table, column)):
+                add_to(counts.unanswered, NO_TEXT, blank)
             done += len(table)
 
     def _write_lines(self, out: str | TextIO, kind: str, translated: Iterator[tuple[Table, list[Translation]]]) -> None:

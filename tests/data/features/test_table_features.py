@@ -146,6 +146,14 @@ def test_text_in_a_number_column() -> None:
     assert "too large" in refused(a=["1e308", "-1e308"])
 
 
+def test_text_in_a_number_column_after_training() -> None:
+    with pytest.raises(DataError) as caught:
+        TableFeatures.learn(TRAIN).inputs(part_of(height=["x"], weight=["2"], city=["Ulm"]), np.zeros(1))
+    assert str(caught.value) == (
+        "a.csv, line 2, column 'height': text where a number is wanted: 'x' (write a number or nothing there)"
+    )
+
+
 def test_a_missing_column() -> None:
     with pytest.raises(DataError) as caught:
         TableFeatures.learn(TRAIN).inputs(part_of(height=["1"], weight=["2"]), np.zeros(1))

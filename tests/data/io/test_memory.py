@@ -110,8 +110,7 @@ def test_a_single_text() -> None:
         (3, "predict wants texts, not an int"),
         (b"a", "predict wants texts, not a bytes"),
         (Path("a"), "predict wants texts, not a PosixPath"),
-        ({"other": "a"}, "the row: no column 'text', which this run reads (columns: other): name another text column "
-         "with --text (in Python, pass only that column)"),
+        ({"other": "a"}, "the row: no column 'text', which this run reads (columns: other): pass the text itself"),
         ([None], "predict wants texts, not None (position 0, counted from 0)"),
         (["a", 3], "predict wants texts, not an int (position 1, counted from 0)"),
         (pd.Series(["a", "b", None]), "predict wants texts, not a missing value (position 2, counted from 0)"),

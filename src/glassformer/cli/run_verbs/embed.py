@@ -62,7 +62,10 @@ def run(argv: list[str]) -> None:
             texts = held_texts(options.texts)
             if not texts:
                 raise Misuse("there is no text to embed")
-            count = write_vectors(loaded, iter([texts]), len(texts), options.out or sys.stdout, tokens=options.tokens)
+            counts = write_vectors(loaded, iter([texts]), len(texts), options.out or sys.stdout, tokens=options.tokens)
+            if blank := sum(counts.unanswered.values()):
+                say(f"{counted(blank, 'text is', 'texts are')} empty, and so without a vector")
+            count = counts.rows
         else:
             count = embed_file(loaded, options.file, options.out or sys.stdout, **how, say=say).rows
     if options.out is not None:

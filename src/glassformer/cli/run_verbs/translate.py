@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, TEXT_COLUMN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import blocks_of, check_lines, check_out, refuse_files, writer_to
 from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
-from glassformer.cli.terminal.show import say
+from glassformer.cli.terminal.show import print_json, say
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 from glassformer.decoding.options import SEARCH_OPTIONS, Search
@@ -26,7 +26,8 @@ PARSER = Parser(
                "parts becomes a folder of parts, and what is done there is not done again"),
         TEXT_COLUMN,
         FILE_ENCODING,
-        Option("--out", metavar="FILE", help="where to write (default: stdout); of a folder of parts, a folder"),
+        Option("--out", metavar="FILE", help="where to write (default: stdout): .csv, .tsv, .jsonl or .parquet, or "
+               "text with one translation per line; of a folder of parts, a folder"),
         Option("--beam", type=int, metavar="N", help="keep N hypotheses in beam search for the most probable "
                "translation; 1 is greedy (default 5)"),
         Option("--length-penalty", type=float, default=1.0, metavar="X", help="translations are ranked by their "
@@ -40,7 +41,8 @@ PARSER = Parser(
         Option("--seed", type=int, metavar="N", help="seed of the sampling, the same for every text (default 0)"),
         DEVICE,
         PRECISION,
-        flag("--json", "print one JSON object a line; of a folder of parts, one that says how many rows, how fast"),
+        flag("--json", "print one JSON object per line; with --file and --out, print one object with the number of "
+             "rows and of rows without a translation"),
     ],
     groups=part_options("txt", "csv", "tsv", "jsonl", "parquet"),
 )  # fmt: skip
@@ -70,10 +72,12 @@ def run(argv: list[str]) -> None:
         answer_parts(options, translate_file, **how, **reading)
         return
     loaded = load_for("translate", options.run, options.device, say, precision=options.precision)
+    written = None
     if options.file is not None:
         with RowProgress(printed=options.out is None):
-            kind, out = "jsonl" if options.json else None, options.out or sys.stdout
-            count = translate_file(loaded, options.file, out, format=kind, **how, **reading, say=say).rows
+            kind, out = "jsonl" if options.json and options.out is None else None, options.out or sys.stdout
+            written = translate_file(loaded, options.file, out, format=kind, **how, **reading, say=say)
+        count = written.rows
     else:
         count = 0
         with writer_to(options.out) as to:
@@ -84,3 +88,5 @@ def run(argv: list[str]) -> None:
                 count += len(translations)
     if options.out is not None:
         say(f"{counted(count, 'line')} written to {options.out}")
+        if options.json and written is not None:
+            print_json(written.to_dict())

@@ -27,19 +27,19 @@ class Schema:
         """Return the columns whose joined values form the text, in a table with these columns."""
         return text_parts(self.text, [*names])
 
-    def match(self, where: str, names: Collection[str], text: str | None = None) -> str | None:
+    def match(self, where: str, names: Collection[str], text: str | None = None, advice: str = "") -> str | None:
         """Return the text column of a table with these columns; raise `DataError` if the table lacks a column.
 
         `text`: the name of the text column in this table (--text), where it differs from the learned one. None: the
-        run reads no text, or it does not know the name of its text column.
+        run reads no text, or it does not know the name of its text column. `advice`: what to do if the text is all that
+        the run reads, and its column is missing.
         """
         names = list(names)
         if text is not None:
             text = ",".join(named_columns(where, text, names, "--text"))
         elif self.named or all(name in names for name in self.text_columns(names)):
             text = self.text
-            advice = "" if self.columns else ": name another text column with --text (in Python, pass only that column)"
-            require_columns(where, self.text_columns(names), names, advice)
+            require_columns(where, self.text_columns(names), names, "" if self.columns else advice)
         require_columns(where, self.columns, names)
         return text
 

@@ -176,7 +176,7 @@ class TableFeatures(Features):
             if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
                 categories.append(CategoryColumn.learn(name, values, rare))
                 continue
-            found = _numbers(part, name, values, sign)[0]
+            found = _numbers(part, name, values, sign, advice=", or leave the column out: --extra-columns")[0]
             filled = found[~np.isnan(found)]
             empty = len(found) - len(filled)
             mean, spread, low, high = map(float, (filled.mean(), filled.std(), filled.min(), filled.max()))
@@ -313,8 +313,13 @@ class TableFeatures(Features):
         )
 
 
-def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tuple[NDArray[np.float64], list[str]]:
-    """The values of a number column, where it is empty NaN; and what is odd about how they are written."""
+def _numbers(
+    part: Labelled, name: str, values: Sequence[str], sign: str, advice: str = ""
+) -> tuple[NDArray[np.float64], list[str]]:
+    """Return the values of a number column, NaN for empty cells; and remarks on how they are written.
+
+    `advice`: what else to do about a cell that is not a number.
+    """
     found = np.full(len(part), np.nan)
     cells = plain_cells(values, sign)
     for row, value in enumerate(cells.values):
@@ -324,7 +329,7 @@ def _numbers(part: Labelled, name: str, values: Sequence[str], sign: str) -> tup
         if number is None:
             raise DataError(
                 f"{part.origin}, {line_in_words(part.lines[row])}, column '{name}': text where a number is wanted: "
-                f"'{value.strip()[:40]}' (write a number or nothing there, or leave the column out: --extra-columns)"
+                f"'{value.strip()[:40]}' (write a number or nothing there{advice})"
             )
         if abs(number) > FLOAT32_MAX:
             raise DataError(_too_large(part, name, row, value.strip()[:40]))

@@ -314,7 +314,10 @@ class MemoryReader:
 
         None: the run reads other columns only. Raises `DataError` if the table lacks a column that the run reads.
         """
-        text = self.schema.match(frame.name, frame.names)
+        try:
+            text = self.schema.match(frame.name, frame.names)
+        except DataError as error:
+            raise DataError(f"{error}{self._other_column(frame)}") from None
         if text is not None or self.columns:
             return text
         found = [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
@@ -322,10 +325,20 @@ class MemoryReader:
             return found[0]
         raise DataError(f"{frame.name}: which column holds the texts? give it alone (columns: {listed(frame.names)})")
 
+    def _other_column(self, frame: Frame) -> str:
+        """Return advice for a table without the text column; empty if the run reads other columns too."""
+        if self.columns:
+            return ""
+        texts = (name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name))
+        name = next(texts, "NAME")
+        if self.verb == "evaluate":  # a table also has the labels
+            return f": name another text column with reading={{'text': '{name}'}}"
+        return f": pass the column itself, df['{name}']"
+
     def ignored(self, data: Any) -> list[str]:
         """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""
         if (frame := frame_of(data)) is not None:
-            return self.schema.ignored(frame.names)
+            return self.schema.ignored(frame.names, self.text_column(frame))
         rows = () if self.columns else [data] if isinstance(data, Mapping) else data if isinstance(data, list) else ()
         return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 
@@ -341,7 +354,9 @@ class MemoryReader:
             with contextlib.suppress(ValueError):
                 value = json.loads(value)
         row = self._row(value)
-        if row is not None and (text := self.schema.match(f"the row{where}", [*map(str, row)])) is not None:
+        names = [] if row is None else [*map(str, row)]
+        advice = ": pass the text itself"
+        if row is not None and (text := self.schema.match(f"the row{where}", names, advice=advice)) is not None:
             parts = self._parts(row)
             value = row[text] if len(parts) == 1 else join_texts(_cell(row[part]) for part in parts)
         if self.arrays is not None and isinstance(value, os.PathLike):

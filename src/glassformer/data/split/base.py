@@ -4,7 +4,7 @@ import datetime
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -230,6 +230,8 @@ class Corpus(Generic[P]):
     """`train`, and where asked for `validation` and `test`."""
     remarks: tuple[str, ...]
     """What was divided and how, in words for a person."""
+    skipped: Mapping[str, int] | None = field(default=None, kw_only=True)
+    """Number of rows of all files that were skipped, by reason; None if the data are not rows."""
 
     def report(self) -> str:
         """All remarks in a line."""

@@ -88,7 +88,7 @@ def labelled_corpus(
             remarks += tuple(f"{name}: {remark}" for remark in known)
         remarks += tuple(_never_learned(train, classes)) if several else ()
         classes = classes if several else classes_of(train)
-    return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns)
+    return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns, skipped=corpus.skipped)
 
 
 def whole_table(

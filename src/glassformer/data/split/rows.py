@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -74,6 +75,8 @@ class RowPart:
     """One line per anomaly of the part."""
     skipped: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Line numbers of skipped rows of its file, by reason."""
+    ignored: tuple[str, ...] = ()
+    """Columns of its file that the run does not read."""
 
     noun: ClassVar[str] = "row"
     """What one of them is called."""
@@ -176,6 +179,8 @@ class RowSplit(Generic[P]):
     fingerprint: str
     remarks: list[str]
     same_text: str
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Number of skipped rows, by reason."""
 
     def warn(self, further: Callable[[P], list[str]] = lambda part: []) -> None:
         """Say what makes a held-out part tell little, and what is `further` said of it."""
@@ -190,6 +195,7 @@ class RowSplit(Generic[P]):
         self.parts[part.name] = part
         self.remarks += [f"{part.name} from {part.origin}: {counted(len(part), part.noun)}"]
         self.remarks += [*skipped_lines(part.skipped, part.noun), *part.remarks]
+        self.skipped.update(_counts(part))
         self.remarks += overlap(
             part.name, part.same(self.same_text), self.parts["train"].same(self.same_text), part.noun
         )
@@ -202,7 +208,7 @@ class RowSplit(Generic[P]):
         if settings.refit and "validation" in self.parts:
             self.parts["train"] = self.parts["train"].join(self.parts.pop("validation"))
             self.remarks.append(REFITTED)
-        return Corpus(self.fingerprint, in_order(self.parts), tuple(self.remarks))
+        return Corpus(self.fingerprint, in_order(self.parts), tuple(self.remarks), skipped=dict(self.skipped))
 
 
 def split_rows(
@@ -275,7 +281,12 @@ def split_rows(
     if len(near):
         remarks.append(f"{near_in_words(near, alike)} {KEPT_TOGETHER}")
     fingerprint = whole.fingerprint if values is None else digest(whole.fingerprint, *values)
-    return RowSplit(parts, fingerprint, remarks, settings.same_text)
+    return RowSplit(parts, fingerprint, remarks, settings.same_text, _counts(whole))
+
+
+def _counts(part: RowPart) -> Counter[str]:
+    """Return the number of rows skipped, by reason."""
+    return Counter({reason: len(lines) for reason, lines in part.skipped.items() if lines})
 
 
 def _split_by(

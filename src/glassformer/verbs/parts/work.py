@@ -51,7 +51,8 @@ class FileWork(ABC):
         rows = RowFile.scan(file, path, self.encoding or data.encoding)
         if not is_table(path):
             return rows, text_column(file, rows.sample, self.text)
-        text = loaded.schema.match(file, rows.sample, self.text) or text_column(file, rows.sample, None)
+        text = loaded.schema.match(file, rows.sample, self.text, ": name another text column with --text")
+        text = text or text_column(file, rows.sample, None)
         if line := ignored_in_words(file, loaded.schema.ignored(rows.sample, text)):
             say(line)
         return rows, text
