@@ -142,4 +142,4 @@ def test_old_text_that_cannot_be_read(old: Path, texts: dict[str, str], tmp_path
     other = train(texts["cyrillic"], out=tmp_path / "other", steps=1, draft=True, **CHAR)
     assert OldText.of(Run(Path(other.run)), new, config, said.append) is None
     assert "its task or tokenizer changed" in said.pop()
-    assert said[0].startswith("forgetting is not measured: the data that this run was trained on is not there")
+    assert said[0].startswith("forgetting is not measured: the training data of ")

@@ -71,7 +71,8 @@ def nursery(fd: int) -> None:
             return
         pid = os.fork()
         if pid == 0:
-            _live(json.loads(about), *handles)
+            message, about = [about], b""  # no frame of the submission's callers holds the paths
+            _live(json.loads(message.pop()), handles)
         for handle in handles:
             os.close(handle)
         try:
@@ -104,7 +105,8 @@ def _rehearse(box: Mapping[str, Any]) -> str:
     return threads
 
 
-def _live(about: Mapping[str, Any], file: int, requests: int, replies: int, output: int) -> NoReturn:
+def _live(about: Mapping[str, Any], handles: Sequence[int]) -> NoReturn:
+    file, requests, replies, output = handles
     try:
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
