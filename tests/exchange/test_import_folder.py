@@ -310,7 +310,11 @@ def test_a_run_keeps_what_its_tokens_are_for(folder: Path, tmp_path: Path) -> No
     assert tokenizer is not None
     assert tokenizer.roles.opening == (1,)
     assert (tokenizer.pad, tokenizer.end, tokenizer.start) == (0, 2, 1)
-    card["tokenizer"]["roles"]["pad"] = "nought"
-    run.write_card(card)
-    with pytest.raises(GlassformerError, match="is damaged: the roles of its tokens"):
-        run.tokenizer()
+    for role, odd in [("pad", "nought"), ("unk", [1]), ("pad", True), ("opening", 1), ("stops", None)]:
+        changed = {**card["tokenizer"], "roles": {**card["tokenizer"]["roles"], role: odd}}
+        run.write_card({**card, "tokenizer": changed})
+        with pytest.raises(
+            GlassformerError,
+            match=f"is damaged: restore it from a copy, or train again .the roles of its tokens: {role} is",
+        ):
+            run.tokenizer()

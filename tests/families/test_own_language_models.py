@@ -139,6 +139,37 @@ def test_a_module_given_from_python(tmp_path: Path) -> None:
         gf.load(whole, "cpu")
 
 
+class OneArgument(GruWithState):
+    def __init__(self, vocab: int) -> None:
+        super().__init__(vocab, vocab)
+
+
+class Sized(GruWithState):
+    """Its second parameter is not the number of outputs."""
+
+    def __init__(self, vocab: int, hidden_size: int = 13, *, context: int) -> None:
+        super().__init__(vocab, vocab)
+        self.hidden_size, self.context = hidden_size, context
+
+
+@pytest.mark.parametrize("own", [OneArgument, Sized])
+def test_a_class_gets_the_arguments_that_it_names(own: Any, tmp_path: Path) -> None:
+    run = gf.train("copy:rows=200", out=tmp_path / "run", model=own, steps=1, **SETTINGS)
+    module = gf.load(run, "cpu", model=own).model.encoder.own
+    if own is Sized:
+        assert (module.hidden_size, module.context) == (13, 24)
+
+
+class Misnamed(GruWithState):
+    def __init__(self, words: int) -> None:
+        super().__init__(words, words)
+
+
+class Unbuildable(GruWithState):
+    def __init__(self, vocab: int) -> None:
+        super().__init__(vocab)  # type: ignore[call-arg]
+
+
 class LastOnly(GruWithState):
     def forward(self, tokens: Tensor, state: Tensor | None = None) -> Tensor:
         return super().forward(tokens, state)[0][:, -1]
@@ -155,6 +186,9 @@ class Failing(GruWithState):
         (LastOnly, r"LastOnly returned 1×31, but a language model must return 1×5×31: a logit for each of 31 tokens"),
         (Transformer, "Transformer reads the future: .* use a causal mask"),
         (Failing, "Failing fails on 1×5 tokens: "),
+        (Misnamed, 'model "Misnamed" wants words, which its place does not offer: that is vocab, outputs, context'),
+        (Unbuildable, 'model "Unbuildable" fails: TypeError: .* missing 1 required positional argument'),
+        (lambda vocab: GruWithState(vocab, vocab), "model=… fails: TypeError: .* takes 1 positional argument but 2"),
         (lambda vocab, outputs: "a model", "model=… must be an nn.Module or return one, not a str"),
     ],
 )

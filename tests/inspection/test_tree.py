@@ -239,8 +239,8 @@ def test_the_views_of_trees(runs: dict[str, Any], tmp_path: Path) -> None:
     assert length == divisor
     assert score == pytest.approx(total / length)
     for name, options, words in [
-        ("writer", {"beam": 3, "temperature": 0.5}, "--beam looks for the most probable text"),
-        ("translator", {"top_k": 3, "beam": 2}, "--beam looks for the most probable text"),
+        ("writer", {"beam": 3, "temperature": 0.5}, "--beam shows a beam search"),
+        ("translator", {"top_k": 3, "beam": 2}, "--beam shows a beam search"),
         ("translator", {"samples": 2, "beam": 2}, "--beam shows a beam search"),
         ("translator", {"tokens": 3}, "--tokens is for language models"),
         ("writer", {"samples": 0}, "--samples is 0"),
@@ -248,6 +248,13 @@ def test_the_views_of_trees(runs: dict[str, Any], tmp_path: Path) -> None:
     ]:
         with pytest.raises(GlassformerError, match=words):
             look(runs[name], "abc", "tree", **options)
+
+
+def test_the_tree_of_greedy_decoding(runs: dict[str, Any]) -> None:
+    seen = look(runs["writer"], "abc", "tree", temperature=0.0, tokens=4)
+    assert seen.title == "Greedy decoding, token by token"
+    assert seen.note == "At temperature 0, each token is the most probable one, so all seeds write the same text."
+    assert len({row[1] for row in seen.panels[1].to_dict()["rows"]}) == 1
 
 
 def test_where_branches_stand() -> None:

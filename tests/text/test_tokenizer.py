@@ -163,14 +163,43 @@ def test_a_batch_is_its_texts(tokenizer: Tokenizer) -> None:
         ([0.5], "not 0.5"),
         ([-1], "not -1"),
         ([2**70], "not 1180591620717411303424"),
+        ([10**9], "decode takes token ids from 0 to .*, not 1000000000"),
+        ([True], "decode takes token ids from 0 to .*, not True"),
         (7, "put a single id into a list"),
+        (np.array(7), "put a single id into a list"),
     ],
 )
 def test_ids_that_are_none_are_refused(ids: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         BPE.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        (None, "decode_batch takes a list of ids for each text, not None"),
+        (
+            [[1], 7],
+            "decode_batch takes a list of ids for each text, but number 1 is an int: use decode for one text",
+        ),
+        (np.array([5, 7]), "but number 0 is an int64: use decode for one text"),
+        (torch.tensor([5, 7]), "but number 0 is a Tensor: use decode for one text"),
+        ([[1], [[2]]], r"decode_batch takes token ids from 0 to .*, not \[2\]"),
+        ([[1], [10**9]], "decode_batch takes token ids from 0 to .*, not 1000000000"),
+        ([[1], [-1]], "decode_batch takes token ids from 0 to .*, not -1"),
+    ],
+)
+def test_batches_of_ids_that_are_none_are_refused(batch: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        BPE.decode_batch([[1], ids])
+        BPE.decode_batch(batch)
+
+
+def test_ids_in_arrays_are_decoded() -> None:
+    ids = BPE.encode("the fox")
+    for array in (ids, tuple(ids), iter(ids), np.array(ids), torch.tensor(ids)):
+        assert BPE.decode(array) == "the fox"
+    for batch in (np.array([ids]), torch.tensor([ids]), iter([ids])):
+        assert BPE.decode_batch(batch) == ["the fox"]
 
 
 @every_kind

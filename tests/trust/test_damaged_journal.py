@@ -64,6 +64,33 @@ def test_a_damaged_line_is_refused(out: Path, line: bytes) -> None:
         search(out, 4)
 
 
+def with_line(journal: Path, of: str, **changes: Any) -> None:
+    """Change the last line that has a field; None removes a field."""
+    lines = [json.loads(line) for line in journal.read_bytes().splitlines()]
+    line = next(line for line in reversed(lines) if of in line)
+    line.update(changes)
+    kept = [{name: value for name, value in one.items() if value is not None} for one in lines]
+    journal.write_text("".join(json.dumps(one) + "\n" for one in kept))
+
+
+@pytest.mark.parametrize("step", ["3", 1.5, True, [1]])
+def test_a_step_that_is_not_an_int_is_refused(out: Path, step: Any) -> None:
+    journal = out / "study.log"
+    trial = {"op_code": 7, "worker_id": "w", "trial_id": 3, "step": step, "intermediate_value": 0.5}
+    *lines, last = journal.read_bytes().splitlines(keepends=True)  # the last line ends the trial
+    journal.write_bytes(b"".join([*lines, json.dumps(trial).encode() + b"\n", last]))
+    with pytest.raises(RunError, match=r"study\.log is damaged: restore it from a copy, or name another --out \("):
+        search(out, 4)
+
+
+@pytest.mark.parametrize(("code", "where"), [(99, ""), (None, r" in line [\d,]+")])
+def test_a_damaged_journal_is_not_called_storage(out: Path, code: int | None, where: str) -> None:
+    with_line(out / "study.log", "op_code", op_code=code)
+    with pytest.raises(RunError, match=rf"study\.log is damaged{where}: restore it from a copy, or name") as error:
+        search(out, 4)
+    assert "--storage" not in str(error.value)
+
+
 def every_damage(journal: Path) -> list[tuple[str, bytes]]:
     """Each value of each line replaced or removed, each line left out; the lines of one kind are damaged once."""
     lines, kinds = journal.read_bytes().splitlines(keepends=True), dict[tuple[Any, ...], int]()

@@ -86,6 +86,14 @@ def test_a_damaged_card_is_named(run: Path, key: str, value: Any, line: str) -> 
         gf.doctor(run)
 
 
+def test_a_damaged_setting_of_a_card_has_a_remedy(run: Path) -> None:
+    card = json.loads((run / CARD).read_text())
+    card["config"]["training"]["seed"] = "../../etc"
+    (run / CARD).write_text(json.dumps(card))
+    with pytest.raises(RunError, match=rf"{CARD} is damaged: restore it from a copy, or train again \(training\.seed"):
+        gf.doctor(run)
+
+
 @pytest.mark.slow
 def test_whatever_is_in_a_card(run: Path) -> None:
     text = (run / CARD).read_text()
@@ -118,6 +126,14 @@ def answered(classifier: Any, tmp_path: Path) -> tuple[Path, Callable[[], object
 
     predict()
     return out / "manifest-1-of-1.json", predict
+
+
+@pytest.mark.parametrize("text", ['{"format": 1', "[]", '{"format": 3}'])
+def test_a_damaged_manifest_names_another_out(answered: tuple[Path, Callable[[], object]], text: str) -> None:
+    manifest, predict = answered
+    manifest.write_text(text)
+    with pytest.raises(RunError, match=r"is damaged: restore it from a copy, or name another --out \("):
+        predict()
 
 
 def test_whatever_is_in_a_manifest(answered: tuple[Path, Callable[[], object]]) -> None:
@@ -165,6 +181,8 @@ def test_shapes() -> None:
                     made({**entry, key: odd}, PartEntry)
     with pytest.raises(WrongShape, match=r"it has the unknown key more"):
         made({**entry, "more": 1}, PartEntry)
+    with pytest.raises(WrongShape, match=r"^it holds a number that does not fit into 64 bits"):
+        check_shape(2**64, int)
     check_shape({"a": [1, 2.5, None]}, dict[str, list[float | None]])
     for wrong in ({"a": [True]}, {"a": ["1"]}, {"a": 1}, []):
         with pytest.raises(WrongShape):

@@ -23,7 +23,7 @@ from torch import Generator, Tensor, nn
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, refuse_unknown, with_article
+from glassformer.config.errors import Misuse, NotThisRun, Say, SettingError, error_line, refuse_unknown, with_article
 from glassformer.config.plugins import FAMILY, note_part
 from glassformer.config.presets import TASKS, TEXT, add_task
 from glassformer.config.resolve import Config
@@ -43,7 +43,13 @@ from glassformer.tasks.answers import Answers
 from glassformer.tasks.base import Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
-OwnModel = nn.Module | Callable[[Any, int], nn.Module]
+OwnModel = nn.Module | type[nn.Module] | Callable[[Any, int], nn.Module]
+"""A user's module, its class, or a function that makes one.
+
+The module maps texts, as (B×T tokens, B×T mask), to B×outputs. Other examples are passed as numbers and categories, as
+pixels, or as all of these. A function is called with the vocabulary size (or the `Shape` of other examples) and the
+outputs; a class gets those of vocab (or shape), outputs and context that its `__init__` names.
+"""
 
 
 def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Module:
@@ -56,15 +62,14 @@ def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Mod
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = own(reads, outputs)
+        try:
+            made = own(reads, outputs)
+        except TypeError as error:
+            raise SettingError(f"model=… fails: {error_line(error)}") from error
     if not isinstance(made, nn.Module):
         raise SettingError(f"model=… must be an nn.Module or return one, not {with_article(made)}")
     return made
 
-
-"""A model of one's own, or what makes it. Of texts: (B×T tokens, B×T mask) → B×outputs, made from the vocabulary and
-the outputs. Of other examples: called with numbers and categories, pixels, or all that there is of them; made from
-their `Shape` and the outputs."""
 
 ModelCall = tuple[Tensor | None, ...]
 """What a model is called with, as a batch of one."""

@@ -93,11 +93,13 @@ def build_model(config: Config, processor: Processor, own: OwnModel | None = Non
         return family.build_model(config, processor)
     if own is None:
         raise RunError("this model is a person's own nn.Module, which a run does not hold: give it again, model=…")
+    if isinstance(own, type):
+        own = _maker(OwnPart("model", own.__name__, own, file=None, digest=None), config)
     return family.own_model(config, processor, own)
 
 
 def _maker(part: OwnPart, config: Config) -> OwnModel:
-    """A registered model, as one that was given from Python is made."""
+    """Return a function of what the model reads and its outputs, which passes to a class those that it names."""
     reads = "vocab" if config.data.kind == TEXT else "shape"
     return lambda first, outputs: make_part(part, {reads: first, "outputs": outputs, "context": config.model.context})
 

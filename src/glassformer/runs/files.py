@@ -62,16 +62,16 @@ def _whole_number(digits: str) -> int:
     return int(digits)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a run; `runs.json_shape` checks its contents."""
+def read_json(path: Path, *, remedy: str = REMEDY) -> dict[str, Any]:
+    """Read a JSON object of a run; `runs.json_shape` checks its contents. `remedy`: for the error of a damaged file."""
     try:
         value = parse_json(limited_text(path), str(path), parse_int=_whole_number)
     except LimitExceeded as error:
         raise RunError(str(error)) from None
     except (OSError, ValueError) as error:
-        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
+        raise RunError(read_failure(path, error, remedy=remedy)) from None
     if not isinstance(value, dict):
-        raise RunError(f"{path} is damaged: {REMEDY} (it holds no object)")
+        raise RunError(f"{path} is damaged: {remedy} (it holds no object)")
     return value
 
 

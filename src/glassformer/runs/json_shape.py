@@ -94,7 +94,8 @@ def _is(value: Any, shape: Any) -> bool:
 
 def _wrong(value: Any, place: str) -> WrongShape:
     if type(value) is int and abs(value) > MAX_INT:
-        return WrongShape(f"its {place} does not fit into 64 bits")
+        what = f"its {place}" if place else "it holds a number that"
+        return WrongShape(f"{what} does not fit into 64 bits")
     return WrongShape(f"its {place} is {with_article(value)}" if place else f"it holds {with_article(value)}")
 
 

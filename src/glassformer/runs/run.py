@@ -263,7 +263,7 @@ class Run:
         try:
             return resolve(settings, {}, strict=False)
         except Misuse as error:
-            raise RunError(f"{self.path / CARD} is damaged: {error}") from None
+            raise RunError(f"{self.path / CARD} is damaged: {REMEDY} ({error})") from None
 
     def changed_parts(self) -> Iterator[str]:
         """A line, once, for each file of a person's own that is not what it was when this run was trained."""
@@ -301,7 +301,7 @@ class Run:
         try:
             roles = Roles.from_json(entry["roles"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{self.path / CARD} is damaged: the roles of its tokens: {error}") from None
+            raise RunError(f"{self.path / CARD} is damaged: {REMEDY} (the roles of its tokens: {error})") from None
         try:
             tokenizer = Tokenizer.load(path, roles)
         except Misuse as error:

@@ -1,7 +1,7 @@
 """What the tokens that stand for no text are for."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 
@@ -51,12 +51,20 @@ class Roles:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """What `to_json` wrote; whatever else it may be is a TypeError or ValueError."""
-        return cls(**{name: _read(item) for name, item in value.items()})
+        several = {one.name for one in fields(cls) if one.default == ()}
+        return cls(**{name: _read(name, item, several=name in several) for name, item in value.items()})
 
 
-def _read(value: Any) -> Any:
-    if isinstance(value, list) and all(type(id) is int and id >= 0 for id in value):
+def _read(name: str, value: Any, *, several: bool) -> Any:
+    """Return one id or None; `several`: a tuple of ids."""
+    if several and isinstance(value, list) and all(_is_id(one) for one in value):
         return tuple(value)
-    if value is None or (type(value) is int and value >= 0):
+    if not several and (value is None or _is_id(value)):
         return value
-    raise ValueError(f"{value!r} is no id of a token")
+    raise ValueError(
+        f"{name} is {value!r:.80}, but must be {'a list of token ids' if several else 'a token id or null'}"
+    )
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and value >= 0

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -261,20 +262,33 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens."""
-        if not isinstance(ids, Iterable):
+        listed = _listed(ids)
+        if listed is None:
             raise DataError(f"decode takes the ids of one text, not {with_article(ids)}: put a single id into a list")
-        listed: list[Any] = list(ids)
-        try:
-            return str(self._rust.decode(listed))
-        except (TypeError, OverflowError):
-            if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
-                raise DataError("decode takes the ids of one text; use decode_batch for several texts") from None
-            odd = next((one for one in listed if not isinstance(one, int) or not 0 <= one < self.vocab_size), listed)
-            raise DataError(f"decode takes token ids from 0 to {self.vocab_size - 1:,}, not {odd!r}") from None
+        if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
+            raise DataError("decode takes the ids of one text; use decode_batch for several texts")
+        return self._decode(listed, "decode")
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """Return the texts of several lists of ids, without special tokens."""
-        return [self.decode(ids) for ids in batch]
+        lists = _listed(batch)
+        if lists is None:
+            raise DataError(f"decode_batch takes a list of ids for each text, not {with_article(batch)}")
+        texts = []
+        for number, ids in enumerate(lists):
+            listed = _listed(ids)
+            if listed is None:
+                what = f"number {number} is {with_article(ids)}"
+                raise DataError(f"decode_batch takes a list of ids for each text, but {what}: use decode for one text")
+            texts.append(self._decode(listed, "decode_batch"))
+        return texts
+
+    def _decode(self, ids: list[Any], caller: str) -> str:
+        """Return the text of the ids. `caller`: the function that an error names."""
+        for one in ids:
+            if not _is_id(one, self.vocab_size):
+                raise DataError(f"{caller} takes token ids from 0 to {self.vocab_size - 1:,}, not {one!r:.80}")
+        return str(self._rust.decode(ids))
 
     def token(self, id: int) -> str:
         r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`.
@@ -303,3 +317,19 @@ class Tokenizer:
         if name is None:
             raise IndexError(f"there is no token {id}: the tokenizer has {self.vocab_size}")
         return str(name)
+
+
+def _listed(values: Any) -> list[Any] | None:
+    """Return the elements of a list, an array or another iterable; None for anything else."""
+    try:
+        return list(values)
+    except TypeError:  # also an array without dimensions, which has an `__iter__`
+        return None
+
+
+def _is_id(value: Any, size: int) -> bool:
+    """Return whether a value is an integer, of Python or of an array, from 0 to `size` - 1."""
+    try:
+        return not isinstance(value, bool) and 0 <= operator.index(value) < size
+    except TypeError:
+        return False

@@ -48,8 +48,9 @@ def train(
 
     `settings` are the short names of the command line (`steps=500`), dotted keys (`**{"model.layers": 2}`) or whole
     sections (`training={"lr": 0.001}`). `model` is a name (`lstm`, `bag:counts`), an nn.Module of one's own that maps
-    B×T tokens and their mask to a score for each class (or one number), or a function that makes it from the size of
-    the vocabulary and the number of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
+    B×T tokens and their mask to a score for each class (or one number), its class, which gets those of vocab, outputs
+    and context that its `__init__` names, or a function that makes it from the size of the vocabulary and the number
+    of scores. With `from_run`, the body and the tokens of that run are taken. A `draft`
     is one of many: its test part is not looked at, and it leaves no pictures and no report. With `refit`, a last
     training follows on all rows but those of the test, for as long as the best weights took; the run that it leaves
     tells the scores of the one before, which is kept in `held-out`. `minutes` are for all of it, from reading to the

@@ -129,11 +129,11 @@ def tree(request: LookRequest) -> View:
     translates, samples = isinstance(request.model, Seq2Seq), SAMPLES if request.samples is None else request.samples
     if not 1 <= samples <= MOST_SAMPLES:
         raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
-    check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
-    if translates and request.beam is not None and request.asks_for_sampling:
+    if request.beam is not None and request.asks_for_sampling:
         raise Misuse(
             "--beam shows a beam search: remove it, or --temperature, --top-k, --top-p and --samples, which sample"
         )
+    check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
     if request.beam is not None or (translates and not request.asks_for_sampling):
@@ -212,6 +212,9 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
         columns=["seed", "text", "sum of log-probabilities"],
         rows=rows,
     )
+    if how.greedy:
+        note = "At temperature 0, each token is the most probable one, so all seeds write the same text."
+        return View("Greedy decoding, token by token", [grown, table], note)
     at = ", ".join([f"temperature {how.temperature:g}", *_cuts(how)])
     note = f"Each token is drawn by chance, by its probability at {at}. Where seeds draw alike, they share a branch."
     return View("Sampling, token by token", [grown, table], note)

@@ -21,6 +21,7 @@ from glassformer.config.errors import (
     Say,
     error_line,
     first_line,
+    read_failure,
     silent,
 )
 from glassformer.config.limits import LimitExceeded, parse_json
@@ -95,6 +96,12 @@ Marks = TypedDict(
 REMEDY = "restore it from a copy, or name another --out"
 
 
+class JournalLine(TypedDict):
+    """The field that each line of a journal has; Optuna checks the others."""
+
+    op_code: int
+
+
 def storage_of(storage: str | None, out: Path) -> str:
     """The path of a file, or a database's URL."""
     if storage is None:
@@ -128,8 +135,9 @@ def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Ite
         except GlassformerError:
             raise
         except Exception as error:  # any error of a database, or of Optuna reading a journal
-            reason = error_line(error)[:160]
-            raise Misuse(f"--storage {address} cannot be used: {REMEDY} ({reason})") from None
+            if "://" not in where:
+                raise RunError(read_failure(address, error, remedy=REMEDY)) from None
+            raise Misuse(f"--storage {address} cannot be used: {REMEDY} ({error_line(error)[:160]})") from None
         try:
             _check_marks(study, search)
         except Exception as error:
@@ -147,6 +155,7 @@ def _check_marks(study: "optuna.Study", search: Search) -> None:
         place = f"trial {trial.number}"
         check_shape(trial.user_attrs, Marks, place)
         check_shape(trial.system_attrs.get("fixed_params", {}), dict[str, Any], f"{place}.fixed_params")
+        check_shape(list(trial.intermediate_values), list[int], f"{place}.steps")
         check_shape(list(trial.intermediate_values.values()), list[float], f"{place}.intermediate_values")
         is_gone(trial.user_attrs.get(PROCESS, NOBODY))
         if trial.state == State.RUNNING and not isinstance(trial.datetime_start, datetime.datetime):
@@ -206,7 +215,7 @@ def _drop_torn_line(path: Path, say: Say) -> None:
                 return
             offset += len(line)
             try:
-                check_shape(parse_json(line.decode("utf-8"), str(path)), dict[str, Any])
+                check_shape(parse_json(line.decode("utf-8"), str(path)), JournalLine)
             except (ValueError, LimitExceeded) as error:
                 raise RunError(f"{path} is damaged in line {number:,}: {REMEDY} ({first_line(error)[:160]})") from None
 

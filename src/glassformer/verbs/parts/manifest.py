@@ -24,6 +24,7 @@ LOCKS = ".shard-"
 """How the folders begin that keep a second process out of a shard."""
 SHOWN = 12
 """Digits of a digest that a person is shown."""
+REMEDY = "restore it from a copy, or name another --out"
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class _Written(Identity):
 
 
 def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
-    value = read_json(path)
+    value = read_json(path, remedy=REMEDY)
     try:
         if value.get("format") != FORMAT:
             raise WrongShape(f"its format is {value.get('format')!r}, but this glassformer reads {FORMAT}")
@@ -211,5 +212,5 @@ def _read(path: Path) -> tuple[Identity, list[PartEntry]]:
             if (name := PurePosixPath(entry.output)).is_absolute() or ".." in name.parts or "\0" in entry.output:
                 raise WrongShape(f"{entry.output!r} is outside of its folder")
     except WrongShape as error:
-        raise RunError(f"{path} is damaged: restore it from a copy, or name another --out ({error})") from None
+        raise RunError(f"{path} is damaged: {REMEDY} ({error})") from None
     return Identity(written.verb, written.run, written.weights, written.options), written.parts
