@@ -348,6 +348,18 @@ def test_models_side_by_side_have_the_parameters_of_each(data: str) -> None:
     assert bool(found.models[-1].groups["decoder"]) == data.startswith("reverse-pairs")
 
 
+@pytest.mark.parametrize("data", ["opinions:rows=80", "reverse-pairs:rows=100"])
+def test_flops_of_recurrent_models_on_padded_texts(data: str) -> None:
+    """Per token, an LSTM layer has four matrices, a GRU layer three and an RNN layer one."""
+    sizes = {"model.width": 8, "model.layers": 1}
+    one, three, four = (model.flops_per_token for model in plan_models(data, models="rnn,gru,lstm", **sizes).models)
+    assert one is not None
+    assert three is not None
+    assert four is not None
+    assert four > three > one
+    assert (three - one) / 2 == pytest.approx(four - three, rel=0.05)  # an LSTM decoder also starts from a cell
+
+
 def test_groups_of_a_transformer() -> None:
     d, vocab, layers = 24, 260, 3
     sizes = {"model.width": d, "model.heads": 4, "model.hidden": 40, "model.layers": layers, "model.context": 17}
