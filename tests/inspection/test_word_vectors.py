@@ -204,6 +204,14 @@ def test_a_view_of_a_word() -> None:
     assert "(cosine 0.71; the mean of all pairs is 0.47)" in view.note
 
 
+def test_two_vectors_have_no_map() -> None:
+    """Two points lie on a line: the second axis of a map would show 0 % of the spread."""
+    for anchors in (None, ANCHORS):
+        view = word_view("bank", SENTENCES[:2], VECTORS[:2], ["embedding", "layer 0"], anchors)
+        (frames,) = (panel for panel in view.panels if isinstance(panel, Frames))
+        assert [[type(panel) for panel in frame] for frame in frames.frames] == [[Words], [Grid]]
+
+
 def test_maps_do_not_flip_from_layer_to_layer() -> None:
     chance = np.random.default_rng(0)
     start = chance.normal(size=(5, 1, 6))

@@ -348,6 +348,40 @@ def test_models_side_by_side_have_the_parameters_of_each(data: str) -> None:
     assert bool(found.models[-1].groups["decoder"]) == data.startswith("reverse-pairs")
 
 
+@pytest.mark.parametrize("data", ["opinions:rows=80", "reverse-pairs:rows=100"])
+def test_flops_of_recurrent_models_on_padded_texts(data: str) -> None:
+    """Per token, an LSTM layer has four matrices, a GRU layer three and an RNN layer one."""
+    sizes = {"model.width": 8, "model.layers": 1}
+    one, three, four = (model.flops_per_token for model in plan_models(data, models="rnn,gru,lstm", **sizes).models)
+    assert one is not None
+    assert three is not None
+    assert four is not None
+    assert four > three > one
+    assert (three - one) / 2 == pytest.approx(four - three, rel=0.05)  # an LSTM decoder also starts from a cell
+
+
+def test_flops_per_row_of_a_table_without_text() -> None:
+    """Iris has 4 columns and 3 classes: a linear map is 12 multiplications per row, however many columns."""
+    found = plan_models("iris", models="linear,mlp")
+    linear, mlp = found.models
+    assert (linear.flops, linear.unit, linear.flops_per_token) == (2 * 4 * 3, "row", None)
+    assert mlp.flops is not None
+    assert mlp.flops == pytest.approx(2 * (mlp.parameters - 64 - 3))  # all weights but the biases
+    assert found.to_dict()["models"][0]["flops_per_row"] == 24
+    assert "flops_per_token" not in found.to_dict()["models"][0]
+    table = found.view().panels[0]
+    assert isinstance(table, Table)
+    assert (table.columns[-1], table.rows[0][-1]) == ("FLOPs per row", "24")
+    assert "FLOPs per row are" in table.note
+    assert "word" not in table.note
+    assert "token" not in table.note
+
+
+def test_flops_per_picture() -> None:
+    (linear,) = plan_models("digits", models="linear").models
+    assert (linear.flops, linear.unit) == (2 * 64 * 10, "picture")
+
+
 def test_groups_of_a_transformer() -> None:
     d, vocab, layers = 24, 260, 3
     sizes = {"model.width": d, "model.heads": 4, "model.hidden": 40, "model.layers": layers, "model.context": 17}

@@ -23,8 +23,8 @@ PARSER = Parser(
         JSON,
         Option("--memory", type=float, metavar="GIB", help="memory to fit into (default: what is free here; with "
                "--gpus 80 GiB each)"),
-        Option("--models", metavar="NAMES", help="list the parameters and FLOPs per token of these models side by "
-               "side, such as bag,lstm,transformer, and plan nothing else"),
+        Option("--models", metavar="NAMES", help="list the parameters and FLOPs per token (without text: per row) of "
+               "these models side by side, such as bag,lstm,transformer, and plan nothing else"),
         flag("--no-probe", "try out no updates: nothing is said of the speed"),
         Option("--gpus", type=int, metavar="N", help="on paper: on so many GPUs, with the sharing it would need"),
         Option("--tokens", type=float, metavar="N", help="on paper: a language model on so many tokens, instead of "

@@ -104,7 +104,8 @@ def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -
     most = most_of(name, file_bytes)
     if amount <= most:
         return
-    needed = round(amount) * (2 if "and more" in what else 1)  # where reading stopped, nobody knows how much there is
+    is_exact = "and more" not in what and " about {}" not in what
+    needed = round(amount) * (1 if is_exact else 2)  # where reading stopped, nobody knows how much there is
     raise LimitExceeded(
         f"{what.replace('{}', _amount(name, amount))}, more than the limit of {_amount(name, most)}: "
         f"--limit {name}={needed} raises it"

@@ -73,6 +73,8 @@ class Kernels(TorchFunctionMode):
     ) -> Any:
         if func in (Tensor.__getitem__, Tensor.__setitem__) and _is_mask(args[1]):
             return _by_mask(*args)
+        if func is Tensor.__getitem__ and hasattr(args[0], "texts"):  # RNN and GRU read the first of these numbers
+            return torch.tensor(args[0].texts, device="cpu")
         return self._stand_ins.get(func, func)(*args, **(kwargs or {}))
 
     def _attend(self, queries: Tensor, keys: Tensor, values: Tensor, **more: Any) -> Tensor:
@@ -106,9 +108,11 @@ class Kernels(TorchFunctionMode):
 
 
 def _packed(x: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    """The texts as though each were as long as the longest."""
+    """Pack the texts as though each were as long as the longest; the number of texts per step is also an attribute."""
     steps = x.transpose(0, 1) if batch_first else x
-    return steps.flatten(0, 1).contiguous(), torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
+    sizes = torch.tensor([steps.shape[1]] * steps.shape[0], device="cpu")
+    sizes.texts = steps.shape[1]  # type: ignore[attr-defined]
+    return steps.flatten(0, 1).contiguous(), sizes
 
 
 def _padded(data: Tensor, sizes: Tensor, batch_first: bool, *more: Any) -> tuple[Tensor, Tensor]:

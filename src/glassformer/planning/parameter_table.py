@@ -13,6 +13,7 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.config.resolve import used_keys
 from glassformer.config.units import count
+from glassformer.data.features.images import ImageInputs
 from glassformer.models.build import parameter_count
 from glassformer.planning.compute import parameters_by_part, tied, training_compute
 from glassformer.planning.setup import PlannedTraining
@@ -23,11 +24,16 @@ from glassformer.rendering.view import Renderable, View
 
 GROUPS = ("embedding", "encoder", "decoder", "head")
 EMBEDDINGS = (WordVectors, LearnedPositions, OneHotPositions, BagOfWords)
-NOTE = (
-    "The embedding holds word vectors (of a bag, the weights of its words) and learned positions. The head holds "
-    "pooling and everything after it. FLOPs per token are those of a forward pass, two for each multiplication of a "
-    "matrix product."
-)
+HOLDS = {
+    "token": "The embedding holds word vectors (of a bag, the weights of its words) and learned positions. The head "
+    "holds pooling and everything after it.",
+    "row": "The embedding turns columns into vectors. The head holds pooling and everything after it; in a linear "
+    "model or an MLP it is the whole model.",
+    "picture": "The embedding turns pixels into vectors and holds learned positions. The head holds pooling and "
+    "everything after it; in a linear model or an MLP it is the whole model.",
+}
+"""What the groups of parameters hold, by the unit that FLOPs are counted for."""
+FLOPS = "FLOPs per {unit} are those of a forward pass, two for each multiplication of a matrix product."
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,21 @@ class ModelSize:
     """Parameters by part, as in a plan of one model."""
     tied: bool
     """The head shares the weights of the word vectors."""
-    flops_per_token: float | None
-    """FLOPs of a forward pass per token; None: not counted."""
+    flops: float | None
+    """FLOPs of a forward pass per unit; None: not counted."""
+    unit: str
+    """The unit that FLOPs are counted for: a token, or for data without text a row or a picture."""
+
+    @property
+    def flops_per_token(self) -> float | None:
+        """FLOPs of a forward pass per token; None: not counted, or counted per row or picture."""
+        return self.flops if self.unit == "token" else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, for programs; the name of the FLOPs says their unit."""
+        values = asdict(self)
+        flops, unit = values.pop("flops"), values.pop("unit")
+        return {**values, f"flops_per_{unit}": flops}
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,7 @@ class ParameterTable(Renderable):
 
     def view(self) -> View:
         groups = [group for group in GROUPS if any(model.groups[group] for model in self.models)]
+        unit = self.models[0].unit  # all models read the same data
         shared = [model.name for model in self.models if model.tied]
         notes = [*self.notes, *([f"Tied, the head shares the word vectors: {', '.join(shared)}."] if shared else [])]
         table = Table(
@@ -70,7 +90,7 @@ class ParameterTable(Renderable):
                 do="have the most parameters",
                 even="All models have the same number of parameters ({number})",
             ).partition(" (")[0],
-            columns=["model", "width", "layers", *groups, "all", "FLOPs per token"],
+            columns=["model", "width", "layers", *groups, "all", f"FLOPs per {unit}"],
             rows=[
                 [
                     model.name,
@@ -78,23 +98,24 @@ class ParameterTable(Renderable):
                     model.layers,
                     *(model.groups[group] for group in groups),
                     model.parameters,
-                    None if model.flops_per_token is None else count(round(model.flops_per_token)),
+                    None if model.flops is None else count(round(model.flops)),
                 ]
                 for model in self.models
             ],
-            note=" ".join([NOTE, *notes]),
+            note=" ".join([HOLDS[unit], FLOPS.format(unit=unit), *notes]),
         )
         return View(f"Model sizes: {self.about}", [table], about=self.about)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, for programs."""
-        return {"about": self.about, "models": [asdict(model) for model in self.models], "notes": list(self.notes)}
+        return {"about": self.about, "models": [model.to_dict() for model in self.models], "notes": list(self.notes)}
 
 
 def model_size(name: str, planned: PlannedTraining) -> ModelSize:
     """Count the parameters of a model without allocating them."""
     settings = planned.config.model
     used = used_keys(settings.encoder)
+    unit, tokens = _unit(planned)
     with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
         model = planned.build(planned.config)
         products = training_compute(planned, None).products
@@ -106,8 +127,18 @@ def model_size(name: str, planned: PlannedTraining) -> ModelSize:
             groups=parameters_by_group(model),
             parts=parameters_by_part(model),
             tied=tied(model),
-            flops_per_token=None if products is None else 2 * products,
+            flops=None if products is None else 2 * products * tokens,
+            unit=unit,
         )
+
+
+def _unit(planned: PlannedTraining) -> tuple[str, int]:
+    """Return the unit that FLOPs are counted for, and its number of tokens: a row counts as one token per column."""
+    task = planned.task
+    if task.tokens_per_example is None:
+        return "token", 1
+    is_picture = isinstance(next(iter(task.parts.values())), ImageInputs)
+    return "picture" if is_picture else "row", task.tokens_per_example
 
 
 def parameters_by_group(model: nn.Module) -> dict[str, int]:

@@ -72,7 +72,7 @@ def plan_models(
     say: Say = silent,
     **settings: Any,
 ) -> ParameterTable:
-    """Return the parameters of several models side by side, and the FLOPs per token of each.
+    """Return the parameters of several models side by side, and the FLOPs of each per token (without text, per row).
 
     `models`: names with commas between them, or a list of names, as `train` takes `model`. A setting of `model` goes to
     the models that have it. `tokens`: number of tokens for language models, instead of data.

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from glassformer.config.errors import DataError
 from glassformer.config.limits import VARIABLE, LimitExceeded
 from glassformer.config.sections import DataSettings
+from glassformer.config.units import size
 from glassformer.data.columns.extra import unread_columns
-from glassformer.data.io import rows
+from glassformer.data.io import reading, rows
 from glassformer.data.io.aligned import read_aligned, read_tmx
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.source import open_source
@@ -71,6 +73,43 @@ def test_far_more_than_its_size_is_refused_before_any_row_is_read(
     monkeypatch.setenv(VARIABLE, "ratio=5000")
     for path in (packed, coded):
         assert len(list(rows.read_rows(path, "utf-8"))) == 20_000
+
+
+def test_rows_that_would_take_far_more_memory_are_refused_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "BLOCK", 2**10)
+    read: list[rows.Row] = []
+
+    def noted(path: Path, encoding: str) -> Iterator[rows.Row]:
+        for row in rows.read_rows(path, encoding):
+            read.append(row)
+            yield row
+
+    monkeypatch.setattr("glassformer.data.io.table.read_rows", noted)
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\n" + b"some,good\n" * 50_000))
+    message = refused(path)
+    assert "would take about 7." in message
+    assert f"MiB of memory, more than the limit of {size(10**6)}: --limit unpacked_bytes=1" in message
+    assert 0 < len(read) < 500
+    assert len(read_table(str(path), DataSettings(), most=1000)) == 1000  # the other rows are not wanted
+    read.clear()
+    path.write_bytes(gzip.compress(b"text,label\n" + b"some,good\n" * 10_000))  # 1.6 MB: not far beyond
+    assert "of memory and more" in refused(path)
+    assert len(read) > 5000
+
+
+@pytest.mark.parametrize("others", [[b"a" * 2000 + b",b\n"] * 300, [b"a,b\n"] * 8000], ids=["long", "short"])
+def test_first_rows_unlike_the_others_refuse_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[bytes]
+) -> None:
+    """By bytes alone, long texts would look like as many short ones; by lines alone, short texts like long ones."""
+    monkeypatch.setattr(reading, "BLOCK", 2**10)
+    first = [b"some,good\n"] * 250 if len(others) == 300 else [b"a" * 2000 + b",good\n"] * 20
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\n" + b"".join(first + others)))
+    assert len(read_table(str(path), DataSettings())) == len(first) + len(others)
 
 
 def test_columns_are_looked_up_in_no_time(tmp_path: Path) -> None:

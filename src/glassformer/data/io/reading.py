@@ -11,7 +11,7 @@ from pathlib import Path
 
 from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import Limits, limits, most_of, refuse_beyond, refuse_bomb, refuse_endless
-from glassformer.config.progress import BYTE, may_stop, progress_of, unheard
+from glassformer.config.progress import BYTE, may_stop, progress_of, unheard, watched
 
 BLOCK = 2**18
 """Bytes read at once."""
@@ -20,7 +20,10 @@ LARGE = 2**22
 TEXT_BYTES, CELL_BYTES = 49, 8
 """What Python takes for a text beside its characters, and for a place in a list."""
 
-
+ESTIMATED_AT = 1 / 32
+"""Share of the memory limit that the rows of a compressed file take when the memory of all its rows is estimated."""
+FAR_BEYOND = 2
+"""Multiple of the memory limit beyond which an estimate refuses a file: its first rows may differ from the others."""
 SCANNED_BYTES = 2**22
 """Compressed files up to this size are scanned once before reading, which takes at most a second."""
 
@@ -137,6 +140,18 @@ def held_lines(path: Path, encoding: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
+def times_first_lines(path: Path, line: int) -> float:
+    """Return how many times as large as its first lines a file is, in lines or in bytes, whichever is less."""
+    size = lines = first = 0
+    with watched(None):  # whoever reads the rows reports the progress
+        for block in byte_blocks(path):
+            size += len(block)
+            if lines < line:
+                first = size
+            lines += block.count(b"\n")
+    return min(lines / max(1, line), size / max(1, first))
+
+
 class HeldMemory:
     """What texts take in memory, which can be far more than their file: it is refused in time."""
 
@@ -144,12 +159,19 @@ class HeldMemory:
         self.name = name
         self.file_bytes = file_bytes
         self.most = most_of("unpacked_bytes", file_bytes)
-        self.texts = 0
+        self.texts = self.now = 0
 
     def add(self, texts: Iterable[str], *, cells: int) -> None:
         """More texts; `cells`: all places in lists by now."""
         self.texts += sum([TEXT_BYTES + len(text) for text in texts if len(text) > 1])  # shorter ones exist once
-        held = self.texts + CELL_BYTES * cells
-        if held > self.most:
+        self.now = self.texts + CELL_BYTES * cells
+        if self.now > self.most:
             what = f"{self.name} would take {{}} of memory and more"
-            refuse_beyond("unpacked_bytes", held, what, file_bytes=self.file_bytes)
+            refuse_beyond("unpacked_bytes", self.now, what, file_bytes=self.file_bytes)
+
+    def refuse_early(self, times: float) -> None:
+        """Refuse a file of `times` what was read so far if it would take far more than the limit, by an estimate."""
+        estimate = times * self.now
+        if estimate > FAR_BEYOND * self.most:
+            what = f"{self.name} would take about {{}} of memory"
+            refuse_beyond("unpacked_bytes", estimate, what, file_bytes=self.file_bytes)

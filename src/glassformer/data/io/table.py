@@ -15,7 +15,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import files_of, find, short_name
-from glassformer.data.io.reading import HeldMemory, check_encoding
+from glassformer.data.io.reading import ESTIMATED_AT, HeldMemory, check_encoding, times_first_lines
 from glassformer.data.io.rows import TYPED, Row, is_table, kind_of, read_rows
 from glassformer.data.wording import listed
 
@@ -125,7 +125,7 @@ def read_table(path_or_name: str, settings: DataSettings, *, most: int | None = 
         raise DataError(f"{path_or_name} is no table: labels come from a .csv, .tsv, .jsonl or .parquet file")
     check_encoding(settings.encoding)
     rows = islice(read_rows(path, settings.encoding), most)
-    return replace(collect(path_or_name, path, rows), typed=kind_of(path) in TYPED)
+    return replace(collect(path_or_name, path, rows, whole=most is None), typed=kind_of(path) in TYPED)
 
 
 def _from_files(name: str, files: list[Path], settings: DataSettings, most: int | None) -> Table:
@@ -148,17 +148,21 @@ def _from_files(name: str, files: list[Path], settings: DataSettings, most: int 
     return replace(whole, name=name)
 
 
-def collect(name: str, path: Path, rows: Iterable[Row]) -> Table:
-    """Rows of a file as a table."""
+def collect(name: str, path: Path, rows: Iterable[Row], *, whole: bool = False) -> Table:
+    """Collect rows of a file in a table. `whole`: they are all its rows, so that the memory they take is estimated."""
     columns: dict[str, list[str]] = {}
     lines: list[int] = []
     held = HeldMemory(path, path.stat().st_size)
+    to_estimate = whole and path.suffix.lower() == ".gz"  # other files take less memory than their size allows
     for line, row in rows:
         may_stop()
         if row.keys() != columns.keys():
             columns |= {name: [] for name in row if name not in columns}
             refuse_beyond("columns", len(columns), f"{path} has {{}} columns by line {line:,}")
         held.add(row.values(), cells=(len(columns) + LINE_CELLS) * len(lines))
+        if to_estimate and held.now > ESTIMATED_AT * held.most:
+            to_estimate = False
+            held.refuse_early(times_first_lines(path, line))
         for column, value in row.items():
             values = columns[column]
             if len(values) < len(lines):

@@ -32,6 +32,8 @@ NOTHING = 1e-9
 """A spread that is this small beside the largest is rounding."""
 EQUAL = 1e-5
 """Vectors that differ by no more than this share of their largest number are the same."""
+MIN_MAPPED = 3
+"""Minimum number of vectors on a map: two lie on a line, so that the second axis of a map would be empty."""
 AROUND = 14
 """Characters of a sentence that are shown on each side of the word."""
 LONGEST = 60
@@ -219,29 +221,30 @@ def _similarity(
             same = f"All {len(vectors)} are the same vector here: nothing of what stands around “{word}” is in it yet."
             frames.append([Words(text=same)])
             continue
+        grid = Grid(
+            title="How alike",
+            takeaway=_closest_in_words(similarity, labels),
+            values=similarity,
+            rows=labels,
+            columns=labels,
+            signed=True,
+            high=1.0,
+            numbers=True,
+            formula=COSINE,
+        )
+        frames.append([grid])
+        if len(vectors) < MIN_MAPPED:
+            continue
         points, shares = plane(vectors[:, layer], points)
-        frames.append(
-            [
-                Grid(
-                    title="How alike",
-                    takeaway=_closest_in_words(similarity, labels),
-                    values=similarity,
-                    rows=labels,
-                    columns=labels,
-                    signed=True,
-                    high=1.0,
-                    numbers=True,
-                    formula=COSINE,
-                ),
-                Points(
-                    title="On a map",
-                    takeaway=_spread(shares),
-                    points=points,
-                    labels=labels,
-                    x_name=f"{shares[0]:.0%} of the spread",
-                    y_name=f"{shares[1]:.0%} of the spread",
-                ),
-            ]
+        frames[-1].append(
+            Points(
+                title="On a map",
+                takeaway=_spread(shares),
+                points=points,
+                labels=labels,
+                x_name=f"{shares[0]:.0%} of the spread",
+                y_name=f"{shares[1]:.0%} of the spread",
+            )
         )
     others = ~np.eye(len(vectors), dtype=bool)
     means = [float(row[others].mean()) for row in alike]
