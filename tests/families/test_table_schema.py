@@ -179,14 +179,14 @@ def test_a_value_of_another_type_or_too_large(table: LoadedPredictor, tmp_path: 
     rows = [{"num": 0.5, "city": "Ulm", "label": "p"}, {"num": value, "city": "Ulm", "label": "n"}]
     path = str(write_rows(tmp_path / "a.csv", rows))
     for use, line in (
-        (lambda: table.predict(rows), 2),
-        (lambda: table.predict(pd.DataFrame(rows)), 1),
-        (lambda: predict_file(table, path, str(tmp_path / "out.csv")), 3),
-        (lambda: gf.evaluate(table, path), 3),
+        (lambda: table.predict(rows), "row 1 (counted from 0)"),
+        (lambda: table.predict(pd.DataFrame(rows)), "row 1 (counted from 0)"),
+        (lambda: predict_file(table, path, str(tmp_path / "out.csv")), "line 3"),
+        (lambda: gf.evaluate(table, path), "line 3"),
     ):
         with pytest.raises(DataError) as refused:
             use()
-        assert f", line {line}, column 'num': {wrong}" in str(refused.value)
+        assert f", {line}, column 'num': {wrong}" in str(refused.value)
     assert not (tmp_path / "out.csv").exists()
 
 

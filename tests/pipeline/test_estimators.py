@@ -113,7 +113,9 @@ def test_every_column_of_x_is_read() -> None:
     assert model.predict(missing).shape == (80,)
     with pytest.warns(UserWarning, match=r"numbers outside the range of training: num \(80\)"):
         model.predict(frame.assign(num=1e6))
-    with pytest.raises(gf.GlassformerError, match=r"line 1, column 'num': text where a number is wanted: 'many'"):
+    with pytest.raises(
+        gf.GlassformerError, match=r"row 0 \(counted from 0\), column 'num': text where a number is wanted: 'many'"
+    ):
         model.predict(frame.assign(num=["many", *map(str, frame.num[1:])]))
     twice = pd.DataFrame({"text": X, "answer": [f"{text} {place}" for place, text in enumerate(X)]})
     assert gf.Classifier("bag", steps=2).fit(twice, Y).loaded_.schema.text == "text,answer"

@@ -186,10 +186,11 @@ def test_huge_numbers_in_rows_and_options(everything: Client) -> None:
     huge = {**ROW, "height": 1e308}
     for route, body in (("/api/predict", {"examples": [ROW, huge]}), ("/api/play", {"example": huge})):
         answer = everything.post(route, run="table", **body)
-        line = 2 if route == "/api/predict" else 1
+        row = 1 if route == "/api/predict" else 0
         assert (answer.status, answer.json["error"]["message"]) == (
             400,
-            f"given, line {line}, column 'height': 1e+308 is too large for float32: correct it, or leave it empty",
+            f"given, row {row} (counted from 0), column 'height': 1e+308 is too large for float32: "
+            "correct it, or leave it empty",
         )
     unusual = {**ROW, "weight": "-1e9", "city": "Bonn", "zip": 3}
     (found,) = everything.post("/api/predict", run="table", examples=[unusual]).json["predictions"]

@@ -57,4 +57,5 @@ class Schema:
 
 def ignored_in_words(where: str, names: Collection[str]) -> str:
     """Return the line that names the columns that are not read; empty if there are none."""
-    return f"{where}: not read: {listed(names)} (this run did not learn from them)" if names else ""
+    columns = listed([name or "a column without a name" for name in names])
+    return f"{where}: not read: {columns} (this run did not learn from them)" if names else ""
