@@ -105,7 +105,7 @@ def refuse_beyond(name: str, amount: float, what: str, *, file_bytes: int = 0) -
     if amount <= most:
         return
     is_exact = "and more" not in what and " about {}" not in what
-    needed = round(amount) * (1 if is_exact else 2)  # where reading stopped, nobody knows how much there is
+    needed = round(amount) * (1 if is_exact else 2)  # reading stopped early, so the total is unknown
     raise LimitExceeded(
         f"{what.replace('{}', _amount(name, amount))}, more than the limit of {_amount(name, most)}: "
         f"--limit {name}={needed} raises it"

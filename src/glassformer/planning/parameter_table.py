@@ -32,7 +32,7 @@ HOLDS = {
     "picture": "The embedding turns pixels into vectors and holds learned positions. The head holds pooling and "
     "everything after it; in a linear model or an MLP it is the whole model.",
 }
-"""What the groups of parameters hold, by the unit that FLOPs are counted for."""
+"""Descriptions of the parameter groups, by the unit that FLOPs are counted for."""
 FLOPS = "FLOPs per {unit} are those of a forward pass, two for each multiplication of a matrix product."
 
 

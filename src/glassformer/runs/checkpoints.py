@@ -153,7 +153,7 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """What a checkpoint holds, if every file is as it was written."""
+    """Read a checkpoint; raise an error if one of its files has changed."""
     state, digests = read_state(path)
     shards = [name for name in digests if SHARD.fullmatch(name)]
     averaged = AVERAGE in digests or (path / AVERAGE).exists()

@@ -47,7 +47,7 @@ class Submission(Checked):
     notes: Sequence[str] = ()
     """What went wrong in it, whether it cost points or not."""
     isolation: Sequence[str] = ()
-    """What its process tried in vain before its code ran; lines that begin with "weak" say what it could do."""
+    """Forbidden actions that the process tried before the submission ran; those that succeeded begin with "weak"."""
     seconds: float = 0
     visible_seconds: float = 0
     """Of them, until the first hidden case."""

@@ -233,7 +233,7 @@ class Sandboxed:
     module: str = "__main__"
     parts: Sequence[PartInfo] = ()
     isolation: Sequence[str] = ()
-    """What its process tried in vain, and what succeeded."""
+    """Forbidden actions that the process tried; those that succeeded begin with "weak"."""
     wrong: dict[int, str] = field(default_factory=dict)
     """What went wrong with which part."""
     printed: int = 0

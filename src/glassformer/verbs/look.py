@@ -35,7 +35,7 @@ def look(
     `top_p`, `length_penalty`: as one writes with; `samples` and `tokens`: how much of it a tree holds. Without `view`
     they choose it (`word`, `versus`, `links`, `ablate_heads`, `answer`); else it is the first that this run has.
     """
-    options = _given(options)
+    options = _options_with_values(options)
     if "second_run" in options and "versus" not in options:
         raise Misuse('--second-run sees the same two texts as RUN: look RUN "A" --versus "B" --second-run RUN2')
     loaded = loaded_run(run, device, say)
@@ -56,7 +56,7 @@ def look(
     return replace(result, about=about)
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def _options_with_values(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that have a value; refuse unknown names and values of another type."""
     by_name = {name: value for name, value in options.items() if value is not None}
     if odd := next((name for name in options if name not in OPTIONS), None):

@@ -143,7 +143,7 @@ def held_lines(path: Path, encoding: str) -> list[str]:
 def times_first_lines(path: Path, line: int) -> float:
     """Return how many times as large as its first lines a file is, in lines or in bytes, whichever is less."""
     size = lines = first = 0
-    with watched(None):  # whoever reads the rows reports the progress
+    with watched(None):  # the reader of the rows reports the progress
         for block in byte_blocks(path):
             size += len(block)
             if lines < line:
