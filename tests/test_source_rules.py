@@ -1,7 +1,8 @@
 """What holds of the source itself: no circle of imports, no crowded folder, and one home for each kind of task."""
 
 import ast
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import glassformer
@@ -115,3 +116,16 @@ def test_a_question_would_be_seen() -> None:
     imports = f"from {PRESETS} import LANGUAGE_MODEL, PACKED\n"
     assert all(list(questions(ast.parse(imports + one))) for one in asked)
     assert not list(questions(ast.parse("isinstance(run, Loaded)")))
+
+
+def unselected_sentences(templates: Iterable[str], code: str) -> list[str]:
+    return [name for name in templates if f'"{name}"' not in code]
+
+
+def test_every_stored_sentence_is_selected_by_the_code_beside_it() -> None:
+    files = list(SOURCE.rglob("sentences.toml"))
+    assert files
+    for file in files:
+        code = "".join(module.read_text() for module in file.parent.glob("*.py"))
+        assert unselected_sentences(tomllib.loads(file.read_text()), code) == [], file
+    assert unselected_sentences(["used", "unused"], 'sentence("used")') == ["unused"]
