@@ -10,7 +10,7 @@ import yaml
 
 from glassformer.cli.main import main
 from glassformer.config.errors import silent
-from glassformer.config.file import read_config
+from glassformer.config.resolve import read_config
 from glassformer.families.requests import ConfigRequest
 from glassformer.verbs.train import train
 

@@ -15,7 +15,6 @@ from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
 from glassformer.config.field_names import known_elsewhere
-from glassformer.config.file import check_config
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
@@ -31,6 +30,7 @@ from glassformer.config.presets import (
 from glassformer.config.resolve import (
     ALIASES,
     SECTIONS,
+    check_config,
     check_ranges,
     flatten,
 )

@@ -5,7 +5,7 @@ import shlex
 from glassformer.cli.options import ALL_SECTIONS, JSON, LOG_TO, PLACE, TASK, Option, Parser, flag, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
-from glassformer.config.file import check_config
+from glassformer.config.resolve import check_config
 
 SEARCH = [
     Option("--model", dest="models", metavar="NAMES", help="a model, or several to choose from: bag,cnn (default "

@@ -10,7 +10,6 @@ from glassformer.config.arguments import check_type
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
-from glassformer.config.file import read_config
 from glassformer.config.presets import (
     ANY_LABEL,
     CLASS,
@@ -29,6 +28,7 @@ from glassformer.config.resolve import (
     OTHER_PATHS,
     check_ranges,
     flatten,
+    read_config,
     that_writes,
     with_epochs,
 )

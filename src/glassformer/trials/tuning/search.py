@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.config.errors import Misuse, Say, SettingError, silent
-from glassformer.config.file import read_config
 from glassformer.config.resolve import (
     BUDGETS,
     DATA_PATHS,
@@ -14,6 +13,7 @@ from glassformer.config.resolve import (
     flatten,
     full_key,
     keys,
+    read_config,
 )
 from glassformer.config.setting import value_text
 from glassformer.data.io.table import Table
