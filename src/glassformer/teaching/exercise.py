@@ -8,6 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, error_line
+from glassformer.config.sentences import sentences
 from glassformer.data.wording import counted
 
 TOLERANCE = 1e-5
@@ -50,6 +52,24 @@ class Mistake:
     """For the student: one sentence."""
     wrong: Callable[..., Any]
     """What one gets who makes it: takes what the reference takes; of a module, a class like the reference."""
+
+
+def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
+    """Return the mistakes that a reference can make, with their hints from the `sentences.toml` beside it.
+
+    A function takes the name of a mistake as `mistake=`; of a class, a subclass has it as its attribute `mistake`.
+    """
+    prefix = f"{reference.__name__}: "
+    hints = {
+        name.removeprefix(prefix): hint
+        for name, hint in sentences(reference.__module__).items()
+        if name.startswith(prefix)
+    }
+    if isinstance(reference, type):
+        return [
+            Mistake(hint, type(reference.__name__, (reference,), {"mistake": name})) for name, hint in hints.items()
+        ]
+    return [Mistake(hint, partial(reference, mistake=name)) for name, hint in hints.items()]
 
 
 Args = Callable[[torch.Generator], tuple[Any, ...]]

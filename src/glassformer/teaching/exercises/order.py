@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, Module, equals, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Module, equals, known_mistakes, near
 
 
 class Elman(nn.Module):
-    """The right one; a subclass makes a mistake."""
+    """The reference; a subclass makes a known mistake."""
 
     mistake = ""
 
@@ -36,27 +36,10 @@ class Elman(nn.Module):
         return torch.stack(states, 1)
 
 
-def _elman_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, type("Wrong", (Elman,), {"mistake": name}))
-
-
-ELMAN_MISTAKES = [
-    _elman_mistake("the state is not carried on: each word is read as if it were the first", "no state"),
-    _elman_mistake("tanh is missing", "linear"),
-    _elman_mistake("tanh, not the sigmoid", "sigmoid"),
-    _elman_mistake("tanh, not ReLU", "relu"),
-    _elman_mistake("b is left out", "no b"),
-    _elman_mistake("W_h is turned around: with states as rows it is h @ w_h.T", "turned"),
-    _elman_mistake("the state is kept before the word is read: the first must know the first word", "early"),
-    _elman_mistake("it reads from the last word to the first", "backwards"),
-    _elman_mistake("detach cuts the gradient between the words: nothing is learned of what came before", "detached"),
-]
-
-
 def lstm_step(
     x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, b: Tensor, *, mistake: str = ""
 ) -> tuple[Tensor, Tensor]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     total = x @ w.T + h @ u.T + (0 if mistake == "no b" else b)
     i, f, g, o = total.chunk(4, -1)
     if mistake == "order":
@@ -74,24 +57,6 @@ def lstm_step(
         new = f * c + g
     out = o * (new if mistake == "no tanh" else c.tanh() if mistake == "old" else new.tanh())
     return (new, out) if mistake == "exchanged" else (out, new)
-
-
-def _lstm_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: lstm_step(*args, mistake=name))
-
-
-LSTM_MISTAKES = [
-    _lstm_mistake("h comes first, then c", "exchanged"),
-    _lstm_mistake("the order of the four parts is i, f, g, o", "order"),
-    _lstm_mistake("i and f are exchanged: f multiplies the old cell, i the candidate", "i and f"),
-    _lstm_mistake("the candidate g goes through tanh, not the sigmoid: it may be negative", "g"),
-    _lstm_mistake("f is how much is kept: c is multiplied by f, not by 1 - f", "one minus"),
-    _lstm_mistake("the old cell is multiplied by the forget gate f", "forgot"),
-    _lstm_mistake("the candidate is multiplied by the input gate i", "no candidate gate"),
-    _lstm_mistake("h is o times tanh of the cell: tanh is missing", "no tanh"),
-    _lstm_mistake("h is made of the new cell, not of the old one", "old"),
-    _lstm_mistake("b is left out", "no b"),
-]
 
 
 def _texts(rows: int, length: int, inputs: int) -> Any:
@@ -134,7 +99,7 @@ EXERCISES: list[Exercise] = [
             Case("gradients", _texts(1, 4, 3), build={"inputs": 3, "width": 2}, learn=True),
             Case("one word", _texts(3, 1, 2), build={"inputs": 2, "width": 5}, visible=False),
         ],
-        ELMAN_MISTAKES,
+        known_mistakes(Elman),
     ),
     Answer(
         "left",
@@ -154,6 +119,6 @@ EXERCISES: list[Exercise] = [
             Case("from an empty cell", _step(3, 2, 3, empty=True), visible=False),
             Case("a cell that is kept", _step(2, 3, 3, keep=9.0), visible=False),
         ],
-        LSTM_MISTAKES,
+        known_mistakes(lstm_step),
     ),
 ]
