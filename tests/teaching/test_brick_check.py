@@ -109,9 +109,10 @@ def test_a_mistake_is_found_and_named(wrong: Wrong, check: Check, monkeypatch: p
 def test_many_mistakes_are_known_and_all_differ_from_what_is_right() -> None:
     assert sum(len(contract.mistakes) for contract in CONTRACTS) > 100
     for contract in CONTRACTS:
-        assert all(hint[0].islower() or hint[0] in "1εx" for hint, _ in contract.mistakes), contract.name
-        assert not any(hint.endswith(".") for hint, _ in contract.mistakes)
-        for _, steps in contract.mistakes:
+        hints = [mistake.hint for mistake in contract.known_mistakes()]
+        assert all(hint[0].islower() or hint[0] in "1εx" for hint in hints), contract.name
+        assert not any(hint.endswith(".") for hint in hints)
+        for steps in contract.mistakes.values():
             assert set(steps) <= {*contract.steps, "_along"}, steps.keys()
 
 

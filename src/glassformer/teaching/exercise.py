@@ -271,6 +271,17 @@ class Answer(Exercise):
         return [replace(item, line=f"{_value_text(value)} is not {self.says}{hint}")]
 
 
+def exercise(
+    reference: Callable[..., Any], *cases: Case, mistakes: Sequence[Mistake] = (), tolerance: float = TOLERANCE
+) -> ExerciseByCases:
+    """Return the exercise to write a function or module like the reference, under its name.
+
+    `mistakes`: more than those that the reference itself can make.
+    """
+    kind = Module if isinstance(reference, type) else Function
+    return kind(reference.__name__, reference, cases, [*known_mistakes(reference), *mistakes], tolerance)
+
+
 def near(expected: float, within: float) -> Callable[[Any], bool]:
     """Whether a number is so near."""
     return lambda value: not isinstance(value, bool) and abs(float(value) - expected) <= within

@@ -1,50 +1,65 @@
-"""Arguments by the names that people give them."""
+"""Passes sizes and inputs to a student's class or function by the names of its parameters."""
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from glassformer.teaching.brick_check.contract import Offer
 from glassformer.teaching.exercise import StudentError
 
-CONFIGS = ("config", "cfg", "conf", "args", "hparams", "opts", "settings")
-"""An object that holds all sizes."""
-ESSENTIAL = {"width", "heads", "hidden", "input_width"}
-"""Those that a brick surely takes from there; whether it looks at others, nobody knows."""
+CONFIG_NAMES = ("config", "cfg", "conf", "args", "hparams", "opts", "settings")
+"""Names of a parameter that holds all sizes."""
+ESSENTIAL = ("width", "heads", "hidden", "input_width")
+"""Sizes that a brick with such a parameter is taken to read; parameters of unknown names take them in this order."""
+
+
+class Config:
+    """All sizes as attributes, under any of their names."""
+
+    def __init__(self, offers: Mapping[str, Offer]) -> None:
+        self._offers = offers
+
+    def __getattr__(self, name: str) -> Any:
+        key = key_of(name, self._offers)
+        if key is None:
+            raise AttributeError(f"the configuration has no {name}; it has {', '.join(self._offers)}")
+        return self._offers[key].value
 
 
 def key_of(name: str, offers: Mapping[str, Offer]) -> str | None:
-    """What an argument of this name is."""
-    return next((key for key, offer in offers.items() if name == key or name.lower() in offer.names), None)
+    """Return the offer that a parameter's name stands for."""
+    if name in offers:
+        return name
+    return next((key for key, offer in offers.items() if re.fullmatch(offer.names, name.lower())), None)
 
 
 def bind(
     function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]
 ) -> tuple[dict[str, Any], list[Any], set[str]]:
-    """The keywords, and the positional arguments, that a callable is given of what is offered; which offers it names.
+    """Return the keyword and positional arguments for a callable, and the offers that it names.
 
-    An argument that must be given and that nobody knows takes the first offer of `by_place` that no other names.
+    A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
     """
-    parameters = [
-        one
-        for one in _parameters(function)
-        if one.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    ]
-    known = {one.name: key_of(one.name, offers) for one in parameters}
-    free = [key for key in offers if key in by_place and key not in known.values()]
+    title = f"{function.__name__}.__init__" if inspect.isclass(function) else getattr(function, "__qualname__", "it")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise StudentError(f"{title} does not tell its arguments") from None
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    known = {one: key_of(one.name, offers) for one in signature.parameters.values() if one.kind not in variadic}
+    free = [key for key in by_place if key in offers and key not in known.values()]
+    named = {key for key in known.values() if key is not None}
     keywords: dict[str, Any] = {}
     positional: list[Any] = []
-    named = {key for key in known.values() if key is not None}
-    for one in parameters:
-        required, key = one.default is inspect.Parameter.empty, known[one.name]
-        if key is None and required and one.name in CONFIGS:
-            value: Any = SimpleNamespace(**{name: o.value for key, o in offers.items() for name in (*o.names, key)})
-            named |= offers.keys() & ESSENTIAL
+    for one, key in known.items():
+        required = one.default is inspect.Parameter.empty
+        if key is None and required and one.name in CONFIG_NAMES:
+            value: Any = Config(offers)
+            named |= offers.keys() & set(ESSENTIAL)
         elif key is None and required:
             if not free:
-                listed = ", ".join(offers)
-                raise StudentError(f"{_called(function)} wants {one.name}, which nobody gives it; given are: {listed}")
+                raise StudentError(f"{title} wants {one.name}, which is unknown; known are: {', '.join(offers)}")
             key = free.pop(0)
             named.add(key)
             value = offers[key].value
@@ -57,14 +72,3 @@ def bind(
         else:
             keywords[one.name] = value
     return keywords, positional, named
-
-
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        raise StudentError(f"{_called(function)} does not tell its arguments") from None
-
-
-def _called(function: Callable[..., Any]) -> str:
-    return f"{function.__name__}.__init__" if inspect.isclass(function) else getattr(function, "__qualname__", "it")

@@ -12,14 +12,13 @@ from glassformer.checks.result import CheckResult, Deviation
 from glassformer.teaching.brick_check.contract import Contract
 from glassformer.teaching.brick_check.finding import find_brick, find_contracts
 from glassformer.teaching.brick_check.forward import Forward, compare_forward
-from glassformer.teaching.brick_check.kinds.encoder import cached
 from glassformer.teaching.brick_check.learning import gradients, overfits
 from glassformer.teaching.brick_check.result import BrickChecks
 from glassformer.teaching.brick_check.rows import ROWS, checked, shapes
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 
-ALL = {"gradients": gradients, **ROWS, "cached = uncached": cached, "overfits one batch": overfits}
+ALL = {"gradients": gradients, **ROWS, "overfits one batch": overfits}
 """What follows forward."""
 
 

@@ -1,4 +1,4 @@
-"""A contract: what a brick of a kind is given, what it must compute, written out step by step, and what goes wrong."""
+"""The description of a kind of brick: sizes, inputs, a reference written out step by step, and known mistakes."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +9,41 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.config.sentences import sentence
 from glassformer.teaching.brick_check.weights import Weight
 from glassformer.teaching.exercise import Mistake
 
+BATCH, TOKENS = 2, 5
+"""Sizes of the inputs of every kind that has them."""
+SIZE_NAMES = {
+    "heads": r"h|nheads?|n_heads?|num_(attention_)?heads",
+    "head_width": r"d_?[kv]|d_head|dim_head|head_(dim|size)",
+    "layers": r"(num|n)_layers?|depth|blocks",
+    "hidden": r"ff|inner|d_(ff|hidden|inner|mlp)|n_hidden|dim_feedforward|(hidden|ff|ffn|inner|mlp)_dim|"
+    r"(hidden|intermediate)_size",
+    "context": r"t|n|window|length|maxlen|seq_len|max_(len|length|seq_len|positions)|(block|context)_(size|length)|"
+    r"n(um)?_positions",
+    "causal": r"is_causal|masked|autoregressive",
+    "bias": r"(qkv|use)_bias",
+    "dropout": r"p|drop|drop_rate|dropout_p|attn_dropout|(attn|resid)_pdrop",
+    "activation": r"act|nonlinearity",
+    "batch_first": "",
+    "width": r"d|dim|d_?model|n_embd|features|d_(in|out|embed)|(in|out|model)_dim|"
+    r"(emb|embed|embedding|hidden|input|output)_(dim|size)",
+}
+"""Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
+OPTIONAL_SIZES = ("head_width", "context", "activation")
+"""Sizes that a brick gets only where it has no default for them."""
+MASK_NAMES = r"m|(attention|padding|pad|src|(src_)?key_padding)_mask"
+
 Stages = dict[str, Tensor]
-"""What is computed on the way, by name, in order; `output` comes last."""
+"""Tensors of a computation by name, in order; `output` comes last."""
 Scope = Any
-"""What a step sees: sizes, inputs, weights, and the stages before it, as attributes."""
+"""Namespace of a step: sizes, inputs, weights and the stages before it, as attributes."""
 Steps = Mapping[str, Callable[[Scope], Any]]
-"""Stages by their formulas. Those with a name that starts with _ are not shown."""
+"""Formulas of the stages. Stages whose name starts with _ are not shown."""
+Mistakes = Mapping[str, Steps]
+"""Steps that a mistake computes differently, by the name of its hint in `sentences.toml`."""
 Run = Callable[[Steps, "Case"], Stages]
 
 
@@ -36,7 +62,7 @@ class Case:
     """B×T: where a token is; what stands elsewhere is nobody's business."""
 
     def scope(self) -> SimpleNamespace:
-        return SimpleNamespace(**{**self.options, **self.inputs, **self.weights})
+        return SimpleNamespace(**{"mask": None, **self.options, **self.inputs, **self.weights})
 
 
 def run_once(steps: Steps, case: Case) -> Stages:
@@ -73,10 +99,19 @@ class Offer:
     """An argument that a brick may name."""
 
     value: Any
-    names: Sequence[str] = ()
-    """What else people call it."""
+    names: str = ""
+    """Pattern of its other names, in lower case."""
     always: bool = True
-    """It is given wherever it is named; if not, only where it has no default."""
+    """Whether to give it wherever it is named; if not, only where it has no default."""
+
+
+def sizes(**values: Any) -> dict[str, Offer]:
+    """Return the offers of these sizes, in the order of `SIZE_NAMES`."""
+    return {
+        key: Offer(values[key], names, always=key not in OPTIONAL_SIZES)
+        for key, names in SIZE_NAMES.items()
+        if key in values
+    }
 
 
 @dataclass(frozen=True)
@@ -91,16 +126,15 @@ class Contract:
     steps: Steps
     inputs: Callable[["Facts", torch.Generator], list[Case]]
     """Calls that are compared, with nothing in `weights` yet."""
-    mistakes: Sequence[tuple[str, Steps]] = ()
-    """A hint, and the steps that are computed otherwise by one who makes it."""
+    mistakes: Mistakes = field(default_factory=dict)
     run: Run = run_once
     is_function: bool = False
     sizes: Mapping[str, Offer] = field(default_factory=dict)
     """What its __init__ is offered."""
     unnamed: Mapping[str, Any] = field(default_factory=dict)
     """What a size is taken for where the brick does not name it."""
-    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The inputs in order, and what else people call them."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """The inputs in order, and the pattern of their other names."""
     optional: Sequence[str] = ()
     """Inputs that are given only where they must be."""
     weights: Sequence[Weight] = ()
@@ -131,25 +165,27 @@ class Contract:
     read_weights: Callable[..., Any] | None = None
     """Brings weights over in a way of its own."""
 
-    def expected(self, case: Case) -> Stages:
-        return _only_real(self.run(self.steps, case), case)
-
-    def wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
-        """What one gets who computes these steps so."""
+    def expected(self, case: Case, *replaced: Steps) -> Stages:
+        """Return the right stages, or those of a brick that computes some steps differently."""
         steps = dict(self.steps)
-        for some in replaced:
-            steps |= some
-        return lambda case: _only_real(self.run(steps, case), case)
+        for wrong in replaced:
+            steps |= wrong
+        return _only_real(self.run(steps, case), case)
 
     def known_mistakes(self) -> list[Mistake]:
-        """One at a time, then two at once."""
-        ones = [Mistake(hint, self.wrong(steps)) for hint, steps in self.mistakes]
+        """Return single mistakes, then pairs of them."""
+        ones = [Mistake(sentence(__name__, name), self._wrong(steps)) for name, steps in self.mistakes.items()]
         twos = [
-            Mistake(f"two things: {first[0]}; and {second[0]}", self.wrong(first[1], second[1]))
-            for first, second in itertools.combinations(self.mistakes, 2)
-            if not first[1].keys() & second[1].keys()
+            Mistake(f"two things: {first.hint}; and {second.hint}", self._wrong(*steps))
+            for (first, second), steps in zip(
+                itertools.combinations(ones, 2), itertools.combinations(self.mistakes.values(), 2), strict=True
+            )
+            if not steps[0].keys() & steps[1].keys()
         ]
         return [*ones, *twos]
+
+    def _wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
+        return lambda case: self.expected(case, *replaced)
 
 
 @dataclass(frozen=True)
@@ -193,11 +229,25 @@ def with_x(case: Case, x: Tensor) -> Case:
     return replace(case, inputs={**case.inputs, "x": x})
 
 
-def numbers(*shape: int, drawn: torch.Generator, scale: float = 1.0) -> Tensor:
-    return torch.randn(*shape, generator=drawn) * scale
+def with_padding(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = True) -> list[Case]:
+    """Return a case, and if the brick takes a mask, the same case with padding in the input `name`.
+
+    `per_token`: whether there is an output for each token of this input; those of padding are not compared.
+    """
+    if "mask" not in facts.takes:
+        return [case]
+    x = case.inputs[name]
+    real = ragged(len(x), x.shape[1])
+    inputs = {**case.inputs, name: torch.where(real.unsqueeze(-1), x, 3 * x + 1), "mask": real}
+    what = "padded" if case.what == "plain" else f"{case.what} and padded"
+    return [case, replace(case, what=what, inputs=inputs, real=real if per_token else None)]
+
+
+def numbers(*shape: int, drawn: torch.Generator) -> Tensor:
+    return torch.randn(*shape, generator=drawn)
 
 
 def ragged(batch: int, length: int) -> Tensor:
-    """A mask whose rows are shorter one by one, the last by most; padding stands at the end."""
+    """Return a mask of rows that get shorter one by one, padded at the end."""
     lengths = torch.tensor([length - 2 * row for row in range(batch)])
     return torch.arange(length) < lengths[:, None]

@@ -14,8 +14,6 @@ from glassformer.encoders.base import Encoder
 from glassformer.teaching.brick_check.contract import Contract
 from glassformer.teaching.brick_check.kinds import (
     attention,
-    attention_function,
-    cross_attention,
     encoder,
     feed_forward,
     functions,
@@ -26,16 +24,9 @@ from glassformer.teaching.brick_check.kinds import (
 )
 
 CONTRACTS: list[Contract] = [
-    *pooling.CONTRACTS,
-    *cross_attention.CONTRACTS,
-    *attention.CONTRACTS,
-    *attention_function.CONTRACTS,
-    *norm.CONTRACTS,
-    *positions.CONTRACTS,
-    *feed_forward.CONTRACTS,
-    *recurrent.CONTRACTS,
-    *functions.CONTRACTS,
-    encoder.ENCODER,
+    contract
+    for kind in (pooling, attention, norm, positions, feed_forward, recurrent, functions, encoder)
+    for contract in kind.CONTRACTS
 ]
 """Of two that a name fits, the first counts."""
 KINDS = list(dict.fromkeys(contract.name for contract in CONTRACTS))
@@ -70,8 +61,8 @@ def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract
         named = [contract for contract in fitting if re.fullmatch(contract.pattern, name)]
         if not named:
             raise Misuse(f"what should {brick.__name__} be? Say --like (like=) one of {', '.join(KINDS)}")
-        if named[0] is attention.ATTENTION and cross_attention.needs_memory(brick):
-            return cross_attention.CONTRACTS
+        if named[0] is attention.ATTENTION and attention.needs_memory(brick):
+            return [attention.CROSS_ATTENTION]
         return named[:1]
     spelled = kind.lower().replace("_", "-").replace(" ", "-")
     spelled = {"layernorm": "layer-norm", "rmsnorm": "rms-norm", "elman": "rnn"}.get(spelled, spelled)

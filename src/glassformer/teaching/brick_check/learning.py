@@ -61,7 +61,7 @@ def gradients(subject: Subject) -> Deviation:
             most, worst = far, name
     if most > TOLERANCE:
         raise Fails(f"the gradient of {worst} is {most:.2g} off")
-    called = {name: words for one in subject.contract.weights for name, words in one.in_words().items()}
+    called = {name: words for one in subject.contract.weights for name, words in one.labels().items()}
     return Deviation(most, f"of {', '.join(called.get(name, name) for name in by_name)}")
 
 

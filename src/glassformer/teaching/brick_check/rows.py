@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.result import CheckResult, Deviation, DoesNotApply
-from glassformer.teaching.brick_check.contract import Case, with_x
+from glassformer.teaching.brick_check.contract import TOKENS, Case, with_x
 from glassformer.teaching.brick_check.forward import apart
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
@@ -191,6 +191,28 @@ def _left_over(subject: Subject, case: Case, second: Tensor) -> str:
     return ": the state is not reset between two batches" if apart(went_on, second) < TOLERANCE else ""
 
 
+def cached(subject: Subject) -> Deviation:
+    """Compare `extend` in several pieces with `forward` on the whole."""
+    if subject.contract.name != "encoder":
+        raise DoesNotApply("it has no `extend`")
+    case = next((one for one in subject.plain_cases() if one.options["causal"]), None)
+    if case is None:
+        raise DoesNotApply("it is not causal")
+    module, x = subject.with_weights(case.options), case.inputs["x"]
+    extend, init_state = getattr(module, "extend", None), getattr(module, "init_state", None)
+    if extend is None or init_state is None:
+        raise DoesNotApply("it has no `extend`")
+    whole, most = subject.call(case, module).output, 0.0
+    for pieces in ([TOKENS], [1] * TOKENS, [3, 1, 1]):
+        with torch.no_grad():
+            state = subject.safely(init_state, len(x), TOKENS)
+            out = torch.cat([subject.safely(extend, piece, state) for piece in x.split(pieces, 1)], 1)
+        if (far := apart(whole, out)) > TOLERANCE:
+            raise Fails(f"extend in pieces of {', '.join(map(str, pieces))} is {far:.2g} off forward on the whole")
+        most = max(most, far)
+    return Deviation(most, "extend in pieces of 5, of 1, of 3, 1, 1 = forward on the whole")
+
+
 def _far(difference: float) -> str:
     return f"{difference:.2g} off" if math.isfinite(difference) else "no number, unlike"
 
@@ -206,4 +228,5 @@ ROWS: dict[str, Callable[[Subject], Deviation]] = {
     "batch rows": batch_rows,
     "input unchanged": in_place,
     "same twice": deterministic,
+    "cached = uncached": cached,
 }

@@ -1,4 +1,4 @@
-"""A student's weights by the names of ours: by what people call them, in one matrix or several, turned or not."""
+"""Finds a student's weights by their names, in one matrix or several, transposed or not."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,44 +10,11 @@ from torch import Tensor, nn
 
 from glassformer.teaching.exercise import StudentError
 
-NOISE = frozenset(
-    [
-        "w",
-        "weight",
-        "weights",
-        "proj",
-        "projection",
-        "linear",
-        "lin",
-        "fc",
-        "to",
-        "layer",
-        "map",
-        "matrix",
-        "mat",
-        "net",
-        "b",
-        "bias",
-        "dense",
-        "c",
-        "the",
-        "my",
-    ]
-)
+NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")
 """Words of a name that do not say which weight it is."""
-FUSED = {
-    "qkv": "qkv",
-    "kqv": "kqv",
-    "in": "qkv",
-    "attn": "qkv",
-    "query_key_value": "qkv",
-    "kvq": "kvq",
-    "qvk": "qvk",
-    "kv": "kv",
-    "vk": "vk",
-    "key_value": "kv",
-}
-"""Names of a matrix that combines several matrices, and their order in it."""
+FUSED_PARTS = {"query": "q", "key": "k", "value": "v"}
+FUSED_DEFAULT = ("in", "attn")
+"""Names of a matrix that combines queries, keys and values in this order."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +22,22 @@ class Weight:
     """A weight of the reference."""
 
     name: str
-    called: str
-    """What is said of it: `query`."""
-    aliases: Sequence[str]
+    label: str
+    """Its name in messages, such as `query`."""
+    names: str
+    """Pattern of its names."""
     bias: str = ""
     """The name of its bias, where it may have one."""
     needed: Callable[[Mapping[str, Any]], bool] = lambda options: True
-    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
+    shape: tuple[int, ...] | None = None
 
-    def in_words(self) -> dict[str, str]:
-        """What it and its bias are called."""
-        return {self.name: self.called, self.bias: f"{self.called} bias"}
+    def labels(self) -> dict[str, str]:
+        return {self.name: self.label, self.bias: f"{self.label} bias"}
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a parameter is: weights of the reference that stand in it side by side, or one part of such."""
+    """What a parameter is: weights of the reference side by side, or one part of a weight."""
 
     names: tuple[str, ...]
     part: int = 0
@@ -81,7 +48,7 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Bridge:
-    """From the student's parameters, or their gradients, to those of the reference."""
+    """The way from the student's parameters, or their gradients, to those of the reference."""
 
     read: Callable[[Tensors], dict[str, Tensor | None]]
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -91,46 +58,42 @@ class Bridge:
 def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[str, Any], turned: set[str]) -> Bridge:
     """`turned`: parameters that are used as x W, not as x Wᵀ."""
     found: dict[str, list[str]] = {}
-    left = []
+    unknown = []
     order = "qkv"
     for name, parameter in module.named_parameters():
         place, letters = _place(name, parameter, wanted)
         order = letters or order
         if place is None:
-            left.append(name)
+            unknown.append(name)
         else:
             found.setdefault(place, []).append(name)
-    fused = "fused" in found
-    missing = [
-        weight
-        for weight in wanted
-        if weight.needed(options) and weight.name not in found and not (fused and weight.name[-1] in order)
-    ]
-    if len(missing) == 1 and left and len({name.removesuffix(".weight").removesuffix(".bias") for name in left}) == 1:
-        weight = missing.pop()  # who else could it be
-        for name in left:
+    in_fused = [f"w_{letter}" for letter in order] if "fused" in found else []
+    missing = [one for one in wanted if one.needed(options) and one.name not in (*found, *in_fused)]
+    owners = {re.sub(r"\.(weight|bias)$", "", name) for name in unknown}
+    if len(missing) == 1 and len(owners) == 1:  # the only one left
+        [weight] = missing
+        for name in unknown:
             found[weight.bias if name.endswith(".bias") and weight.bias else weight.name] = [name]
-        left = []
-    if missing or left:
-        raise StudentError(_unmapped(module, wanted, options, missing, left))
+    elif missing or unknown:
+        expected = ", ".join(weight.label for weight in wanted if weight.needed(options))
+        problem = (
+            f"no {' and no '.join(one.label for one in missing)}" if missing else f"not known: {', '.join(unknown)}"
+        )
+        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}; {problem}")
     roles = {name: Role((place,), part) for place, names in found.items() for part, name in enumerate(names)}
-    for place in ("fused", "fused bias"):
-        for name in found.get(place, []):
-            roles[name] = Role(tuple(f"{'b' if 'bias' in place else 'w'}_{letter}" for letter in order))
+    for place, kind in (("fused", "w"), ("fused bias", "b")):
+        roles |= {name: Role(tuple(f"{kind}_{letter}" for letter in order)) for name in found.get(place, [])}
 
     def read(tensors: Tensors) -> dict[str, Tensor | None]:
         out: dict[str, Tensor | None] = {name: None for weight in wanted for name in (weight.name, weight.bias) if name}
-        for place, names in found.items():
-            whole = torch.cat([_upright(name, tensors[name], turned) for name in names])
-            if place.startswith("fused"):
-                kind = "b" if "bias" in place else "w"
-                out |= {f"{kind}_{letter}": part for letter, part in zip(order, whole.chunk(len(order)), strict=True)}
-            else:
-                out[place] = whole
+        for names in found.values():
+            whole = torch.cat([tensors[name].T if name in turned else tensors[name] for name in names])
+            places = roles[names[0]].names
+            out |= dict(zip(places, whole.chunk(len(places)), strict=True))
         for weight in wanted:
             value = out[weight.name]
             if value is not None and weight.shape is not None:
-                out[weight.name] = _in_shape(weight, value, weight.shape(options))
+                out[weight.name] = _in_shape(weight, value, weight.shape)
         return out
 
     return Bridge(read, roles)
@@ -139,11 +102,11 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
 def clean(token: str) -> str:
     """`W_q`, `q_proj`, `to_q`, `linearQ` → q."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token).lower().split("_")
-    return "_".join(word for word in words if word not in NOISE)
+    return "_".join(word for word in words if not NOISE.fullmatch(word))
 
 
 def tokens_of(name: str) -> list[str]:
-    """The words of a parameter's name that may say what it is, without numbers."""
+    """Return the words of a parameter's name that may say what it is, without numbers."""
     words = [word for word in name.split(".") if not word.isdigit()]
     own = words[-2:] if words[-1] in ("weight", "bias") else words[-1:]
     return [
@@ -151,30 +114,27 @@ def tokens_of(name: str) -> list[str]:
     ]
 
 
+def listed_weights(module: nn.Module) -> str:
+    """Return the names and shapes of all parameters."""
+    return ", ".join(f"{name} {'×'.join(map(str, one.shape))}" for name, one in module.named_parameters()) or "none"
+
+
 def _place(name: str, parameter: Tensor, wanted: Sequence[Weight]) -> tuple[str | None, str]:
-    """Whose it is, and of three in one their order."""
+    """Return the weight that a parameter is, and if it combines several, the order of their letters."""
     forms = tokens_of(name)
-    vectors = all(weight.shape is not None and len(weight.shape({})) == 1 for weight in wanted)
+    vectors = all(weight.shape is not None and len(weight.shape) == 1 for weight in wanted)
     is_bias = parameter.dim() == 1 and (not vectors or parameter.numel() == 1)
-    if any(weight.name == "w_q" for weight in wanted) and not _matches(forms, wanted, is_bias, exact=True):
+    known = next((one for form in forms for one in wanted if re.fullmatch(one.names, form)), None)
+    if known is not None:
+        return (known.bias if is_bias and known.bias else known.name), ""
+    if any(weight.name == "w_q" for weight in wanted):
         for form in forms:
-            if form in FUSED and max(parameter.shape) % len(FUSED[form]) == 0:
-                return ("fused bias" if is_bias else "fused"), FUSED[form]
-    return _matches(forms, wanted, is_bias), ""
-
-
-def _matches(forms: Sequence[str], wanted: Sequence[Weight], is_bias: bool, *, exact: bool = False) -> str | None:
-    for form in forms:
-        if exact and not form:
-            continue
-        for weight in wanted:
-            if form in weight.aliases:
-                return weight.bias if is_bias and weight.bias else weight.name
-    return None
-
-
-def _upright(name: str, tensor: Tensor, turned: set[str]) -> Tensor:
-    return tensor.T if name in turned else tensor
+            letters = (
+                "qkv" if form in FUSED_DEFAULT else "".join(FUSED_PARTS.get(word, word) for word in form.split("_"))
+            )
+            if len(letters) > 1 and set(letters) <= set("qkv") and max(parameter.shape) % len(letters) == 0:
+                return ("fused bias" if is_bias else "fused"), letters
+    return None, ""
 
 
 def _in_shape(weight: Weight, value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -183,17 +143,4 @@ def _in_shape(weight: Weight, value: Tensor, shape: tuple[int, ...]) -> Tensor:
     if [size for size in value.shape if size > 1] == [size for size in shape if size > 1]:
         return value.reshape(shape)
     found, right = (" × ".join(map(str, sizes)) for sizes in (value.shape, shape))
-    raise StudentError(f"the {weight.called} weights are {found}, and {right} is expected")
-
-
-def _unmapped(
-    module: nn.Module,
-    wanted: Sequence[Weight],
-    options: Mapping[str, Any],
-    missing: Sequence[Weight],
-    left: Sequence[str],
-) -> str:
-    expected = ", ".join(weight.called for weight in wanted if weight.needed(options))
-    here = [f"{name} {'×'.join(map(str, weight.shape))}" for name, weight in module.named_parameters()]
-    lost = f"no {' and no '.join(weight.called for weight in missing)}" if missing else f"not known: {', '.join(left)}"
-    return f"weights expected: {expected}; found: {', '.join(here) or 'none'}; {lost}"
+    raise StudentError(f"the {weight.label} weights are {found}, and {right} is expected")

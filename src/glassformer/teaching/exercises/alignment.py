@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -78,24 +78,16 @@ EXERCISES: list[Exercise] = [
             (equals((1, 20)), "a state is a vector: 64 numbers"),
         ],
     ),
-    Function(
-        "attend",
+    exercise(
         attend,
-        [
-            Case("two sources of one length", _memory([5, 5], 4), points=2),
-            Case("padding is not looked at", _memory([3, 6, 4], 4), points=2),
-            Case("a source of one token", _memory([1, 4], 3), visible=False),
-            Case("large scores", _memory([6, 6], 8, 1000.0), visible=False),
-        ],
-        known_mistakes(attend),
+        Case("two sources of one length", _memory([5, 5], 4), points=2),
+        Case("padding is not looked at", _memory([3, 6, 4], 4), points=2),
+        Case("a source of one token", _memory([1, 4], 3), visible=False),
+        Case("large scores", _memory([6, 6], 8, 1000.0), visible=False),
     ),
-    Function(
-        "additive_scores",
+    exercise(
         additive_scores,
-        [
-            Case("three sources of five tokens", _joint(3, 5, 4), points=2),
-            Case("one source", _joint(1, 4, 3), visible=False),
-        ],
-        known_mistakes(additive_scores),
+        Case("three sources of five tokens", _joint(3, 5, 4), points=2),
+        Case("one source", _joint(1, 4, 3), visible=False),
     ),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Module, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 
 def _head(length: int, width: int, inner: int) -> Any:
@@ -78,27 +78,19 @@ def _batch(rows: int, length: int, width: int) -> Any:
 
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "attention",
+    exercise(
         attention,
-        [
-            Case("every word sees every word", _head(5, 6, 4), points=2),
-            Case("the future is hidden", _head(5, 6, 4), points=2, kwargs={"causal": True}),
-            Case("one word alone", _head(1, 3, 2), kwargs={"causal": True}, visible=False),
-            Case("a wide head", _head(7, 4, 16), visible=False),
-        ],
-        known_mistakes(attention),
+        Case("every word sees every word", _head(5, 6, 4), points=2),
+        Case("the future is hidden", _head(5, 6, 4), points=2, kwargs={"causal": True}),
+        Case("one word alone", _head(1, 3, 2), kwargs={"causal": True}, visible=False),
+        Case("a wide head", _head(7, 4, 16), visible=False),
     ),
-    Module(
-        "MultiHeadAttention",
+    exercise(
         MultiHeadAttention,
-        [
-            Case("two heads", _batch(2, 5, 8), points=2, build={"width": 8, "heads": 2}),
-            Case("the future is hidden", _batch(2, 5, 8), build={"width": 8, "heads": 2, "causal": True}),
-            Case("gradients", _batch(1, 4, 6), build={"width": 6, "heads": 3}, learn=True),
-            Case("as many heads as numbers", _batch(1, 3, 4), build={"width": 4, "heads": 4}, visible=False),
-        ],
-        known_mistakes(MultiHeadAttention),
+        Case("two heads", _batch(2, 5, 8), points=2, build={"width": 8, "heads": 2}),
+        Case("the future is hidden", _batch(2, 5, 8), build={"width": 8, "heads": 2, "causal": True}),
+        Case("gradients", _batch(1, 4, 6), build={"width": 6, "heads": 3}, learn=True),
+        Case("as many heads as numbers", _batch(1, 3, 4), build={"width": 4, "heads": 4}, visible=False),
     ),
     Answer(
         "parameters",
@@ -111,4 +103,4 @@ EXERCISES: list[Exercise] = [
             (equals(4 * 48 * 48 + 4 * 48), "there are no biases here"),
         ],
     ),
-]  # fmt: skip
+]

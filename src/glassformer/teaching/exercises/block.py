@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Module, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 # --- layer norm ---
 
@@ -123,36 +123,24 @@ EXERCISES: list[Exercise] = [
             (equals((8, 5)), "batch norm takes all tokens of all sentences: there are 2 · 5"),
         ],
     ),
-    Module(
-        "LayerNorm",
+    exercise(
         LayerNorm,
-        [
-            Case("a batch of sentences", _vectors(2, 5, 8, around=2, spread=3), points=2, build={"width": 8}),
-            Case("numbers that hardly differ", _vectors(2, 3, 7, around=1, spread=0.002), build={"width": 7}),
-            Case("gradients", _vectors(2, 3, 6, spread=5), build={"width": 6}, learn=True),
-            Case("one token alone", _vectors(1, 1, 11), build={"width": 11}, visible=False),
-        ],
-        known_mistakes(LayerNorm),
+        Case("a batch of sentences", _vectors(2, 5, 8, around=2, spread=3), points=2, build={"width": 8}),
+        Case("numbers that hardly differ", _vectors(2, 3, 7, around=1, spread=0.002), build={"width": 7}),
+        Case("gradients", _vectors(2, 3, 6, spread=5), build={"width": 6}, learn=True),
+        Case("one token alone", _vectors(1, 1, 11), build={"width": 11}, visible=False),
         tolerance=1e-4,
     ),
-    Function(
-        "sine_cosine",
+    exercise(
         sine_cosine,
-        [
-            Case("a short sentence", _sizes(12, 6), points=2),
-            Case("a long text", _sizes(200, 24), visible=False),
-        ],
-        known_mistakes(sine_cosine),
+        Case("a short sentence", _sizes(12, 6), points=2),
+        Case("a long text", _sizes(200, 24), visible=False),
         tolerance=1e-4,
     ),
-    Module(
-        "PreNormBlock",
+    exercise(
         PreNormBlock,
-        [
-            Case("two sentences", _vectors(2, 5, 8, spread=2), points=2, build={"width": 8, "heads": 2}),
-            Case("gradients", _vectors(1, 3, 6), build={"width": 6, "heads": 3}, learn=True, visible=False),
-        ],
-        known_mistakes(PreNormBlock),
+        Case("two sentences", _vectors(2, 5, 8, spread=2), points=2, build={"width": 8, "heads": 2}),
+        Case("gradients", _vectors(1, 3, 6), build={"width": 6, "heads": 3}, learn=True, visible=False),
         tolerance=1e-4,
     ),
-]  # fmt: skip
+]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 # --- perplexity ---
 
@@ -78,28 +78,20 @@ PRONOUN_HEAD = (0, 0)
 """Of the run that comes along: the layer, and the head in it, that look from a pronoun to its name."""
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "perplexity",
+    exercise(
         perplexity,
-        [
-            Case("a text of eight words", _chances(8), points=2),
-            Case("a model that knows nothing", _even, visible=False),
-        ],
-        known_mistakes(perplexity),
+        Case("a text of eight words", _chances(8), points=2),
+        Case("a model that knows nothing", _even, visible=False),
         tolerance=1e-4,
     ),
-    Function(
-        "next_distribution",
+    exercise(
         next_distribution,
-        [
-            Case("colder", _scores(7), kwargs={"temperature": 0.5}),
-            Case("the three likeliest", _scores(7), kwargs={"top_k": 3}),
-            Case("the fewest that reach 0.8", _scores(9), kwargs={"top_p": 0.8}),
-            Case("hot, and the four likeliest", _scores(11), kwargs={"temperature": 1.5, "top_k": 4}, visible=False),
-            Case("hot, and those up to 0.7", _scores(11), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False),
-            Case("more than there are", _scores(5), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
-        ],
-        known_mistakes(next_distribution),
+        Case("colder", _scores(7), kwargs={"temperature": 0.5}),
+        Case("the three likeliest", _scores(7), kwargs={"top_k": 3}),
+        Case("the fewest that reach 0.8", _scores(9), kwargs={"top_p": 0.8}),
+        Case("hot, and the four likeliest", _scores(11), kwargs={"temperature": 1.5, "top_k": 4}, visible=False),
+        Case("hot, and those up to 0.7", _scores(11), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False),
+        Case("more than there are", _scores(5), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
         tolerance=1e-4,
     ),
     Answer(
@@ -113,4 +105,4 @@ EXERCISES: list[Exercise] = [
             (equals((0, 1)), "that head looks at punctuation"),
         ],
     ),
-]  # fmt: skip
+]

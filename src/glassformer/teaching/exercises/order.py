@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Module, equals, known_mistakes, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, near
 
 
 class Elman(nn.Module):
@@ -91,15 +91,11 @@ EXERCISES: list[Exercise] = [
             (equals((10, 28)), "it is 1 + 3 + 6 + 12"),
         ],
     ),
-    Module(
-        "Elman",
+    exercise(
         Elman,
-        [
-            Case("two texts of five words", _texts(2, 5, 3), points=2, build={"inputs": 3, "width": 4}),
-            Case("gradients", _texts(1, 4, 3), build={"inputs": 3, "width": 2}, learn=True),
-            Case("one word", _texts(3, 1, 2), build={"inputs": 2, "width": 5}, visible=False),
-        ],
-        known_mistakes(Elman),
+        Case("two texts of five words", _texts(2, 5, 3), points=2, build={"inputs": 3, "width": 4}),
+        Case("gradients", _texts(1, 4, 3), build={"inputs": 3, "width": 2}, learn=True),
+        Case("one word", _texts(3, 1, 2), build={"inputs": 2, "width": 5}, visible=False),
     ),
     Answer(
         "left",
@@ -111,14 +107,10 @@ EXERCISES: list[Exercise] = [
             (equals(0), "not quite nothing: compute it"),
         ],
     ),
-    Function(
-        "lstm_step",
+    exercise(
         lstm_step,
-        [
-            Case("one step of two texts", _step(2, 3, 4), points=2),
-            Case("from an empty cell", _step(3, 2, 3, empty=True), visible=False),
-            Case("a cell that is kept", _step(2, 3, 3, keep=9.0), visible=False),
-        ],
-        known_mistakes(lstm_step),
+        Case("one step of two texts", _step(2, 3, 4), points=2),
+        Case("from an empty cell", _step(3, 2, 3, empty=True), visible=False),
+        Case("a cell that is kept", _step(2, 3, 3, keep=9.0), visible=False),
     ),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 MASK = 4
 UNASKED = -100
@@ -86,25 +86,17 @@ def _clouds(classes: int, rows: int, *, shift: float = 0, uneven: bool = False) 
 
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "hide",
+    exercise(
         hide,
-        [
-            Case("80 % hidden, 10 % swapped, 10 % stay", _tokens(400, rate=0.5), points=2),
-            Case("several texts at once", _tokens(4, 50, rate=0.15), visible=False),
-            Case("every token is chosen", _tokens(90, rate=1), visible=False),
-        ],
-        known_mistakes(hide),
+        Case("80 % hidden, 10 % swapped, 10 % stay", _tokens(400, rate=0.5), points=2),
+        Case("several texts at once", _tokens(4, 50, rate=0.15), visible=False),
+        Case("every token is chosen", _tokens(90, rate=1), visible=False),
     ),
-    Function(
-        "nearest_centroid",
+    exercise(
         nearest_centroid,
-        [
-            Case("two senses", _clouds(2, 61), points=2),
-            Case("one sense is frequent", _clouds(3, 83, uneven=True), visible=False),
-            Case("far from the origin", _clouds(4, 97, shift=5), visible=False),
-        ],
-        known_mistakes(nearest_centroid),
+        Case("two senses", _clouds(2, 61), points=2),
+        Case("one sense is frequent", _clouds(3, 83, uneven=True), visible=False),
+        Case("far from the origin", _clouds(4, 97, shift=5), visible=False),
     ),
     Answer(
         "first_layer",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, known_mistakes, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, exercise, near
 
 
 def _same(text: str) -> str:
@@ -129,35 +129,23 @@ def _even(chance: Generator) -> tuple[list[bool], list[bool]]:
 
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "leaked",
+    exercise(
         leaked,
-        [
-            Case("the same text", _parts(plain=True)),
-            Case("written a little otherwise", _parts()),
-            Case("nothing leaks", _parts(none=True), visible=False),
-        ],
-        known_mistakes(leaked),
+        Case("the same text", _parts(plain=True)),
+        Case("written a little otherwise", _parts()),
+        Case("nothing leaks", _parts(none=True), visible=False),
     ),
-    Function(
-        "scores",
+    exercise(
         scores,
-        [
-            Case("three classes", _table(3), points=2),
-            Case("a class that is never guessed", _table(3, never=True)),
-            Case("two classes", _table(2), visible=False),
-        ],
-        known_mistakes(scores),
+        Case("three classes", _table(3), points=2),
+        Case("a class that is never guessed", _table(3, never=True)),
+        Case("two classes", _table(2), visible=False),
     ),
-    Function(
-        "mcnemar",
+    exercise(
         mcnemar,
-        [
-            Case("two models", _two_models(60, 0.85, 0.7), points=2),
-            Case("as often ahead as behind", _even, visible=False),
-            Case("many rows", _two_models(400, 0.8, 0.75), visible=False),
-        ],
-        known_mistakes(mcnemar),
+        Case("two models", _two_models(60, 0.85, 0.7), points=2),
+        Case("as often ahead as behind", _even, visible=False),
+        Case("many rows", _two_models(400, 0.8, 0.75), visible=False),
     ),
     Answer(
         "rows_needed",

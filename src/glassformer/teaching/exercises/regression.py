@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from glassformer.config.sentences import sentence
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals, known_mistakes, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, Mistake, equals, exercise, near
 
 
 def gradient(x: Tensor, y: Tensor, w: Tensor, b: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -49,12 +49,9 @@ def cross_entropy(scores: Tensor, labels: Tensor, *, mistake: str = "", tiny: fl
 
 
 TINY_NUMBERS = [10.0**-power for power in range(5, 17)]
-LOSS_MISTAKES = [
-    *known_mistakes(cross_entropy),
-    *(
-        Mistake(sentence(__name__, "tiny in the logarithm"), partial(cross_entropy, mistake="added", tiny=tiny))
-        for tiny in TINY_NUMBERS
-    ),
+TINY_MISTAKES = [
+    Mistake(sentence(__name__, "tiny in the logarithm"), partial(cross_entropy, mistake="added", tiny=tiny))
+    for tiny in TINY_NUMBERS
 ]
 
 
@@ -88,25 +85,18 @@ EXERCISES: list[Exercise] = [
             (near(900, 1), "that is its square: rmse is the root of the mean square"),
         ],
     ),
-    Function(
-        "gradient",
+    exercise(
         gradient,
-        [
-            Case("five flats", _line(5, 2), points=2),
-            Case("one flat", _line(1, 3), visible=False),
-            Case("many columns", _line(9, 6), visible=False),
-        ],
-        known_mistakes(gradient),
+        Case("five flats", _line(5, 2), points=2),
+        Case("one flat", _line(1, 3), visible=False),
+        Case("many columns", _line(9, 6), visible=False),
     ),
-    Function(
-        "cross_entropy",
+    exercise(
         cross_entropy,
-        [
-            Case("five examples, three classes", _scores(5, 3), points=2),
-            Case("scores of a thousand", _scores(5, 3, 1000.0)),
-            Case("all scores alike", _equal_scores, visible=False),
-        ],
-        LOSS_MISTAKES,
+        Case("five examples, three classes", _scores(5, 3), points=2),
+        Case("scores of a thousand", _scores(5, 3, 1000.0)),
+        Case("all scores alike", _equal_scores, visible=False),
+        mistakes=TINY_MISTAKES,
     ),
     Answer(
         "parameters",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 PAD = 0
 
@@ -142,16 +142,12 @@ GOES_ON = _tells(greedy, "one step", "one more")
 LOST = ("ended are lost", "greedy", "first end", "go on", "last", "end")
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "may_see",
+    exercise(
         may_see,
-        [
-            Case("the encoder", _pair("encoder")),
-            Case("the decoder", _pair("decoder")),
-            Case("across", _pair("cross")),
-            Case("across, without padding", _pair("cross", padded=False), visible=False),
-        ],
-        known_mistakes(may_see),
+        Case("the encoder", _pair("encoder")),
+        Case("the decoder", _pair("decoder")),
+        Case("across", _pair("cross")),
+        Case("across, without padding", _pair("cross", padded=False), visible=False),
     ),
     Answer(
         "passes",
@@ -164,24 +160,16 @@ EXERCISES: list[Exercise] = [
             (equals((1, 1)), "what is not written yet cannot be read"),
         ],
     ),
-    Function(
-        "greedy",
+    exercise(
         greedy,
-        [
-            Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
-            Case("no end in sight", _table(6, 7, hurry=-20, tells=GOES_ON)),
-        ],
-        known_mistakes(greedy),
+        Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
+        Case("no end in sight", _table(6, 7, hurry=-20, tells=GOES_ON)),
     ),
-    Function(
-        "beam_search",
+    exercise(
         beam_search,
-        [
-            Case("two at a time", _table(6, 2, 6, hurry=0.5, tells=_tells(beam_search, *LOST)), points=2),
-            Case("three at a time", _table(8, 3, 6, hurry=0.5, tells=_tells(beam_search, "by length", *LOST))),
-            Case("a beam of one", _table(7, 1, 6, hurry=0, tells=_tells(beam_search, "last", "end")), visible=False),
-        ],
-        known_mistakes(beam_search),
+        Case("two at a time", _table(6, 2, 6, hurry=0.5, tells=_tells(beam_search, *LOST)), points=2),
+        Case("three at a time", _table(8, 3, 6, hurry=0.5, tells=_tells(beam_search, "by length", *LOST))),
+        Case("a beam of one", _table(7, 1, 6, hurry=0, tells=_tells(beam_search, "last", "end")), visible=False),
         tolerance=1e-4,
     ),
-]  # fmt: skip
+]

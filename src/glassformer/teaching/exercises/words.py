@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, equals, known_mistakes
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 Words = list[list[str]]
 Pair = tuple[str, str]
@@ -114,26 +114,18 @@ FREQUENT = "bun hug sun bun rug sun bun pug hugs sun bun bun sun hugs rug sun bu
 """`un` stands there more often than `ug`, in fewer different words."""
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "merge_step",
+    exercise(
         merge_step,
-        [
-            Case("the most frequent pair", _spelled(_letters(*FREQUENT.split()))),
-            Case("pairs end where a word ends", _spelled(_letters("pa", "ti", "la", "te", "ma", "to", "pa"))),
-            Case("a letter many times", _spelled(_letters("aaaab", "baaa", "banaan", "aab"))),
-            Case("equally frequent pairs", _spelled(_letters("kit", "dog", "kit", "dog")), visible=False),
-            Case("tokens that are merged already", _spelled(["lo-w", "lo-w-er", "s-lo-w", "n-ew"]), visible=False),
-        ],
-        known_mistakes(merge_step),
+        Case("the most frequent pair", _spelled(_letters(*FREQUENT.split()))),
+        Case("pairs end where a word ends", _spelled(_letters("pa", "ti", "la", "te", "ma", "to", "pa"))),
+        Case("a letter many times", _spelled(_letters("aaaab", "baaa", "banaan", "aab"))),
+        Case("equally frequent pairs", _spelled(_letters("kit", "dog", "kit", "dog")), visible=False),
+        Case("tokens that are merged already", _spelled(["lo-w", "lo-w-er", "s-lo-w", "n-ew"]), visible=False),
     ),
-    Function(
-        "tfidf",
+    exercise(
         tfidf,
-        [
-            Case("five texts, six words", _counts, points=2),
-            Case("a text without words", _with_empty, visible=False),
-        ],
-        known_mistakes(tfidf),
+        Case("five texts, six words", _counts, points=2),
+        Case("a text without words", _with_empty, visible=False),
     ),
     Answer(
         "apart",
@@ -141,13 +133,9 @@ EXERCISES: list[Exercise] = [
         "how far apart the two answers are",
         hints=[(lambda value: 0 < abs(float(value)) <= 1, "both sentences are the same bag: what could differ?")],
     ),
-    Function(
-        "average",
+    exercise(
         average,
-        [
-            Case("texts of several lengths", _padded([3, 5, 2]), points=2),
-            Case("a text without words", _padded([4, 0]), visible=False),
-        ],
-        known_mistakes(average),
+        Case("texts of several lengths", _padded([3, 5, 2]), points=2),
+        Case("a text without words", _padded([4, 0]), visible=False),
     ),
-]  # fmt: skip
+]

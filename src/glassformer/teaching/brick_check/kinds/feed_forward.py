@@ -1,89 +1,83 @@
 """The feed-forward part: two linear maps with a non-linearity between them, or gated."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.feed_forward import ACTIVATIONS
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Offer, Scope, Steps, mapped, numbers
-from glassformer.teaching.brick_check.kinds.names import HIDDENS, WIDTHS
-from glassformer.teaching.brick_check.weights import Bridge
+from glassformer.teaching.brick_check.contract import (
+    BATCH,
+    TOKENS,
+    Case,
+    Contract,
+    Facts,
+    Mistakes,
+    Scope,
+    Steps,
+    mapped,
+    numbers,
+    sizes,
+)
+from glassformer.teaching.brick_check.weights import Bridge, listed_weights
 from glassformer.teaching.exercise import StudentError
 
-BATCH, TOKENS, WIDTH, HIDDEN = 2, 5, 7, 13
+WIDTH, HIDDEN = 7, 13
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     return [Case("plain", facts.options, {"x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn)})]
 
 
-def active(s: Scope) -> Tensor:
-    out = ACTIVATIONS[s.activation](s.hidden)
+def activate(s: Scope, x: Tensor) -> Tensor:
+    return ACTIVATIONS[s.activation](x)
+
+
+def activate_and_gate(s: Scope) -> Tensor:
+    out = activate(s, s.hidden)
     return out if s.w_3 is None else out * mapped(s.x, s.w_3, s.b_3)
 
 
 STEPS: Steps = {
     "hidden": lambda s: mapped(s.x, s.w_1, s.b_1),
-    "active": active,
+    "active": activate_and_gate,
     "output": lambda s: mapped(s.active, s.w_2, s.b_2),
 }
-MISTAKES: list[tuple[str, dict[str, Any]]] = [
-    (
-        "there is no non-linearity between the two maps: together they are one linear map",
-        {"active": lambda s: s.hidden},
-    ),
-    (
-        "there is a non-linearity after the second map too",
-        {"output": lambda s: ACTIVATIONS[s.activation](mapped(s.active, s.w_2, s.b_2))},
-    ),
-    (
-        "the non-linearity stands after the second map, not between the two",
-        {"active": lambda s: s.hidden, "output": lambda s: ACTIVATIONS[s.activation](mapped(s.active, s.w_2, s.b_2))},
-    ),
-    (
-        "the non-linearity stands before the first map",
-        {"hidden": lambda s: mapped(ACTIVATIONS[s.activation](s.x), s.w_1, s.b_1), "active": lambda s: s.hidden},
-    ),
-    ("the non-linearity is a softmax over the tokens", {"active": lambda s: s.hidden.softmax(1)}),
-    ("the non-linearity is a softmax", {"active": lambda s: s.hidden.softmax(-1)}),
-    (
-        "the input is added inside (a residual connection): that is the block's work",
-        {"output": lambda s: mapped(s.active, s.w_2, s.b_2) + s.x},
-    ),
-    ("the second bias is forgotten", {"output": lambda s: mapped(s.active, s.w_2)}),
-    ("the first bias is forgotten", {"hidden": lambda s: mapped(s.x, s.w_1)}),
-]
+MISTAKES: Mistakes = {
+    "activation: none": {"active": lambda s: s.hidden},
+    "activation: twice": {"output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2))},
+    "activation: at the end": {
+        "active": lambda s: s.hidden,
+        "output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2)),
+    },
+    "activation: softmax": {"active": lambda s: s.hidden.softmax(-1)},
+    "residual inside": {"output": lambda s: mapped(s.active, s.w_2, s.b_2) + s.x},
+    "second bias forgotten": {"output": lambda s: mapped(s.active, s.w_2)},
+    "first bias forgotten": {"hidden": lambda s: mapped(s.x, s.w_1)},
+}
 
 
-def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]) -> Bridge:
-    """By their shapes: d → hidden, once or twice, and hidden → d."""
-    matrices = {name: one for name, one in module.named_parameters() if one.dim() == 2}
-    biases = {name: one for name, one in module.named_parameters() if one.dim() == 1}
-    flips = {name: name in turned for name in matrices}
-    upright = {name: tuple(one.T.shape if flips[name] else one.shape) for name, one in matrices.items()}
-    into = [name for name, (rows, columns) in upright.items() if columns == WIDTH and rows != WIDTH]
-    back = [name for name, (rows, columns) in upright.items() if rows == WIDTH and columns != WIDTH]
-    if (
-        len(back) != 1
-        or len(into) not in (1, 2)
-        or len(into) + len(back) + len(biases) != len(list(module.parameters()))
-    ):
-        here = ", ".join(f"{name} {'×'.join(map(str, one.shape))}" for name, one in module.named_parameters())
+def read_weights(module: nn.Module, options: Mapping[str, object], turned: set[str]) -> Bridge:
+    """Find the weights by their shapes: d → hidden, once or twice, and hidden → d."""
+    shapes = {name: tuple(one.T.shape if name in turned else one.shape) for name, one in module.named_parameters()}
+    into = [name for name, shape in shapes.items() if len(shape) == 2 and shape[1] == WIDTH != shape[0]]
+    back = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == WIDTH != shape[1]]
+    biases = [name for name, shape in shapes.items() if len(shape) == 1]
+    if len(back) != 1 or len(into) not in (1, 2) or len(into) + len(back) + len(biases) != len(shapes):
         raise StudentError(
-            f"weights expected: {WIDTH} → hidden (two with a gate) and hidden → {WIDTH}; found: {here or 'none'}"
+            f"weights expected: {WIDTH} → hidden (two with a gate) and hidden → {WIDTH}; "
+            f"found: {listed_weights(module)}"
         )
     if options["swap"]:
-        into = into[::-1]
+        into.reverse()
     places = dict(zip(("w_1", "w_3"), into, strict=False)) | {"w_2": back[0]}
-    homes = {name.removesuffix("weight"): place for place, name in places.items()}
-    for name, one in biases.items():
-        by_name = homes.get(name.removesuffix("bias"))
-        places[(by_name or ("w_2" if len(one) == WIDTH else "w_1")).replace("w", "b")] = name
+    owners = {name.removesuffix("weight"): place for place, name in places.items()}
+    for name in biases:
+        by_size = "w_2" if shapes[name] == (WIDTH,) else "w_1"
+        places[owners.get(name.removesuffix("bias"), by_size).replace("w", "b")] = name
 
     def read(tensors: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
-        found = {place: tensors[name].T if flips.get(name) else tensors[name] for place, name in places.items()}
+        found = {place: tensors[name].T if name in turned else tensors[name] for place, name in places.items()}
         return {name: found.get(name) for name in ("w_1", "w_2", "w_3", "b_1", "b_2", "b_3")}
 
     return Bridge(read)
@@ -96,15 +90,9 @@ FEED_FORWARD = Contract(
     steps=STEPS,
     mistakes=MISTAKES,
     inputs=cases,
-    sizes={
-        "width": Offer(WIDTH, tuple(name for name in WIDTHS if name not in HIDDENS)),
-        "hidden": Offer(HIDDEN, HIDDENS),
-        "activation": Offer("relu", ("act", "nonlinearity"), always=False),
-        "bias": Offer(True, ("use_bias",)),
-        "dropout": Offer(0.0, ("p", "drop")),
-    },
+    sizes=sizes(width=WIDTH, hidden=HIDDEN, activation="relu", bias=True, dropout=0.0),
     unnamed={"activation": None, "swap": False},
-    arguments={"x": ("input", "h", "inputs")},
+    arguments={"x": "inputs?|h"},
     variants=[
         {"activation": name, "swap": swap}
         for swap in (False, True)

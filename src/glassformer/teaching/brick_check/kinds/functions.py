@@ -5,10 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Scope, numbers
+from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Mistakes, Scope, Steps, numbers
 
-ROWS, CLASSES, HIDDEN = 5, 7, -100
-"""Examples, classes, and what stands for no answer."""
+ROWS, CLASSES, IGNORED = 5, 7, -100
+"""Examples, classes, and the class number of an example that does not count."""
 
 
 def softmax_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -18,119 +18,96 @@ def softmax_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     return [Case("plain", {}, {"x": x, "dim": -1}), Case("large numbers", {}, {"x": large, "dim": -1})]
 
 
-def _normed(x: Tensor, axis: Any) -> Tensor:
-    return x / x.sum(axis, keepdim=True)
+def divide_by_sum(x: Tensor) -> Tensor:
+    return x / x.sum(-1, keepdim=True)
 
 
-def _stable(x: Tensor) -> Tensor:
-    return (x - x.amax(-1, keepdim=True)).exp()
-
-
+SOFTMAX_STEPS: Steps = {
+    "exponentials": lambda s: (s.x - s.x.amax(-1, keepdim=True)).exp(),
+    "output": lambda s: divide_by_sum(s.exponentials),
+}
+SOFTMAX_MISTAKES: Mistakes = {
+    "softmax: overflows": {"exponentials": lambda s: s.x.exp()},
+    "softmax: over the rows": {"output": lambda s: s.x.softmax(0)},
+    "softmax: over everything": {"output": lambda s: s.x.flatten().softmax(0).view_as(s.x)},
+    "softmax: not divided": {"output": lambda s: s.x.exp()},
+    "softmax: no exp": {"output": lambda s: divide_by_sum(s.x)},
+    "softmax: logarithm": {"output": lambda s: s.x.log_softmax(-1)},
+    "softmax: sigmoid": {"output": lambda s: s.x.sigmoid()},
+    "softmax: sign": {"output": lambda s: (-s.x).softmax(-1)},
+}
 SOFTMAX = Contract(
     name="softmax",
     signature="x N×C → N×C",
     pattern=r".*softmax.*",
-    steps={"exponentials": lambda s: _stable(s.x), "output": lambda s: _normed(s.exponentials, -1)},
-    mistakes=[
-        ("exp overflows: subtract the largest number of each row first", {"exponentials": lambda s: s.x.exp()}),
-        (
-            "exp overflows, and the sum goes over everything",
-            {"exponentials": lambda s: s.x.exp(), "output": lambda s: s.exponentials / s.exponentials.sum()},
-        ),
-        (
-            "the sum goes over the rows: it must go over the classes, the last axis",
-            {"output": lambda s: s.x.softmax(0)},
-        ),
-        (
-            "the sum goes over everything: each row has its own",
-            {"output": lambda s: s.x.flatten().softmax(0).view_as(s.x)},
-        ),
-        ("it is not divided by the sum", {"output": lambda s: s.x.exp()}),
-        ("it is not divided by the sum", {"output": lambda s: s.exponentials}),
-        ("there is no exp: the numbers themselves are divided by their sum", {"output": lambda s: _normed(s.x, -1)}),
-        ("the logarithm is given: this is log softmax", {"output": lambda s: s.x.log_softmax(-1)}),
-        ("it is the sigmoid of each number", {"output": lambda s: s.x.sigmoid()}),
-        ("the sign is wrong: exp(−x)", {"output": lambda s: (-s.x).softmax(-1)}),
-    ],
+    steps=SOFTMAX_STEPS,
+    mistakes=SOFTMAX_MISTAKES,
     inputs=softmax_cases,
     is_function=True,
-    arguments={"x": ("scores", "logits", "z", "input", "a", "s"), "dim": ("axis",)},
+    arguments={"x": "scores|logits|z|input|a|s", "dim": "axis"},
     time=None,
 )
 
 
 def loss_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    scores, true = numbers(ROWS, CLASSES, drawn=drawn), torch.randint(CLASSES, (ROWS,), generator=drawn)
-    out = [Case("plain", {}, {"scores": scores, "true": true, "mask": None, "ignored": HIDDEN})]
-    real = torch.arange(ROWS) < ROWS - 2
+    inputs: dict[str, Any] = {
+        "scores": numbers(ROWS, CLASSES, drawn=drawn),
+        "true": torch.randint(CLASSES, (ROWS,), generator=drawn),
+        "ignored": IGNORED,
+    }
+    counted = torch.arange(ROWS) < ROWS - 2
+    out = [Case("plain", {}, inputs)]
     if "mask" in facts.takes:
-        out.append(Case("padded", {}, {"scores": scores, "true": true, "mask": real, "ignored": HIDDEN}))
+        out.append(Case("padded", {}, {**inputs, "mask": counted}))
     elif "ignored" in facts.takes:
-        inputs = {"scores": scores, "true": true.masked_fill(~real, HIDDEN), "mask": None, "ignored": HIDDEN}
-        out.append(Case("padded", {}, inputs))
+        out.append(Case("padded", {}, {**inputs, "true": inputs["true"].masked_fill(~counted, IGNORED)}))
     return out
 
 
-def losses(s: Scope, logs: Tensor | None = None) -> Tensor:
-    logs = s.scores.log_softmax(-1) if logs is None else logs
-    return -logs.gather(-1, s.true.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+def losses(s: Scope) -> Tensor:
+    return -getattr(s, "log probabilities").gather(-1, s.true.clamp(min=0).unsqueeze(-1)).squeeze(-1)
 
 
-def real(s: Scope) -> Tensor:
-    return (s.true != HIDDEN) & (True if s.mask is None else s.mask)
+def counts(s: Scope) -> Tensor:
+    """N: the examples that count."""
+    return (s.true != IGNORED) & (True if s.mask is None else s.mask)
 
 
+def mean_loss(s: Scope) -> Tensor:
+    return (s.losses * counts(s)).sum() / counts(s).sum()
+
+
+LOSS_STEPS: Steps = {
+    "log probabilities": lambda s: s.scores.log_softmax(-1),
+    "losses": losses,
+    "output": mean_loss,
+}
+LOSS_MISTAKES: Mistakes = {
+    "loss: softmax twice": {"log probabilities": lambda s: s.scores.softmax(-1).log_softmax(-1)},
+    "loss: no logarithm": {"log probabilities": lambda s: s.scores.softmax(-1)},
+    "loss: no softmax": {"log probabilities": lambda s: s.scores},
+    "loss: summed": {"output": lambda s: (s.losses * counts(s)).sum()},
+    "loss: padding counted": {"output": lambda s: s.losses.mean()},
+    "loss: all positions": {"output": lambda s: (s.losses * counts(s)).sum() / len(s.losses)},
+    "loss: classes": {"output": lambda s: mean_loss(s) / CLASSES},
+    "loss: sign": {"output": lambda s: -mean_loss(s)},
+    "loss: softmax over examples": {"log probabilities": lambda s: s.scores.log_softmax(0)},
+    "loss: base 2": {"output": lambda s: mean_loss(s) / torch.tensor(2.0).log()},
+}
 CROSS_ENTROPY = Contract(
     name="cross-entropy",
     signature="scores N×C, true N → one number",
     pattern=r".*crossentropy.*|.*softmaxloss.*|ce|.*nll.*",
-    steps={
-        "log probabilities": lambda s: s.scores.log_softmax(-1),
-        "losses": lambda s: losses(s, getattr(s, "log probabilities")),
-        "output": lambda s: (s.losses * real(s)).sum() / real(s).sum(),
-    },
-    mistakes=[
-        (
-            "softmax is taken twice: the log softmax of what is softmax already",
-            {"log probabilities": lambda s: s.scores.softmax(-1).log_softmax(-1)},
-        ),
-        (
-            "log softmax is taken twice",
-            {"log probabilities": lambda s: s.scores.log_softmax(-1).log_softmax(-1).log_softmax(-1) * 2},
-        ),
-        (
-            "there is no logarithm: the probability itself is the loss",
-            {"log probabilities": lambda s: s.scores.softmax(-1)},
-        ),
-        ("there is no softmax: the scores themselves are taken", {"log probabilities": lambda s: s.scores}),
-        ("the losses are summed: it must be their mean", {"output": lambda s: (s.losses * real(s)).sum()}),
-        ("padding is counted: its losses must not be in the mean", {"output": lambda s: s.losses.mean()}),
-        (
-            "it is divided by all positions: it must be the number of real ones",
-            {"output": lambda s: (s.losses * real(s)).sum() / len(s.losses)},
-        ),
-        (
-            "it is divided by the number of classes too",
-            {"output": lambda s: (s.losses * real(s)).sum() / real(s).sum() / CLASSES},
-        ),
-        ("the sign is wrong: the loss is −log p", {"output": lambda s: -(s.losses * real(s)).sum() / real(s).sum()}),
-        (
-            "softmax goes over the examples: it must go over the classes, the last axis",
-            {"log probabilities": lambda s: s.scores.log_softmax(0)},
-        ),
-        (
-            "the logarithm is of base 2: it must be the natural one",
-            {"output": lambda s: (s.losses * real(s)).sum() / real(s).sum() / torch.tensor(2.0).log()},
-        ),
-    ],
+    steps=LOSS_STEPS,
+    mistakes=LOSS_MISTAKES,
     sources={"log probabilities": "last log_softmax"},
     inputs=loss_cases,
     is_function=True,
     arguments={
-        "scores": ("logits", "x", "input", "inputs", "predicted", "y_hat", "pred", "outputs", "output", "z"),
-        "true": ("target", "targets", "y", "labels", "label", "answers", "t", "y_true", "gold"),
-        "mask": ("padding_mask", "attention_mask", "pad_mask"),
-        "ignored": ("ignore_index", "pad", "padding", "padding_idx", "pad_id", "ignore"),
+        "scores": "logits|x|z|inputs?|outputs?|pred|predicted|y_hat",
+        "true": "targets?|labels?|y|t|y_true|answers|gold",
+        "mask": "(padding|attention|pad)_mask",
+        "ignored": "ignore_index|ignore|pad|padding|padding_idx|pad_id",
     },
     time=None,
     shape=lambda case: (),

@@ -1,165 +1,158 @@
 """Pooling: the vectors of a text become one."""
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Offer, Scope, Steps, numbers, ragged
-from glassformer.teaching.brick_check.kinds.names import MASK_NAMES, WIDTHS
+from glassformer.teaching.brick_check.contract import (
+    BATCH,
+    MASK_NAMES,
+    TOKENS,
+    Case,
+    Contract,
+    Facts,
+    Mistakes,
+    Scope,
+    Steps,
+    numbers,
+    sizes,
+    with_padding,
+)
 from glassformer.teaching.brick_check.weights import Weight
 
-BATCH, TOKENS, WIDTH = 2, 5, 11
+WIDTH = 11
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    """Without padding, and with large numbers in it; and with 0 in padding and all else below, for the largest."""
-    x, real = numbers(BATCH, TOKENS, WIDTH, drawn=drawn), ragged(BATCH, TOKENS)
-    out = [Case("plain", facts.options, {"x": x, "mask": None})]
-    if "mask" in facts.takes:
-        hidden = ~real.unsqueeze(-1)
-        below = -x.abs() - 0.1
-        out.append(Case("padded", facts.options, {"x": torch.where(hidden, 3 * x + 1, x), "mask": real}))
-        out.append(Case("padded, numbers below 0", facts.options, {"x": below.masked_fill(hidden, 0.0), "mask": real}))
+    """Return a plain case, a padded one, and one of negative numbers with zeros in padding, for the maximum."""
+    plain = Case("plain", facts.options, {"x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn)})
+    out = with_padding(facts, plain, per_token=False)
+    for padded in out[1:]:
+        mask = padded.inputs["mask"]
+        negative = (-plain.inputs["x"].abs() - 0.1) * mask.unsqueeze(-1)
+        out.append(Case("padded, numbers below 0", facts.options, {"x": negative, "mask": mask}))
     return out
 
 
 def real(s: Scope) -> Tensor:
-    """B×T×1."""
-    seen = torch.ones(s.x.shape[:2], dtype=torch.bool) if s.mask is None else s.mask
-    return seen.unsqueeze(-1)
+    """B×T."""
+    return torch.ones(s.x.shape[:2], dtype=torch.bool) if s.mask is None else s.mask
 
 
-def without_padding(s: Scope, other: float = 0.0) -> Tensor:
-    return s.x.masked_fill(~real(s), other)
+def lengths(s: Scope) -> Tensor:
+    """B×1."""
+    return real(s).sum(1, keepdim=True)
 
 
-def at(s: Scope, place: Any) -> Tensor:
-    rows = torch.arange(len(s.x))
-    return s.x[rows, place(real(s).sum((1, 2)))]
+def filled(s: Scope, padding: float = 0.0) -> Tensor:
+    """B×T×d: x with this number in padding."""
+    return s.x.masked_fill(~real(s).unsqueeze(-1), padding)
 
 
-LENGTHS = (
-    "padding is ignored: it is counted as if it were tokens",
-    "it is divided by T: it must be the number of real tokens",
-)
-MEAN: Steps = {"sum": lambda s: without_padding(s).sum(1), "output": lambda s: s.sum / real(s).sum(1)}
-MAX: Steps = {"output": lambda s: without_padding(s, -math.inf).amax(1)}
-SUM: Steps = {"output": lambda s: without_padding(s).sum(1)}
-LAST: Steps = {"output": lambda s: at(s, lambda lengths: lengths - 1)}
-FIRST: Steps = {"output": lambda s: s.x[:, 0]}
-ATTENTION: Steps = {
-    "scores": lambda s: (mapped_scores(s)).masked_fill(~real(s).squeeze(-1), -math.inf),
-    "weights": lambda s: s.scores.softmax(-1),
-    "output": lambda s: torch.einsum("bt,btd->bd", s.weights, s.x),
-}
+def at_length(s: Scope, offset: int) -> Tensor:
+    """B×d: the token at the length plus `offset`."""
+    places = (lengths(s).squeeze(1) + offset).clamp(max=s.x.shape[1] - 1)
+    return s.x[torch.arange(len(s.x)), places]
 
 
-def mapped_scores(s: Scope) -> Tensor:
+def query_scores(s: Scope) -> Tensor:
     return torch.einsum("d,btd->bt", s.query, s.x) + (0.0 if s.query_bias is None else s.query_bias)
 
 
-MISTAKES: dict[str, list[tuple[str, dict[str, Any]]]] = {
-    "mean": [
-        (LENGTHS[0], {"sum": lambda s: s.x.sum(1), "output": lambda s: s.sum / s.x.shape[1]}),
-        (LENGTHS[1], {"output": lambda s: s.sum / s.x.shape[1]}),
-        ("padding is summed too, though it is divided by the number of real tokens", {"sum": lambda s: s.x.sum(1)}),
-        ("the sum is not divided by the number of tokens", {"output": lambda s: s.sum}),
-        ("it is divided by the length plus 1", {"output": lambda s: s.sum / (real(s).sum(1) + 1)}),
-        (
-            "the mask is upside down: padding is averaged",
-            {"sum": lambda s: s.x.masked_fill(real(s), 0.0).sum(1), "output": lambda s: s.sum / (~real(s)).sum(1)},
-        ),
-        ("the mean goes over the batch: it must go over the tokens", {"output": lambda s: s.x.mean(0)}),
-    ],
-    "max": [
-        ("padding is ignored: a number of padding can be the largest", {"output": lambda s: s.x.amax(1)}),
-        (
-            "padding is set to 0, and 0 is larger than all numbers below it: set it to −∞",
-            {"output": lambda s: without_padding(s).amax(1)},
-        ),
-        ("the smallest is taken, not the largest", {"output": lambda s: without_padding(s, math.inf).amin(1)}),
-        (
-            "the largest absolute value is taken: the sign is lost",
-            {"output": lambda s: without_padding(s).abs().amax(1)},
-        ),
-    ],
-    "last": [
-        ("position T − 1 is taken: it must be the last real token of each row", {"output": lambda s: s.x[:, -1]}),
-        (
-            "the token after the last real one is taken: it is at length − 1",
-            {"output": lambda s: at(s, lambda lengths: lengths.clamp(max=s.x.shape[1] - 1))},
-        ),
-        (
-            "the token before the last is taken: it is at length − 1",
-            {"output": lambda s: at(s, lambda lengths: lengths - 2)},
-        ),
-        ("the first token is taken, not the last", {"output": lambda s: s.x[:, 0]}),
-    ],
-    "first": [("the last token is taken, not the first", {"output": lambda s: s.x[:, -1]})],
-    "sum": [
-        (LENGTHS[0], {"output": lambda s: s.x.sum(1)}),
-        (
-            "it is a mean: the sum is divided by the number of tokens",
-            {"output": lambda s: without_padding(s).sum(1) / real(s).sum(1)},
-        ),
-    ],
-    "attention": [
-        (LENGTHS[0], {"scores": mapped_scores}),
-        ("softmax goes over the batch: it must go over the tokens", {"weights": lambda s: s.scores.softmax(0)}),
-        (
-            "there is no softmax: the scores themselves weigh the vectors",
-            {"weights": lambda s: s.scores.masked_fill(~real(s).squeeze(-1), 0.0)},
-        ),
-        (
-            "the mask is applied after the softmax, so that the weights no longer sum to 1",
-            {"scores": mapped_scores, "weights": lambda s: s.scores.softmax(-1) * real(s).squeeze(-1)},
-        ),
-        (
-            "hidden scores are set to 0, and exp(0) is 1: they must be −∞",
-            {"scores": lambda s: mapped_scores(s).masked_fill(~real(s).squeeze(-1), 0.0)},
-        ),
-        (
-            "the weighted vectors are averaged over T once more",
-            {"output": lambda s: torch.einsum("bt,btd->bd", s.weights, s.x) / s.x.shape[1]},
-        ),
-        (
-            "the scores are divided by √d: this pooling does not",
-            {"scores": lambda s: (mapped_scores(s) / WIDTH**0.5).masked_fill(~real(s).squeeze(-1), -math.inf)},
-        ),
-    ],
+POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
+    "mean": (
+        r".*(mean|average|avg).*",
+        {"sum": lambda s: filled(s).sum(1), "output": lambda s: s.sum / lengths(s)},
+        {
+            "pool: padding counted": {"sum": lambda s: s.x.sum(1), "output": lambda s: s.sum / s.x.shape[1]},
+            "pool: divided by T": {"output": lambda s: s.sum / s.x.shape[1]},
+            "pool: padding summed": {"sum": lambda s: s.x.sum(1)},
+            "pool: not divided": {"output": lambda s: s.sum},
+            "pool: length plus 1": {"output": lambda s: s.sum / (lengths(s) + 1)},
+            "pool: over the batch": {"output": lambda s: s.x.mean(0)},
+        },
+    ),
+    "max": (
+        r".*max(imum)?(pool|over|ingtime).*|.*poolmax.*",
+        {"output": lambda s: filled(s, -math.inf).amax(1)},
+        {
+            "pool: maximum of padding": {"output": lambda s: s.x.amax(1)},
+            "pool: padding of zeros": {"output": lambda s: filled(s).amax(1)},
+            "pool: minimum": {"output": lambda s: filled(s, math.inf).amin(1)},
+            "pool: absolute value": {"output": lambda s: filled(s).abs().amax(1)},
+        },
+    ),
+    "last": (
+        r".*last.*",
+        {"output": lambda s: at_length(s, -1)},
+        {
+            "pool: position T − 1": {"output": lambda s: s.x[:, -1]},
+            "pool: one too late": {"output": lambda s: at_length(s, 0)},
+            "pool: one too early": {"output": lambda s: at_length(s, -2)},
+            "pool: first": {"output": lambda s: s.x[:, 0]},
+        },
+    ),
+    "first": (
+        r".*(first|cls).*",
+        {"output": lambda s: s.x[:, 0]},
+        {"pool: last": {"output": lambda s: s.x[:, -1]}},
+    ),
+    "sum": (
+        r".*sum(pool|over).*|.*poolsum.*|sum",
+        {"output": lambda s: filled(s).sum(1)},
+        {
+            "pool: padding counted": {"output": lambda s: s.x.sum(1)},
+            "pool: mean": {"output": lambda s: filled(s).sum(1) / lengths(s)},
+        },
+    ),
+    "attention": (
+        r".*attention.*pool.*|.*attn.*pool.*|.*pool.*attention.*",
+        {
+            "scores": lambda s: query_scores(s).masked_fill(~real(s), -math.inf),
+            "weights": lambda s: s.scores.softmax(-1),
+            "output": lambda s: torch.einsum("bt,btd->bd", s.weights, s.x),
+        },
+        {
+            "pool: padding counted": {"scores": query_scores},
+            "softmax: batch of texts": {"weights": lambda s: s.scores.softmax(0)},
+            "softmax: none": {"weights": lambda s: s.scores.masked_fill(~real(s), 0.0)},
+            "mask: after softmax": {
+                "scores": query_scores,
+                "weights": lambda s: s.scores.softmax(-1) * real(s),
+            },
+            "mask: zeros": {"scores": lambda s: query_scores(s).masked_fill(~real(s), 0.0)},
+            "pool: divided by √d": {
+                "scores": lambda s: (query_scores(s) / WIDTH**0.5).masked_fill(~real(s), -math.inf)
+            },
+        },
+    ),
 }
-STEPS: dict[str, Steps] = {"mean": MEAN, "max": MAX, "last": LAST, "first": FIRST, "sum": SUM, "attention": ATTENTION}
-PATTERNS = {
-    "mean": r".*(mean|average|avg).*",
-    "max": r".*max(imum)?(pool|over|ingtime).*|.*poolmax.*",
-    "last": r".*last.*",
-    "first": r".*(first|cls).*",
-    "sum": r".*sum(pool|over).*|.*poolsum.*|sum",
-    "attention": r".*attention.*pool.*|.*attn.*pool.*|.*pool.*attention.*",
-}
+"""By kind of pooling: the pattern of its names, its reference and its known mistakes."""
+QUERY = Weight(
+    "query", "query", "query|q|w|weight|attention|attn|scores?|scorer|vector|u|v", bias="query_bias", shape=(WIDTH,)
+)
 
 
-def _contracts(kind: str) -> list[Contract]:
-    common: dict[str, Any] = {
-        "name": f"{kind}-pool",
-        "group": "pooling",
-        "signature": "x B×T×d, mask B×T → B×d",
-        "pattern": PATTERNS[kind],
-        "steps": STEPS[kind],
-        "mistakes": MISTAKES[kind],
-        "inputs": cases,
-        "arguments": {"x": ("input", "states", "vectors", "h"), "mask": MASK_NAMES},
-        "permutes": "" if kind in ("first", "last") else "same",
-        "shape": lambda case: (case.inputs["x"].shape[0], WIDTH),
-    }
-    sizes = {"width": Offer(WIDTH, WIDTHS)}
-    if kind != "attention":
-        return [Contract(**common, sizes=sizes), Contract(**common, is_function=True)]
-    names = ("query", "q", "w", "weight", "attention", "attn", "score", "scores", "scorer", "vector", "u", "v")
-    query = Weight("query", "query", names, bias="query_bias", shape=lambda options: (WIDTH,))
-    return [Contract(**common, sizes=sizes, weights=[query], sources={"scores": "into softmax", "weights": "softmax"})]
+def contracts(kind: str) -> list[Contract]:
+    pattern, steps, mistakes = POOLS[kind]
+    as_class = Contract(
+        name=f"{kind}-pool",
+        group="pooling",
+        signature="x B×T×d, mask B×T → B×d",
+        pattern=pattern,
+        steps=steps,
+        mistakes=mistakes,
+        inputs=cases,
+        sizes=sizes(width=WIDTH),
+        arguments={"x": "input|states|vectors|h", "mask": MASK_NAMES},
+        permutes="" if kind in ("first", "last") else "same",
+        shape=lambda case: (case.inputs["x"].shape[0], WIDTH),
+    )
+    if kind == "attention":
+        return [replace(as_class, weights=[QUERY], sources={"scores": "into softmax", "weights": "softmax"})]
+    return [as_class, replace(as_class, is_function=True)]
 
 
-CONTRACTS = [contract for kind in STEPS for contract in _contracts(kind)]
+CONTRACTS = [contract for kind in POOLS for contract in contracts(kind)]

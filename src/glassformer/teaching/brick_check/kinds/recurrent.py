@@ -1,177 +1,164 @@
 """Recurrent layers: Elman's, LSTM, GRU."""
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.teaching.brick_check.contract import (
+    BATCH,
+    MASK_NAMES,
+    TOKENS,
     Case,
     Contract,
     Facts,
+    Mistakes,
     Offer,
     Scope,
     Stages,
     Steps,
     mapped,
     numbers,
-    ragged,
     run_along,
+    sizes,
+    with_padding,
     with_x,
 )
-from glassformer.teaching.brick_check.kinds.names import MASK_NAMES
-from glassformer.teaching.brick_check.kinds.recurrent_weights import INPUT, WIDTH, read_weights
+from glassformer.teaching.brick_check.weights import Bridge, clean, listed_weights, tokens_of
+from glassformer.teaching.exercise import StudentError
 
-BATCH, TOKENS = 2, 5
+INPUT, WIDTH = 3, 7
+GATES = {
+    "lstm": {"i": "i|input", "f": "f|forget", "g": "g|c|cell|candidate", "o": "o|out|output"},
+    "gru": {"r": "r|reset", "z": "z|update", "n": "n|new|h|g|candidate"},
+    "rnn": {},
+}
+"""The gates in torch's order, with the patterns of their names."""
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    width = INPUT if "input_width" in facts.built_with else WIDTH
-    x = numbers(BATCH, TOKENS, width, drawn=drawn)
+    x = numbers(BATCH, TOKENS, INPUT if "input_width" in facts.built_with else WIDTH, drawn=drawn)
     options = {**facts.options, "width": WIDTH}
+    with_layers = options["state"] == "1×B×d"
 
     def zeros(x: Tensor) -> Tensor:
-        return x.new_zeros(*((1,) if options["state"] == "1×B×d" else ()), len(x), WIDTH)
+        return x.new_zeros(*((1,) if with_layers else ()), len(x), WIDTH)
 
-    def both(x: Tensor) -> Any:
+    def first_state(x: Tensor) -> Any:
         if options["kind"] == "lstm":
             return zeros(x), zeros(x)
-        return (zeros(x),) if options["state"] == "1×B×d" else zeros(x)
+        return (zeros(x),) if with_layers else zeros(x)
 
-    inputs: dict[str, Any] = {"x": x, "hidden": zeros if "cells" in facts.takes else both, "cells": zeros, "mask": None}
-    out = [Case("plain", options, inputs)]
-    if "mask" in facts.takes:
-        real = ragged(BATCH, TOKENS)
-        padded = {**inputs, "x": x.masked_fill(~real.unsqueeze(-1), 3.0), "mask": real}
-        out.append(Case("padded", options, padded, real=real))
-    return out
+    inputs = {"x": x, "hidden": zeros if "cells" in facts.takes else first_state, "cells": zeros}
+    return with_padding(facts, Case("plain", options, inputs))
 
 
 # --- formulas ---
 
 
-def total(s: Scope, times: float = 1.0) -> Tensor:
-    """W x + U h + b, of all gates."""
+def total(s: Scope, bias: float = 1.0) -> Tensor:
+    """W x + U h + b, of all gates, with the bias times this."""
     out = mapped(s.x, s.w_x) + mapped(s.h, s.w_h)
-    for bias in (s.b_x, s.b_h):
-        out = out if bias is None else out + times * bias
+    for one in (s.b_x, s.b_h):
+        out = out if one is None else out + bias * one
     return out
 
 
-def gate(s: Scope, place: int) -> Tensor:
-    return s._total[:, place * WIDTH : (place + 1) * WIDTH]
+def part(x: Tensor, place: int) -> Tensor:
+    return x[:, place * WIDTH : (place + 1) * WIDTH]
 
 
 RNN: Steps = {"_total": total, "state": lambda s: s._total.tanh()}
-COMMON: list[tuple[str, dict[str, Any]]] = [
-    ("the bias is added twice", {"_total": lambda s: total(s, 2.0)}),
-    ("the bias is forgotten", {"_total": lambda s: total(s, 0.0)}),
-    (
-        "the state before is forgotten: h must go in beside x",
-        {"_total": lambda s: mapped(s.x, s.w_x, _sum(s.b_x, s.b_h))},
-    ),
-]
+COMMON_MISTAKES: Mistakes = {
+    "bias: twice": {"_total": lambda s: total(s, 2.0)},
+    "bias: forgotten": {"_total": lambda s: total(s, 0.0)},
+    "state: forgotten": {"_total": lambda s: total(s) - mapped(s.h, s.w_h)},
+}
+RNN_MISTAKES: Mistakes = {
+    "rnn: no tanh": {"state": lambda s: s._total},
+    "rnn: sigmoid": {"state": lambda s: s._total.sigmoid()},
+    "rnn: ReLU": {"state": lambda s: s._total.relu()},
+    "rnn: residual": {"state": lambda s: s._total.tanh() + s.h},
+    **COMMON_MISTAKES,
+}
 
 
-def _sum(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    return one if other is None else other if one is None else one + other
+def lstm_gate(s: Scope, place: int, letter: str) -> Tensor:
+    total = part(s._total, place)
+    return total.tanh() if letter == "g" else total.sigmoid()
 
 
-RNN_MISTAKES: list[tuple[str, dict[str, Any]]] = [
-    ("tanh is forgotten", {"state": lambda s: s._total}),
-    ("there is a sigmoid in the place of tanh", {"state": lambda s: s._total.sigmoid()}),
-    ("there is a ReLU in the place of tanh", {"state": lambda s: s._total.relu()}),
-    ("the state before is added once more, as a residual connection", {"state": lambda s: s._total.tanh() + s.h}),
-    *COMMON,
-]
+def lstm_gates(order: str) -> Steps:
+    """The gates, if their weights stand in this order."""
+    return {letter: partial(lstm_gate, place=place, letter=letter) for place, letter in enumerate(order)}
+
 
 LSTM: Steps = {
     "_total": total,
-    "i": lambda s: gate(s, 0).sigmoid(),
-    "f": lambda s: gate(s, 1).sigmoid(),
-    "g": lambda s: gate(s, 2).tanh(),
-    "o": lambda s: gate(s, 3).sigmoid(),
+    **lstm_gates("ifgo"),
     "cell": lambda s: s.f * s.c + s.i * s.g,
     "state": lambda s: s.o * s.cell.tanh(),
 }
-SQUASHED = {letter: (torch.tanh if letter == "g" else torch.sigmoid) for letter in "ifgo"}
+LSTM_MISTAKES: Mistakes = {
+    "lstm: i and f": {"cell": lambda s: s.i * s.c + s.f * s.g},
+    "lstm: no tanh of c": {"state": lambda s: s.o * s.cell},
+    "lstm: o before tanh": {"state": lambda s: (s.o * s.cell).tanh()},
+    "lstm: h for c": {"cell": lambda s: s.f * s.h + s.i * s.g},
+    "lstm: cell given": {"state": lambda s: s.cell},
+    "lstm: sigmoid of g": {"g": lambda s: part(s._total, 2).sigmoid()},
+    "lstm: no tanh of g": {"g": lambda s: part(s._total, 2)},
+    "lstm: no forget gate": {"cell": lambda s: s.c + s.i * s.g},
+    "lstm: no input gate": {"cell": lambda s: s.f * s.c + s.g},
+    "lstm: no output gate": {"state": lambda s: s.cell.tanh()},
+    "lstm: 1 − f": {"cell": lambda s: s.f * s.c + (1 - s.f) * s.g},
+    **COMMON_MISTAKES,
+    **{f"lstm: order {order}": lstm_gates(order) for order in ("ifog", "figo", "fiog", "iofg")},
+}
 
 
-def _order(letters: Sequence[str]) -> dict[str, Any]:
-    """The gates as one reads them who takes their weights to stand in this order."""
-    return {
-        letter: lambda s, place=place, letter=letter: SQUASHED[letter](gate(s, place))
-        for place, letter in enumerate(letters)
-    }
+def candidate(s: Scope, reset: Tensor | float) -> Tensor:
+    if s.reset == "after":
+        return (part(s._x, 2) + reset * part(s._h, 2)).tanh()
+    bias = None if s.b_h is None else s.b_h[2 * WIDTH :]
+    return (part(s._x, 2) + mapped(reset * s.h, s.w_h[2 * WIDTH :], bias)).tanh()
 
 
-ORDERS = [order for order in itertools.permutations("ifgo") if order != tuple("ifgo")]
-LSTM_MISTAKES: list[tuple[str, dict[str, Any]]] = [
-    (
-        "input and forget gate are exchanged: c = f ⊙ c + i ⊙ g, and with these weights i comes before f",
-        {"cell": lambda s: s.i * s.c + s.f * s.g},
-    ),
-    ("tanh is forgotten on the cell: h = o ⊙ tanh(c)", {"state": lambda s: s.o * s.cell}),
-    ("the output gate comes before tanh: h = o ⊙ tanh(c), not tanh(o ⊙ c)", {"state": lambda s: (s.o * s.cell).tanh()}),
-    ("the state h is used where the cell c belongs: c = f ⊙ c + i ⊙ g", {"cell": lambda s: s.f * s.h + s.i * s.g}),
-    ("the cell is given, not the state: h = o ⊙ tanh(c)", {"state": lambda s: s.cell}),
-    ("the candidate g has a sigmoid: it needs tanh", {"g": lambda s: gate(s, 2).sigmoid()}),
-    ("the candidate g has no tanh", {"g": lambda s: gate(s, 2)}),
-    ("the forget gate is forgotten: c = f ⊙ c + i ⊙ g", {"cell": lambda s: s.c + s.i * s.g}),
-    ("the input gate is forgotten: c = f ⊙ c + i ⊙ g", {"cell": lambda s: s.f * s.c + s.g}),
-    ("the output gate is forgotten: h = o ⊙ tanh(c)", {"state": lambda s: s.cell.tanh()}),
-    ("1 − f stands in the place of f, or of i", {"cell": lambda s: s.f * s.c + (1 - s.f) * s.g}),
-    *COMMON,
-    *(
-        (f"the gates stand in the order {', '.join(order)}: with these weights it is i, f, g, o", _order(order))
-        for order in ORDERS
-    ),
-]
+def update(s: Scope, gate: Tensor) -> Tensor:
+    kept = gate if s.update == "kept" else 1 - gate
+    return (1 - kept) * s.n + kept * s.h
+
 
 GRU: Steps = {
     "_x": lambda s: mapped(s.x, s.w_x, s.b_x),
     "_h": lambda s: mapped(s.h, s.w_h, s.b_h),
-    "r": lambda s: (_part(s._x, 0) + _part(s._h, 0)).sigmoid(),
-    "z": lambda s: (_part(s._x, 1) + _part(s._h, 1)).sigmoid(),
+    "r": lambda s: (part(s._x, 0) + part(s._h, 0)).sigmoid(),
+    "z": lambda s: (part(s._x, 1) + part(s._h, 1)).sigmoid(),
     "n": lambda s: candidate(s, s.r),
-    "state": lambda s: updated(s, s.z),
+    "state": lambda s: update(s, s.z),
+}
+GRU_MISTAKES: Mistakes = {
+    "gru: r and z": {"n": lambda s: candidate(s, s.z), "state": lambda s: update(s, s.r)},
+    "gru: no reset gate": {"n": lambda s: candidate(s, 1.0)},
+    "gru: sigmoid of n": {"n": lambda s: torch.sigmoid(candidate(s, s.r).atanh())},
+    "gru: no tanh of n": {"n": lambda s: candidate(s, s.r).atanh()},
+    "gru: nothing forgotten": {"state": lambda s: s.h + s.z * s.n},
+    "bias: forgotten": {"_x": lambda s: mapped(s.x, s.w_x), "_h": lambda s: mapped(s.h, s.w_h)},
+    "bias: twice": {"_x": lambda s: mapped(s.x, s.w_x, None if s.b_x is None else 2 * s.b_x)},
+}
+
+DIRECTION_MISTAKES: Mistakes = {
+    "direction: batch": {"_along": lambda x: x.transpose(0, 1)},
+    "direction: backwards": {"_along": lambda x: x.flip(1)},
 }
 
 
-def _part(x: Tensor, place: int) -> Tensor:
-    return x[:, place * WIDTH : (place + 1) * WIDTH]
-
-
-def candidate(s: Scope, r: Tensor | float) -> Tensor:
-    if s.reset == "after":
-        return (_part(s._x, 2) + r * _part(s._h, 2)).tanh()
-    rest = s.w_h[2 * WIDTH :], None if s.b_h is None else s.b_h[2 * WIDTH :]
-    return (_part(s._x, 2) + mapped(r * s.h, *rest)).tanh()
-
-
-def updated(s: Scope, z: Tensor) -> Tensor:
-    kept = z if s.update == "kept" else 1 - z
-    return (1 - kept) * s.n + kept * s.h
-
-
-GRU_MISTAKES: list[tuple[str, dict[str, Any]]] = [
-    ("reset and update gate are exchanged", {"n": lambda s: candidate(s, s.z), "state": lambda s: updated(s, s.r)}),
-    ("the reset gate is forgotten", {"n": lambda s: candidate(s, 1.0)}),
-    ("the candidate n has a sigmoid: it needs tanh", {"n": lambda s: torch.sigmoid(candidate(s, s.r).atanh())}),
-    ("the candidate n has no tanh", {"n": lambda s: candidate(s, s.r).atanh()}),
-    ("nothing is forgotten: h = (1 − z) ⊙ n + z ⊙ h", {"state": lambda s: s.h + s.z * s.n}),
-    ("the bias is forgotten", {"_x": lambda s: mapped(s.x, s.w_x), "_h": lambda s: mapped(s.h, s.w_h)}),
-    ("the bias is added twice", {"_x": lambda s: mapped(s.x, s.w_x, None if s.b_x is None else 2 * s.b_x)}),
-]
-
-
-# --- ways along the tokens ---
-
-
 def run(steps: Steps, case: Case) -> Stages:
-    """Along the tokens; `_along` among the steps says which way, for mistakes."""
+    """Run the steps along the tokens; `_along` among them, of a mistake, turns the inputs first."""
     if "_along" not in steps:
         return run_along(steps, case)
     along = steps["_along"]
@@ -179,113 +166,151 @@ def run(steps: Steps, case: Case) -> Stages:
     return {name: along(stage) for name, stage in run_along(rest, with_x(case, along(case.inputs["x"]))).items()}
 
 
-ALONG: list[tuple[str, dict[str, Any]]] = [
-    (
-        "time and batch are exchanged: it goes along the rows of the batch, not along the tokens (the axis 1)",
-        {"_along": lambda x: x.transpose(0, 1)},
-    ),
-    ("it goes from the last token to the first", {"_along": lambda x: x.flip(1)}),
-]
+# --- weights ---
 
 
-def _contract(kind: str, pattern: str, steps: Any, mistakes: Any, **more: Any) -> Contract:
-    facts = [{"cat": cat, "state": state} for state in ("1×B×d", "B×d") for cat in ("x, h", "h, x")]
-    if kind == "gru":
-        choices = itertools.product(("kept", "new"), ("after", "before"), facts)
-        facts = [{**fact, "reset": reset, "update": update} for update, reset, fact in choices]
-    return Contract(
+class Piece(NamedTuple):
+    """A parameter as a part of the reference's weights."""
+
+    parameter: str
+    place: str
+    """Which weight it is, such as `w_x` or `b_h`; `w`: of x and h side by side."""
+    gate: str | None
+    """Its gate; None: all of them."""
+    is_turned: bool = False
+
+
+def gate_of(name: str, gates: Mapping[str, str]) -> str | None:
+    """Return the gate that a weight belongs to, by its name."""
+    for token in tokens_of(name):
+        for word in [token, *clean(token).split("_")]:
+            for letter, names in gates.items():
+                if re.fullmatch(f"{names}|[ixhuw]{letter}", word):
+                    return letter
+    return None
+
+
+def is_of_state(name: str) -> bool:
+    """Return whether a weight is applied to the state, by its name."""
+    words = (word for token in tokens_of(name) for word in token.split("_"))
+    return any(word in ("hh", "h", "u", "wh", "hidden", "recurrent", "wu") for word in words)
+
+
+def find_pieces(module: nn.Module, gates: Mapping[str, str], width: int, turned: set[str]) -> list[Piece]:
+    """Return what each parameter is, by its shape and name; parameters of other shapes are left out."""
+    heights = {WIDTH, max(1, len(gates)) * WIDTH}
+    pieces, owners = list[Piece](), dict[str, str]()
+    for name, one in sorted(module.named_parameters(), key=lambda item: -item[1].dim()):  # matrices before biases
+        by_name = "h" if is_of_state(name) else "x"
+        gate = None if len(gates) < 1 or max(heights) in one.shape else gate_of(name, gates)
+        if one.dim() == 1 and len(one) in heights:
+            pieces.append(Piece(name, f"b_{owners.get(name.removesuffix('.bias'), by_name)}", gate))
+        for is_turned in (name in turned, name not in turned) if one.dim() == 2 else ():
+            height, columns = one.T.shape if is_turned else one.shape
+            sides = {width: "x", WIDTH: by_name if width == WIDTH else "h", width + WIDTH: "both"}
+            if height in heights and columns in sides:
+                side = sides[columns]
+                owners[name.removesuffix(".weight")] = "x" if side == "both" else side
+                pieces.append(Piece(name, "w" if side == "both" else f"w_{side}", gate, is_turned))
+                break
+    return pieces
+
+
+def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]) -> Bridge:
+    """Find weights of all gates at once or of each gate, of x and h apart or of both in one."""
+    gates = GATES[options["kind"]]
+    letters = list(gates) or [""]
+    width = INPUT if options["input_width"] else WIDTH
+    pieces = find_pieces(module, gates, width, turned)
+    count = {
+        place: sum(len(letters) if piece.gate is None else 1 for piece in pieces if piece.place == place)
+        for place in ("w", "w_x", "w_h")
+    }
+    complete = len(letters) in (count["w"], min(count["w_x"], count["w_h"]))
+    if len(pieces) < len(list(module.parameters())) or not complete:
+        height = len(letters) * WIDTH
+        of_gates = f" of the gates {', '.join(letters)}, together or each" if gates else ""
+        raise StudentError(
+            f"weights expected: from x ({height}×{width}) and from h ({height}×{WIDTH}){of_gates}; "
+            f"found: {listed_weights(module)}"
+        )
+    sides = {"w_x": width, "w_h": WIDTH} if options["cat"] == "x, h" else {"w_h": WIDTH, "w_x": width}
+
+    def read(tensors: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
+        parts: dict[str, dict[str, Tensor]] = {}
+        for piece in pieces:
+            whole = tensors[piece.parameter].T if piece.is_turned else tensors[piece.parameter]
+            owners = letters if piece.gate is None else [piece.gate]
+            columns = zip(sides, torch.split(whole, list(sides.values()), 1), strict=True) if piece.place == "w" else ()
+            for place, side in columns or [(piece.place, whole)]:
+                parts.setdefault(place, {}).update(zip(owners, side.chunk(len(owners)), strict=True))
+        return {
+            name: torch.cat([parts[name][letter] for letter in letters]) if name in parts else None
+            for name in ("w_x", "w_h", "b_x", "b_h")
+        }
+
+    return Bridge(read)
+
+
+# --- contracts ---
+
+LSTM_CONTRACT = Contract(
+    name="lstm",
+    group="recurrent",
+    signature="x B×T×i → states B×T×d",
+    pattern=r".*lstm.*",
+    steps=LSTM,
+    mistakes={**LSTM_MISTAKES, **DIRECTION_MISTAKES},
+    run=run,
+    inputs=cases,
+    sizes={
+        "input_width": Offer(
+            INPUT, "i|n_in|d_in|d_model|x_size|in_(dim|features)|input_(dim|size)|emb(ed|edding)?_dim"
+        ),
+        "width": Offer(
+            WIDTH, "h|d|dim|size|units|state_size|(hidden|out)_dim|[dn]_hidden|d_(h|out)|hidden(_size|_units|_width)?"
+        ),
+        "kind": Offer("lstm", "cell|mode|rnn_type", always=False),
+        "initial": Offer(False),
+        **sizes(bias=True, dropout=0.0, batch_first=True),
+    },
+    unnamed={"kind": "lstm", "input_width": None, "cat": "x, h", "state": "1×B×d", "reset": "after", "update": "kept"},
+    arguments={
+        "x": "inputs?|sequence|seq|xs|embedded",
+        "hidden": "h|h_?0|hx|states?|hidden_state|init(ial)?_states?",
+        "cells": "c|c_?0|cx|cell",
+        "mask": MASK_NAMES,
+    },
+    optional=("hidden", "cells"),
+    variants=[{"cat": cat, "state": state} for state in ("1×B×d", "B×d") for cat in ("x, h", "h, x")],
+    says={"reset": "the reset gate works {} the map of h", "update": "z says what is {}"},
+    searched=("i", "f", "g", "o", "r", "z", "n", "cell"),
+    causal="always",
+    learns=TOKENS,
+    shape=lambda case: (*case.inputs["x"].shape[:2], WIDTH),
+    read_weights=read_weights,
+)
+
+
+def of_kind(kind: str, pattern: str, steps: Steps, mistakes: Mistakes, **more: Any) -> Contract:
+    return replace(
+        LSTM_CONTRACT,
         name=kind,
-        group="recurrent",
-        signature="x B×T×i → states B×T×d",
         pattern=pattern,
         steps=steps,
-        mistakes=[*mistakes, *ALONG],
-        run=run,
-        inputs=cases,
-        sizes={
-            "input_width": Offer(
-                INPUT,
-                (
-                    "input_size",
-                    "input_dim",
-                    "in_features",
-                    "n_in",
-                    "d_in",
-                    "i",
-                    "in_dim",
-                    "embed_dim",
-                    "emb_dim",
-                    "d_model",
-                    "embedding_dim",
-                    "x_size",
-                ),
-            ),
-            "width": Offer(
-                WIDTH,
-                (
-                    "hidden_size",
-                    "hidden_dim",
-                    "hidden",
-                    "units",
-                    "d_hidden",
-                    "n_hidden",
-                    "d_h",
-                    "hidden_units",
-                    "state_size",
-                    "h",
-                    "d",
-                    "dim",
-                    "out_dim",
-                    "size",
-                    "d_out",
-                    "hidden_width",
-                ),
-            ),
-            "kind": Offer(kind, ("cell", "mode", "rnn_type"), always=False),
-            "batch_first": Offer(True),
-            "bias": Offer(True, ("use_bias",)),
-            "initial": Offer(False),
-            "dropout": Offer(0.0),
-        },
-        unnamed={
-            "kind": kind,
-            "input_width": None,
-            "cat": "x, h",
-            "state": "1×B×d",
-            "reset": "after",
-            "update": "kept",
-        },
-        arguments={
-            "x": ("input", "inputs", "sequence", "seq", "xs", "embedded"),
-            "hidden": (
-                "h0",
-                "hx",
-                "state",
-                "h",
-                "hidden_state",
-                "initial_state",
-                "init_state",
-                "init_states",
-                "h_0",
-                "states",
-            ),
-            "cells": ("c0", "c", "cx", "cell", "c_0"),
-            "mask": MASK_NAMES,
-        },
-        optional=("hidden", "cells"),
-        variants=facts,
-        says={"reset": "the reset gate works {} the map of h", "update": "z says what is {}"},
-        searched=("i", "f", "g", "o", "r", "z", "n", "cell"),
-        causal="always",
-        learns=TOKENS,
-        shape=lambda case: (*case.inputs["x"].shape[:2], WIDTH),
-        read_weights=read_weights,
+        mistakes={**mistakes, **DIRECTION_MISTAKES},
+        sizes={**LSTM_CONTRACT.sizes, "kind": Offer(kind, "cell|mode|rnn_type", always=False)},
+        unnamed={**LSTM_CONTRACT.unnamed, "kind": kind},
         **more,
     )
 
 
+GRU_VARIANTS = [
+    {**variant, "reset": reset, "update": update}
+    for update, reset, variant in itertools.product(("kept", "new"), ("after", "before"), LSTM_CONTRACT.variants)
+]
 CONTRACTS = [
-    _contract("lstm", r".*lstm.*", LSTM, LSTM_MISTAKES),
-    _contract("gru", r".*gru.*", GRU, GRU_MISTAKES),
-    _contract("rnn", r".*rnn.*|.*elman.*|.*recurrent.*", RNN, RNN_MISTAKES),
+    LSTM_CONTRACT,
+    of_kind("gru", r".*gru.*", GRU, GRU_MISTAKES, variants=GRU_VARIANTS),
+    of_kind("rnn", r".*rnn.*|.*elman.*|.*recurrent.*", RNN, RNN_MISTAKES),
 ]
