@@ -75,6 +75,11 @@ def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
 Args = Callable[[torch.Generator], tuple[Any, ...]]
 
 
+def normal(*shapes: tuple[int, ...], scale: float = 1.0) -> Args:
+    """Return arguments that are drawn: for each shape a tensor of normal numbers, times `scale`."""
+    return lambda chance: tuple(scale * torch.randn(shape, generator=chance) for shape in shapes)
+
+
 @dataclass(frozen=True)
 class Case:
     """One try of a function or a module."""

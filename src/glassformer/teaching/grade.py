@@ -22,10 +22,9 @@ from glassformer.notebook.display import progress_bar
 from glassformer.notebook.html import table
 from glassformer.teaching import lesson as lessons
 from glassformer.teaching.exercise import Exercise, Item, StudentError
-from glassformer.teaching.lesson import Lesson, read_exercises
+from glassformer.teaching.lesson import Checked, Lesson, read_exercises
 from glassformer.teaching.lesson import lesson as find_lesson
 from glassformer.teaching.nursery import Nursery, nursery
-from glassformer.teaching.result import Checked
 from glassformer.teaching.sandbox import Bounds, Sandboxed, Source, Unreadable
 from glassformer.teaching.submitted import is_notebook
 from glassformer.teaching.view import view_for

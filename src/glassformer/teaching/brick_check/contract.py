@@ -10,32 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.sentences import sentence
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.teaching.brick_check.names import Offer, Weight
 from glassformer.teaching.exercise import Mistake
 
 BATCH, TOKENS = 2, 5
 """Sizes of the inputs of every kind that has them."""
-SIZE_NAMES = {
-    "heads": r"h|nheads?|n_heads?|num_(attention_)?heads",
-    "head_width": r"d_?[kv]|d_head|dim_head|head_(dim|size)",
-    "layers": r"(num|n)_layers?|depth|blocks",
-    "hidden": r"ff|inner|d_(ff|hidden|inner|mlp)|n_hidden|dim_feedforward|(hidden|ff|ffn|inner|mlp)_dim|"
-    r"(hidden|intermediate)_size",
-    "context": r"t|n|window|length|maxlen|seq_len|max_(len|length|seq_len|positions)|(block|context)_(size|length)|"
-    r"n(um)?_positions",
-    "causal": r"is_causal|masked|autoregressive",
-    "bias": r"(qkv|use)_bias",
-    "dropout": r"p|drop|drop_rate|dropout_p|attn_dropout|(attn|resid)_pdrop",
-    "activation": r"act|nonlinearity",
-    "batch_first": "",
-    "width": r"d|dim|d_?model|n_embd|features|d_(in|out|embed)|(in|out|model)_dim|"
-    r"(emb|embed|embedding|hidden|input|output)_(dim|size)",
-}
-"""Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
-OPTIONAL_SIZES = ("head_width", "context", "activation")
-"""Sizes that a brick gets only where it has no default for them."""
-MASK_NAMES = r"m|(attention|padding|pad|src|(src_)?key_padding)_mask"
-
 Stages = dict[str, Tensor]
 """Tensors of a computation by name, in order; `output` comes last."""
 Scope = Any
@@ -92,26 +71,6 @@ def run_along(steps: Steps, case: Case) -> Stages:
         scope.h, scope.c = scope.state, getattr(scope, "cell", None)
     stages = {name: torch.stack(values, 1) for name, values in made.items()}
     return {**stages, "output": stages["state"]}
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An argument that a brick may name."""
-
-    value: Any
-    names: str = ""
-    """Pattern of its other names, in lower case."""
-    always: bool = True
-    """Whether to give it wherever it is named; if not, only where it has no default."""
-
-
-def sizes(**values: Any) -> dict[str, Offer]:
-    """Return the offers of these sizes, in the order of `SIZE_NAMES`."""
-    return {
-        key: Offer(values[key], names, always=key not in OPTIONAL_SIZES)
-        for key, names in SIZE_NAMES.items()
-        if key in values
-    }
 
 
 @dataclass(frozen=True)
@@ -173,16 +132,15 @@ class Contract:
         return _only_real(self.run(steps, case), case)
 
     def known_mistakes(self) -> list[Mistake]:
-        """Return single mistakes, then pairs of them."""
-        ones = [Mistake(sentence(__name__, name), self._wrong(steps)) for name, steps in self.mistakes.items()]
-        twos = [
-            Mistake(f"two things: {first.hint}; and {second.hint}", self._wrong(*steps))
-            for (first, second), steps in zip(
-                itertools.combinations(ones, 2), itertools.combinations(self.mistakes.values(), 2), strict=True
-            )
-            if not steps[0].keys() & steps[1].keys()
+        """Return single mistakes, then pairs of them that concern different steps."""
+        hints = {name: sentence(__name__, name) for name in self.mistakes}
+        singles = [Mistake(hints[name], self._wrong(steps)) for name, steps in self.mistakes.items()]
+        pairs = [
+            Mistake(f"two things: {hints[first]}; and {hints[second]}", self._wrong(steps, others))
+            for (first, steps), (second, others) in itertools.combinations(self.mistakes.items(), 2)
+            if not steps.keys() & others.keys()
         ]
-        return [*ones, *twos]
+        return [*singles, *pairs]
 
     def _wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
         return lambda case: self.expected(case, *replaced)

@@ -11,8 +11,7 @@ from torch import nn
 from glassformer.config.errors import Misuse, unknown
 from glassformer.config.plugins import import_file, kind_of_part, named_in, parts_in, split_name
 from glassformer.encoders.base import Encoder
-from glassformer.teaching.brick_check.contract import Contract
-from glassformer.teaching.brick_check.kinds import (
+from glassformer.teaching.brick_check import (
     attention,
     encoder,
     feed_forward,
@@ -22,6 +21,7 @@ from glassformer.teaching.brick_check.kinds import (
     positions,
     recurrent,
 )
+from glassformer.teaching.brick_check.contract import Contract
 
 CONTRACTS: list[Contract] = [
     contract

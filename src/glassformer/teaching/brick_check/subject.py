@@ -2,21 +2,22 @@
 
 import contextlib
 import inspect
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import error_line, with_article
-from glassformer.teaching.brick_check.binding import ESSENTIAL, bind, key_of
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Offer
+from glassformer.teaching.brick_check.contract import Case, Contract, Facts, with_x
+from glassformer.teaching.brick_check.names import ESSENTIAL, Bridge, Offer, Role, bind, key_of, read_by_name
 from glassformer.teaching.brick_check.watch import Watch, tapped
-from glassformer.teaching.brick_check.weights import Bridge, Role, read_by_name
 from glassformer.teaching.exercise import StudentError
 
 SPREAD = 0.4
@@ -64,9 +65,9 @@ class Subject:
 
     @cached_property
     def built_with(self) -> frozenset[str]:
-        return (
-            frozenset() if self.contract.is_function else frozenset(bind(self.brick, self.contract.sizes, ESSENTIAL)[2])
-        )
+        """The sizes that it names."""
+        named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL)[2]
+        return frozenset(named)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -79,23 +80,18 @@ class Subject:
     @property
     def _called(self) -> Callable[..., Any]:
         brick: Any = self.brick
-        return self.brick if self.contract.is_function else _bound(brick.forward)
+        return self.brick if self.contract.is_function else MethodType(brick.forward, self)
 
     def _offers(self, inputs: Mapping[str, Any]) -> dict[str, Offer]:
-        names = self.contract.arguments
+        optional = self.contract.optional
         return {
-            name: Offer(
-                inputs.get(name),
-                names[name],
-                always=inputs.get(name) is not None and name not in self.contract.optional,
-            )
-            for name in names
+            name: Offer(inputs.get(name), names, always=inputs.get(name) is not None and name not in optional)
+            for name, names in self.contract.arguments.items()
         }
 
     def build(self, options: Mapping[str, Any] = {}) -> nn.Module:
-        offers = {
-            name: replace(offer, value=options.get(name, offer.value)) for name, offer in self.contract.sizes.items()
-        }
+        sizes = self.contract.sizes
+        offers = {name: replace(offer, value=options.get(name, offer.value)) for name, offer in sizes.items()}
         torch.manual_seed(0)
         keywords, positional, _ = self.safely(bind, self.brick, offers, ESSENTIAL)
         module = self.safely(self.brick, *positional, **keywords)
@@ -103,19 +99,23 @@ class Subject:
             raise StudentError(f"is {with_article(module)}, not an nn.Module")
         return module.eval()
 
-    def cases(self, seed: int = 0) -> list[Case]:
-        """Those of the contract, with the student's weights of each by the names of ours."""
-        drawn = torch.Generator().manual_seed(seed)
-        module = None if self.contract.is_function else self.build()
-        cases = self.contract.inputs(self._facts(module), drawn)
+    def cases(self) -> list[Case]:
+        """Return the calls of the contract, with the student's weights under the names of ours."""
+        cases = self._cases_without_weights()
         if self.contract.is_function:
             return cases
-        return [replace(case, weights=self.bridge.read(_values(self.with_weights(case.options)))) for case in cases]
+        return [replace(case, weights=self._weights_of(self.with_weights(case.options))) for case in cases]
+
+    def _weights_of(self, module: nn.Module) -> dict[str, Tensor | None]:
+        return self.bridge.read({name: one.detach().clone() for name, one in module.named_parameters()})
+
+    def _cases_without_weights(self) -> list[Case]:
+        facts = Facts(self.options, self.takes, self.built_with, None if self.contract.is_function else self.build())
+        return self.contract.inputs(facts, torch.Generator().manual_seed(0))
 
     def plain_cases(self, *, padded: bool = False) -> list[Case]:
-        """The calls of the contract, without weights: those with padding, or the others."""
-        module = None if self.contract.is_function else self.build()
-        cases = self.contract.inputs(self._facts(module), torch.Generator().manual_seed(0))
+        """Return the calls of the contract, without weights: the ones with padding, or the others."""
+        cases = self._cases_without_weights()
         masked = [one for one in cases if isinstance(one.inputs.get("mask"), Tensor)]
         return masked if padded else [one for one in cases if one not in masked] or cases
 
@@ -157,11 +157,7 @@ class Subject:
             return
         if self.mask_form in PAIRWISE:
             self.settled = self.facts = {**self.facts, "causal": None}
-        elif (
-            "causal" in self.brick.__name__.lower()
-            or "masked" in self.brick.__name__.lower()
-            or self._hides(self.plain_cases()[0])
-        ):
+        elif re.search("causal|masked", self.brick.__name__.lower()) or self._hides(self.plain_cases()[0]):
             self.settled = self.facts = {**self.facts, "causal": True}
 
     def _hides(self, case: Case) -> bool:
@@ -174,14 +170,11 @@ class Subject:
         for t in range(x.shape[1]):
             other = x.clone()
             other[:, t] = -other[:, t] + 1
-            moved = (self.call(replace(case, inputs={**case.inputs, "x": other}), module).output - before).abs()
+            moved = (self.call(with_x(case, other), module).output - before).abs()
             others = torch.arange(x.shape[1]) != t
             if (moved.amax((0, 2))[others] == 0).any():
                 return True
         return False
-
-    def _facts(self, module: nn.Module | None) -> Facts:
-        return Facts(self.options, self.takes, self.built_with, module)
 
     def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = SPREAD) -> nn.Module:
         """Built, with weights drawn."""
@@ -196,8 +189,7 @@ class Subject:
         """From the student's weights to ours."""
         module, contract = self.with_weights(), self.contract
         names = {id(weight): name for name, weight in module.named_parameters()}
-        case = contract.inputs(self._facts(module), torch.Generator().manual_seed(0))[0]
-        watch = self.call(case, module).watch
+        watch = self.call(self._cases_without_weights()[0], module).watch
         turned = {name for weight, name in names.items() if watch.turned.get(weight)}
         if contract.read_weights is not None:
             return contract.read_weights(module, self.options, turned)
@@ -287,19 +279,3 @@ class Subject:
             return ""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         return f" (line {lines[-1]})" if lines else ""
-
-
-def _values(module: nn.Module) -> dict[str, Tensor]:
-    return {name: weight.detach().clone() for name, weight in module.named_parameters()}
-
-
-def _bound(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A method without its `self`."""
-    signature = inspect.signature(forward)
-    _, *others = signature.parameters.values()
-
-    def call() -> None: ...
-
-    call.__dict__["__signature__"] = signature.replace(parameters=others)
-    call.__qualname__ = "forward"
-    return call

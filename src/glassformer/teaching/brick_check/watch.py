@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.bricks.tap import Tap
 from glassformer.teaching.brick_check.contract import Contract, Stages
-from glassformer.teaching.brick_check.weights import Role
+from glassformer.teaching.brick_check.names import Role
 from glassformer.teaching.exercise import first_apart
 
 PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")

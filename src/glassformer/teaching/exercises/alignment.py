@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, equals, exercise, normal
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -56,13 +56,8 @@ def _memory(lengths: list[int], width: int, times: float = 1.0) -> Any:
     return draw
 
 
-def _joint(rows: int, length: int, width: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        query, states = torch.randn(rows, width, generator=chance), torch.randn(rows, length, width, generator=chance)
-        w, u = torch.randn(2, width, width, generator=chance)
-        return query, states, w, u, torch.randn(width, generator=chance)
-
-    return draw
+def _joint(rows: int, length: int, width: int) -> Args:
+    return normal((rows, width), (rows, length, width), (width, width), (width, width), (width,))
 
 
 EXERCISES: list[Exercise] = [

@@ -1,18 +1,13 @@
 """One head of attention, several heads, and how many numbers they learn."""
 
-from typing import Any
-
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, equals, exercise, normal
 
 
-def _head(length: int, width: int, inner: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        return torch.randn(length, width, generator=chance), *torch.randn(3, width, inner, generator=chance)
-
-    return draw
+def _head(length: int, width: int, inner: int) -> Args:
+    return normal((length, width), *3 * [(width, inner)])
 
 
 def attention(
@@ -73,10 +68,6 @@ class MultiHeadAttention(nn.Module):
         return joined if self.mistake == "no output" else self.output(joined)
 
 
-def _batch(rows: int, length: int, width: int) -> Any:
-    return lambda chance: (torch.randn(rows, length, width, generator=chance),)
-
-
 EXERCISES: list[Exercise] = [
     exercise(
         attention,
@@ -87,10 +78,10 @@ EXERCISES: list[Exercise] = [
     ),
     exercise(
         MultiHeadAttention,
-        Case("two heads", _batch(2, 5, 8), points=2, build={"width": 8, "heads": 2}),
-        Case("the future is hidden", _batch(2, 5, 8), build={"width": 8, "heads": 2, "causal": True}),
-        Case("gradients", _batch(1, 4, 6), build={"width": 6, "heads": 3}, learn=True),
-        Case("as many heads as numbers", _batch(1, 3, 4), build={"width": 4, "heads": 4}, visible=False),
+        Case("two heads", normal((2, 5, 8)), points=2, build={"width": 8, "heads": 2}),
+        Case("the future is hidden", normal((2, 5, 8)), build={"width": 8, "heads": 2, "causal": True}),
+        Case("gradients", normal((1, 4, 6)), build={"width": 6, "heads": 3}, learn=True),
+        Case("as many heads as numbers", normal((1, 3, 4)), build={"width": 4, "heads": 4}, visible=False),
     ),
     Answer(
         "parameters",

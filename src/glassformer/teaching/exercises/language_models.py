@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, normal
 
 # --- perplexity ---
 
@@ -70,10 +70,6 @@ def next_distribution(
     return result[order] if mistake == "sorted" else result
 
 
-def _scores(words: int) -> Any:
-    return lambda chance: (2 * torch.randn(words, generator=chance),)
-
-
 PRONOUN_HEAD = (0, 0)
 """Of the run that comes along: the layer, and the head in it, that look from a pronoun to its name."""
 
@@ -86,12 +82,19 @@ EXERCISES: list[Exercise] = [
     ),
     exercise(
         next_distribution,
-        Case("colder", _scores(7), kwargs={"temperature": 0.5}),
-        Case("the three likeliest", _scores(7), kwargs={"top_k": 3}),
-        Case("the fewest that reach 0.8", _scores(9), kwargs={"top_p": 0.8}),
-        Case("hot, and the four likeliest", _scores(11), kwargs={"temperature": 1.5, "top_k": 4}, visible=False),
-        Case("hot, and those up to 0.7", _scores(11), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False),
-        Case("more than there are", _scores(5), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
+        Case("colder", normal((7,), scale=2), kwargs={"temperature": 0.5}),
+        Case("the three likeliest", normal((7,), scale=2), kwargs={"top_k": 3}),
+        Case("the fewest that reach 0.8", normal((9,), scale=2), kwargs={"top_p": 0.8}),
+        Case(
+            "hot, and the four likeliest",
+            normal((11,), scale=2),
+            kwargs={"temperature": 1.5, "top_k": 4},
+            visible=False,
+        ),
+        Case(
+            "hot, and those up to 0.7", normal((11,), scale=2), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False
+        ),
+        Case("more than there are", normal((5,), scale=2), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
         tolerance=1e-4,
     ),
     Answer(

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, near, normal
 
 
 class Elman(nn.Module):
@@ -59,10 +59,6 @@ def lstm_step(
     return (new, out) if mistake == "exchanged" else (out, new)
 
 
-def _texts(rows: int, length: int, inputs: int) -> Any:
-    return lambda chance: (torch.randn(rows, length, inputs, generator=chance),)
-
-
 def _step(rows: int, inputs: int, width: int, *, empty: bool = False, keep: float = 0.0) -> Any:
     def draw(chance: Generator) -> tuple[Tensor, ...]:
         x = torch.randn(rows, inputs, generator=chance)
@@ -93,9 +89,9 @@ EXERCISES: list[Exercise] = [
     ),
     exercise(
         Elman,
-        Case("two texts of five words", _texts(2, 5, 3), points=2, build={"inputs": 3, "width": 4}),
-        Case("gradients", _texts(1, 4, 3), build={"inputs": 3, "width": 2}, learn=True),
-        Case("one word", _texts(3, 1, 2), build={"inputs": 2, "width": 5}, visible=False),
+        Case("two texts of five words", normal((2, 5, 3)), points=2, build={"inputs": 3, "width": 4}),
+        Case("gradients", normal((1, 4, 3)), build={"inputs": 3, "width": 2}, learn=True),
+        Case("one word", normal((3, 1, 2)), build={"inputs": 2, "width": 5}, visible=False),
     ),
     Answer(
         "left",

@@ -7,7 +7,7 @@ import torch
 from torch import Generator, Tensor
 
 from glassformer.config.sentences import sentence
-from glassformer.teaching.exercise import Answer, Case, Exercise, Mistake, equals, exercise, near
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, Mistake, equals, exercise, near, normal
 
 
 def gradient(x: Tensor, y: Tensor, w: Tensor, b: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -55,12 +55,8 @@ TINY_MISTAKES = [
 ]
 
 
-def _line(rows: int, width: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        x, w = torch.randn(rows, width, generator=chance), torch.randn(width, generator=chance)
-        return x, torch.randn(rows, generator=chance), w, torch.randn((), generator=chance)
-
-    return draw
+def _line(rows: int, width: int) -> Args:
+    return normal((rows, width), (rows,), (width,), ())
 
 
 def _scores(rows: int, classes: int, times: float = 1.0) -> Any:

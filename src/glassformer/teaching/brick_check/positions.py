@@ -7,7 +7,6 @@ from torch import Tensor
 
 from glassformer.teaching.brick_check.contract import (
     BATCH,
-    SIZE_NAMES,
     TOKENS,
     Case,
     Contract,
@@ -16,9 +15,8 @@ from glassformer.teaching.brick_check.contract import (
     Scope,
     Steps,
     numbers,
-    sizes,
 )
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.teaching.brick_check.names import SIZE_NAMES, Weight, sizes
 
 WIDTH, CONTEXT = 14, 16
 PAIRS = torch.arange(0, WIDTH, 2)

@@ -9,19 +9,16 @@ from torch import Tensor
 
 from glassformer.teaching.brick_check.contract import (
     BATCH,
-    SIZE_NAMES,
     TOKENS,
     Case,
     Contract,
     Facts,
     Mistakes,
-    Offer,
     Scope,
     Steps,
     numbers,
-    sizes,
 )
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.teaching.brick_check.names import SIZE_NAMES, Offer, Weight, sizes
 
 WIDTH, EPS = 11, 1e-5
 SIZES = {

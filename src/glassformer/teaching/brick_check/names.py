@@ -1,7 +1,8 @@
-"""Finds a student's weights by their names, in one matrix or several, transposed or not."""
+"""Passes sizes and inputs to a student's class or function by the names of its parameters."""
 
+import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,114 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.teaching.exercise import StudentError
+
+SIZE_NAMES = {
+    "heads": r"h|nheads?|n_heads?|num_(attention_)?heads",
+    "head_width": r"d_?[kv]|d_head|dim_head|head_(dim|size)",
+    "layers": r"(num|n)_layers?|depth|blocks",
+    "hidden": r"ff|inner|d_(ff|hidden|inner|mlp)|n_hidden|dim_feedforward|(hidden|ff|ffn|inner|mlp)_dim|"
+    r"(hidden|intermediate)_size",
+    "context": r"t|n|window|length|maxlen|seq_len|max_(len|length|seq_len|positions)|(block|context)_(size|length)|"
+    r"n(um)?_positions",
+    "causal": r"is_causal|masked|autoregressive",
+    "bias": r"(qkv|use)_bias",
+    "dropout": r"p|drop|drop_rate|dropout_p|attn_dropout|(attn|resid)_pdrop",
+    "activation": r"act|nonlinearity",
+    "batch_first": "",
+    "width": r"d|dim|d_?model|n_embd|features|d_(in|out|embed)|(in|out|model)_dim|"
+    r"(emb|embed|embedding|hidden|input|output)_(dim|size)",
+}
+"""Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
+OPTIONAL_SIZES = ("head_width", "context", "activation")
+"""Sizes that a brick gets only where it has no default for them."""
+MASK_NAMES = r"m|(attention|padding|pad|src|(src_)?key_padding)_mask"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An argument that a brick may name."""
+
+    value: Any
+    names: str = ""
+    """Pattern of its other names, in lower case."""
+    always: bool = True
+    """Whether to give it wherever it is named; if not, only where it has no default."""
+
+
+def sizes(**values: Any) -> dict[str, Offer]:
+    """Return the offers of these sizes, in the order of `SIZE_NAMES`."""
+    return {
+        key: Offer(values[key], names, always=key not in OPTIONAL_SIZES)
+        for key, names in SIZE_NAMES.items()
+        if key in values
+    }
+
+
+CONFIG_NAMES = ("config", "cfg", "conf", "args", "hparams", "opts", "settings")
+"""Names of a parameter that holds all sizes."""
+ESSENTIAL = ("width", "heads", "hidden", "input_width")
+"""Sizes that a brick with such a parameter is taken to read; parameters of unknown names take them in this order."""
+
+
+class Config:
+    """All sizes as attributes, under any of their names."""
+
+    def __init__(self, offers: Mapping[str, Offer]) -> None:
+        self._offers = offers
+
+    def __getattr__(self, name: str) -> Any:
+        key = key_of(name, self._offers)
+        if key is None:
+            raise AttributeError(f"the configuration has no {name}; it has {', '.join(self._offers)}")
+        return self._offers[key].value
+
+
+def key_of(name: str, offers: Mapping[str, Offer]) -> str | None:
+    """Return the offer that a parameter's name stands for."""
+    if name in offers:
+        return name
+    return next((key for key, offer in offers.items() if re.fullmatch(offer.names, name.lower())), None)
+
+
+def bind(
+    function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]
+) -> tuple[dict[str, Any], list[Any], set[str]]:
+    """Return the keyword and positional arguments for a callable, and the offers that it names.
+
+    A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
+    """
+    title = f"{function.__name__}.__init__" if inspect.isclass(function) else getattr(function, "__qualname__", "it")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise StudentError(f"{title} does not tell its arguments") from None
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    known = {one: key_of(one.name, offers) for one in signature.parameters.values() if one.kind not in variadic}
+    free = [key for key in by_place if key in offers and key not in known.values()]
+    named = {key for key in known.values() if key is not None}
+    keywords: dict[str, Any] = {}
+    positional: list[Any] = []
+    for one, key in known.items():
+        required = one.default is inspect.Parameter.empty
+        if key is None and required and one.name in CONFIG_NAMES:
+            value: Any = Config(offers)
+            named |= offers.keys() & set(ESSENTIAL)
+        elif key is None and required:
+            if not free:
+                raise StudentError(f"{title} wants {one.name}, which is unknown; known are: {', '.join(offers)}")
+            key = free.pop(0)
+            named.add(key)
+            value = offers[key].value
+        elif key is not None and (required or offers[key].always):
+            value = offers[key].value
+        else:
+            continue
+        if one.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(value)
+        else:
+            keywords[one.name] = value
+    return keywords, positional, named
+
 
 NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")
 """Words of a name that do not say which weight it is."""

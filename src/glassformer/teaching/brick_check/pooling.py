@@ -8,7 +8,6 @@ from torch import Tensor
 
 from glassformer.teaching.brick_check.contract import (
     BATCH,
-    MASK_NAMES,
     TOKENS,
     Case,
     Contract,
@@ -17,10 +16,9 @@ from glassformer.teaching.brick_check.contract import (
     Scope,
     Steps,
     numbers,
-    sizes,
     with_padding,
 )
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.teaching.brick_check.names import MASK_NAMES, Weight, sizes
 
 WIDTH = 11
 

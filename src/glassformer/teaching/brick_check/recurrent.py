@@ -12,24 +12,21 @@ from torch import Tensor, nn
 
 from glassformer.teaching.brick_check.contract import (
     BATCH,
-    MASK_NAMES,
     TOKENS,
     Case,
     Contract,
     Facts,
     Mistakes,
-    Offer,
     Scope,
     Stages,
     Steps,
     mapped,
     numbers,
     run_along,
-    sizes,
     with_padding,
     with_x,
 )
-from glassformer.teaching.brick_check.weights import Bridge, clean, listed_weights, tokens_of
+from glassformer.teaching.brick_check.names import MASK_NAMES, Bridge, Offer, clean, listed_weights, sizes, tokens_of
 from glassformer.teaching.exercise import StudentError
 
 INPUT, WIDTH = 3, 7

@@ -17,9 +17,8 @@ from glassformer.teaching.brick_check.contract import (
     Steps,
     mapped,
     numbers,
-    sizes,
 )
-from glassformer.teaching.brick_check.weights import Bridge, listed_weights
+from glassformer.teaching.brick_check.names import Bridge, listed_weights, sizes
 from glassformer.teaching.exercise import StudentError
 
 WIDTH, HIDDEN = 7, 13

@@ -2,18 +2,8 @@
 
 import torch
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    MASK_NAMES,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Offer,
-    numbers,
-    sizes,
-    with_padding,
-)
+from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Case, Contract, Facts, numbers, with_padding
+from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, sizes
 
 WIDTH = 12
 

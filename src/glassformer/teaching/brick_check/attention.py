@@ -12,21 +12,18 @@ from torch import Tensor
 
 from glassformer.teaching.brick_check.contract import (
     BATCH,
-    MASK_NAMES,
     TOKENS,
     Case,
     Contract,
     Facts,
     Mistakes,
-    Offer,
     Scope,
     Steps,
     mapped,
     numbers,
-    sizes,
     with_padding,
 )
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, Weight, sizes
 
 HEADS, HEAD_WIDTH = 3, 7
 WIDTH = HEADS * HEAD_WIDTH
