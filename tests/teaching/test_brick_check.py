@@ -20,8 +20,7 @@ from glassformer.bricks.positions import LearnedPositions, SineCosine, sine_cosi
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
-from glassformer.teaching.brick_check.check import BrickChecks
-from glassformer.teaching.brick_check.finding import CONTRACTS, KINDS
+from glassformer.teaching.brick_check.check import CONTRACTS, KINDS, BrickChecks
 from helpers import student_attention
 from helpers.right_bricks import RIGHT
 from helpers.running import one_line

@@ -10,20 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Steps,
-    mapped,
-    numbers,
-    with_padding,
-)
+from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Contract, Facts, padded, tokens
 from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps, mapped
 
 HEADS, HEAD_WIDTH = 3, 7
 WIDTH = HEADS * HEAD_WIDTH
@@ -138,7 +127,6 @@ CROSS_MISTAKES: Mistakes = {
     "padding: seen": {"_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
     "heads: not transposed back": {"mixed": not_transposed_back},
     "heads: viewed": heads_by(view_as_heads),
-    "heads: viewed twice": {**heads_by(view_as_heads), "mixed": not_transposed_back},
     "heads: with a step": heads_by(take_with_step),
     "heads: not split": heads_by(lambda x, heads: x.unsqueeze(1)),
     "values by the queries' map": {"values": lambda s: mapped(s._source, s.w_q, s.b_q)},
@@ -175,24 +163,24 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     kinds = [False, True] if known is None or "causal" in facts.built_with else [known]
     out = []
     for causal in kinds:
-        x = numbers(BATCH, TOKENS, WIDTH, drawn=drawn)
+        x = tokens(WIDTH, drawn)
         case = Case("causal" if causal else "plain", {**facts.options, "causal": causal}, {"x": x})
-        out += with_padding(facts, case)
+        out += padded(facts, case)
     return out
 
 
 def cross_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     width = MEMORY_WIDTH if "memory_width" in facts.built_with else WIDTH
     inputs = {
-        "x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn),
-        "memory": numbers(BATCH, MEMORY_TOKENS, width, drawn=drawn),
+        "x": tokens(WIDTH, drawn),
+        "memory": torch.randn(BATCH, MEMORY_TOKENS, width, generator=drawn),
     }
-    return with_padding(facts, Case("plain", {**facts.options, "causal": False}, inputs), "memory", per_token=False)
+    return padded(facts, Case("plain", {**facts.options, "causal": False}, inputs), "memory", per_token=False)
 
 
 def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     front = {"B×T×d": (BATCH,), "B×h×T×e": (BATCH, HEADS), "T×d": ()}[facts.options["form"]]
-    inputs = {name: numbers(*front, TOKENS, HEAD_WIDTH, drawn=drawn) for name in "qkv"}
+    inputs = {name: torch.randn(*front, TOKENS, HEAD_WIDTH, generator=drawn) for name in "qkv"}
     plain = Case("plain", facts.options, inputs)
     if "mask" not in facts.takes:
         return [plain]

@@ -1,24 +1,48 @@
 """`gf.check_brick`: compare a brick of a user's own with ours, row by row."""
 
 import contextlib
+import inspect
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from glassformer.checks.result import CheckResult, Checks, Deviation
+from glassformer.config.errors import Misuse, unknown
+from glassformer.config.plugins import import_file, kind_of_part, named_in, parts_in, split_name
+from glassformer.encoders.base import Encoder
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
+from glassformer.teaching.brick_check import (
+    attention,
+    encoder,
+    feed_forward,
+    functions,
+    norm,
+    pooling,
+    positions,
+    recurrent,
+)
 from glassformer.teaching.brick_check.contract import Contract
-from glassformer.teaching.brick_check.finding import find_brick, find_contracts
 from glassformer.teaching.brick_check.forward import Forward, compare_forward
 from glassformer.teaching.brick_check.rows import ROWS, checked, gradients, shapes
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
+
+CONTRACTS: list[Contract] = [
+    contract
+    for kind in (pooling, attention, norm, positions, feed_forward, recurrent, functions, encoder)
+    for contract in kind.CONTRACTS
+]
+"""Of two that a name fits, the first counts."""
+KINDS = list(dict.fromkeys(contract.name for contract in CONTRACTS))
+GROUPS = list(dict.fromkeys(contract.group for contract in CONTRACTS if contract.group))
 
 
 @dataclass(frozen=True)
@@ -123,3 +147,50 @@ def _read_weights(subject: Subject) -> Deviation:
 
 def _skipped(name: str, why: str) -> CheckResult:
     return CheckResult(name, None, TOLERANCE, None, why)
+
+
+# --- which brick, and which contract ---
+
+
+def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable[..., Any]:
+    """A class or a function, or the one that `FILE.py:Name` names."""
+    if isinstance(brick, str | os.PathLike):
+        file, name = split_name(os.fspath(brick))
+        module = import_file(file)
+        registered = parts_in(module)
+        if name is None and len(registered) != 1:
+            raise Misuse(f"which brick of {brick}? Name it: {brick}:Attention")
+        brick = registered[0] if name is None else named_in(module, file, name)
+    if inspect.isclass(brick) and issubclass(brick, nn.Module):
+        return brick
+    if inspect.isfunction(brick) or inspect.isbuiltin(brick):
+        return brick
+    raise Misuse(f"a brick is a class of nn.Module or a function, not {brick!r}"[:200])
+
+
+def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract]:
+    """Those that it may be meant to fulfil: one, or those of a group."""
+    is_function = not inspect.isclass(brick)
+    fitting = [contract for contract in CONTRACTS if contract.is_function == is_function]
+    if like is None and not is_function and issubclass(brick, Encoder):  # type: ignore[arg-type]
+        return [encoder.ENCODER]
+    name = re.sub(r"[_\W]", "", brick.__name__).lower()
+    kind = like or kind_of_part(brick)
+    if kind is None:
+        named = [contract for contract in fitting if re.fullmatch(contract.pattern, name)]
+        if not named:
+            raise Misuse(f"what should {brick.__name__} be? Say --like (like=) one of {', '.join(KINDS)}")
+        if named[0] is attention.ATTENTION and attention.needs_memory(brick):
+            return [attention.CROSS_ATTENTION]
+        return named[:1]
+    spelled = kind.lower().replace("_", "-").replace(" ", "-")
+    spelled = {"layernorm": "layer-norm", "rmsnorm": "rms-norm", "elman": "rnn"}.get(spelled, spelled)
+    known = [contract for contract in CONTRACTS if spelled in (contract.name, contract.group)]
+    if not known:
+        raise Misuse(unknown("kind of brick", kind, [*KINDS, *GROUPS]))
+    found = [contract for contract in known if contract in fitting]
+    if not found:
+        ours, theirs = ("class", "function") if is_function else ("function", "class")
+        raise Misuse(f"{known[0].name} is held against a {ours}, not a {theirs}")
+    named = [contract for contract in found if re.fullmatch(contract.pattern, name)]
+    return named[:1] or found

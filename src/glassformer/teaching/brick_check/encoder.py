@@ -2,19 +2,18 @@
 
 import torch
 
-from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Case, Contract, Facts, numbers, with_padding
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
 from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, sizes
+from glassformer.teaching.brick_check.steps import Case
 
 WIDTH = 12
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    x = numbers(BATCH, TOKENS, WIDTH, drawn=drawn)
+    x = tokens(WIDTH, drawn)
     kinds = (True, False) if "causal" in facts.built_with else (bool(getattr(facts.module, "causal", True)),)
     return [
-        case
-        for causal in kinds
-        for case in with_padding(facts, Case("plain", {**facts.options, "causal": causal}, {"x": x}))
+        case for causal in kinds for case in padded(facts, Case("plain", {**facts.options, "causal": causal}, {"x": x}))
     ]
 
 

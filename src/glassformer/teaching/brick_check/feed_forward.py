@@ -6,26 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.feed_forward import ACTIVATIONS
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Steps,
-    mapped,
-    numbers,
-)
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, tokens
 from glassformer.teaching.brick_check.names import Bridge, listed_weights, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps, mapped
 from glassformer.teaching.exercise import StudentError
 
 WIDTH, HIDDEN = 7, 13
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    return [Case("plain", facts.options, {"x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn)})]
+    return [Case("plain", facts.options, {"x": tokens(WIDTH, drawn)})]
 
 
 def activate(s: Scope, x: Tensor) -> Tensor:
@@ -49,7 +39,6 @@ MISTAKES: Mistakes = {
         "active": lambda s: s.hidden,
         "output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2)),
     },
-    "activation: softmax": {"active": lambda s: s.hidden.softmax(-1)},
     "residual inside": {"output": lambda s: mapped(s.active, s.w_2, s.b_2) + s.x},
     "second bias forgotten": {"output": lambda s: mapped(s.active, s.w_2)},
     "first bias forgotten": {"hidden": lambda s: mapped(s.x, s.w_1)},

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.result import CheckResult
-from glassformer.teaching.brick_check.contract import Case, Contract, Stages
+from glassformer.teaching.brick_check.contract import Contract
+from glassformer.teaching.brick_check.steps import Case, Stages
 from glassformer.teaching.brick_check.subject import Ran, Subject
 from glassformer.teaching.brick_check.watch import alike, first_wrong
 from glassformer.teaching.exercise import TOLERANCE, StudentError, difference, first_apart
@@ -102,9 +103,7 @@ def _judge(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int
     clear = [one for one in failing if one.deviation > CLEAR]
     wrong = clear[0] if clear else max(failing, key=lambda one: one.deviation)
     most = max(one.deviation for one in tried)
-    words, name, given = first_wrong(
-        contract, wrong.expected, wrong.ran.seen, wrong.ran.watch, wrong.ran.output, TOLERANCE
-    )
+    words, name, given = first_wrong(contract, wrong.expected, wrong.ran.seen, wrong.ran.watch, wrong.ran.output)
     hint = _hint(contract, tried, wrong, name, given)
     line = f"first wrong tensor: {words}" if words else wrong.line
     where = "" if wrong.case.what == "plain" else f" ({wrong.case.what})"
@@ -136,7 +135,7 @@ def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: s
     if given is not None and stage != "output":
         for mistake in contract.known_mistakes():
             made = _made(mistake.wrong, wrong.case)
-            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage], TOLERANCE)[0]
+            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage])[0]
             if made is not None and known and _gives(made[stage], given):
                 return mistake.hint
     return ""

@@ -1,10 +1,10 @@
-"""Passes sizes and inputs to a student's class or function by the names of its parameters."""
+"""What students call sizes, inputs and weights: passes the first two by name, and finds the weights."""
 
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -66,6 +66,8 @@ class Config:
         self._offers = offers
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked for by `copy` and `pickle`
+            raise AttributeError(name)
         key = key_of(name, self._offers)
         if key is None:
             raise AttributeError(f"the configuration has no {name}; it has {', '.join(self._offers)}")
@@ -79,10 +81,17 @@ def key_of(name: str, offers: Mapping[str, Offer]) -> str | None:
     return next((key for key, offer in offers.items() if re.fullmatch(offer.names, name.lower())), None)
 
 
-def bind(
-    function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]
-) -> tuple[dict[str, Any], list[Any], set[str]]:
-    """Return the keyword and positional arguments for a callable, and the offers that it names.
+class Bound(NamedTuple):
+    """Arguments for a callable."""
+
+    keywords: dict[str, Any]
+    positional: list[Any]
+    named: set[str]
+    """The offers that it names."""
+
+
+def bind(function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]) -> Bound:
+    """Return the arguments for a callable.
 
     A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
     """
@@ -116,7 +125,7 @@ def bind(
             positional.append(value)
         else:
             keywords[one.name] = value
-    return keywords, positional, named
+    return Bound(keywords, positional, named)
 
 
 NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")

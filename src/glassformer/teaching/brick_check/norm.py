@@ -7,18 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Steps,
-    numbers,
-)
+from glassformer.teaching.brick_check.contract import Contract, Facts, tokens
 from glassformer.teaching.brick_check.names import SIZE_NAMES, Offer, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 WIDTH, EPS = 11, 1e-5
 SIZES = {
@@ -32,10 +23,10 @@ SHIFT_NAMES = "shift|offset|bias|b|b_2|beta_?"
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     """Return a case of plain numbers, and one so small that ε shows; neither is centred."""
-    x = numbers(BATCH, TOKENS, WIDTH, drawn=drawn) + 0.5
+    x = tokens(WIDTH, drawn) + 0.5
     inputs: dict[str, Any] = {"eps": facts.options["eps"]}
     if facts.module is None:
-        inputs["gain"], shift = numbers(2, WIDTH, drawn=drawn)
+        inputs["gain"], shift = torch.randn(2, WIDTH, generator=drawn)
         inputs["shift"] = shift if "shift" in facts.takes else None
     return [
         Case("plain", facts.options, {"x": x, **inputs}),
@@ -76,7 +67,6 @@ def over(axis: Any) -> Steps:
 LAYER_MISTAKES: Mistakes = {
     "norm: over the tokens": over(1),
     "norm: over the batch": over(0),
-    "norm: over tokens and numbers": over((1, 2)),
     "norm: batch norm": over((0, 1)),
     "norm: n − 1": {"variance": lambda s: s.x.var(-1, keepdim=True)},
     "norm: ε outside": normalised(lambda s: torch.sqrt(s.variance) + s.eps),
@@ -89,7 +79,6 @@ LAYER_MISTAKES: Mistakes = {
     "norm: no shift": {"output": lambda s: scaled(s, shift=False)},
     "norm: no gain, no shift": {"output": lambda s: s.normalised},
     "norm: gain added": {"output": lambda s: s.normalised * s.shift + s.gain},
-    "norm: shift first": {"output": lambda s: (s.normalised + s.shift) * s.gain},
     "residual inside": {"output": lambda s: scaled(s) + s.x},
 }
 
@@ -103,7 +92,6 @@ RMS_MISTAKES: Mistakes = {
     "rms: by the deviation": {"normalised": lambda s: s.x / torch.sqrt(variance(s.x) + s.eps)},
     "rms: over the tokens": {"mean_square": lambda s: mean(s.x.square(), 1)},
     "rms: over the batch": {"mean_square": lambda s: mean(s.x.square(), 0)},
-    "rms: over everything": {"mean_square": lambda s: mean(s.x.square(), (0, 1, 2))},
     "rms: summed": {"mean_square": lambda s: s.x.square().sum(-1, keepdim=True)},
     "rms: ε outside": {"normalised": lambda s: s.x / (torch.sqrt(s.mean_square) + s.eps)},
     "norm: no ε": {"normalised": lambda s: s.x / torch.sqrt(s.mean_square)},

@@ -6,29 +6,19 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Steps,
-    numbers,
-    with_padding,
-)
+from glassformer.teaching.brick_check.contract import Contract, Facts, padded, tokens
 from glassformer.teaching.brick_check.names import MASK_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 WIDTH = 11
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     """Return a plain case, a padded one, and one of negative numbers with zeros in padding, for the maximum."""
-    plain = Case("plain", facts.options, {"x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn)})
-    out = with_padding(facts, plain, per_token=False)
-    for padded in out[1:]:
-        mask = padded.inputs["mask"]
+    plain = Case("plain", facts.options, {"x": tokens(WIDTH, drawn)})
+    out = padded(facts, plain, per_token=False)
+    for case in out[1:]:
+        mask = case.inputs["mask"]
         negative = (-plain.inputs["x"].abs() - 0.1) * mask.unsqueeze(-1)
         out.append(Case("padded, numbers below 0", facts.options, {"x": negative, "mask": mask}))
     return out
@@ -68,7 +58,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
             "pool: divided by T": {"output": lambda s: s.sum / s.x.shape[1]},
             "pool: padding summed": {"sum": lambda s: s.x.sum(1)},
             "pool: not divided": {"output": lambda s: s.sum},
-            "pool: length plus 1": {"output": lambda s: s.sum / (lengths(s) + 1)},
             "pool: over the batch": {"output": lambda s: s.x.mean(0)},
         },
     ),
@@ -78,8 +67,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         {
             "pool: maximum of padding": {"output": lambda s: s.x.amax(1)},
             "pool: padding of zeros": {"output": lambda s: filled(s).amax(1)},
-            "pool: minimum": {"output": lambda s: filled(s, math.inf).amin(1)},
-            "pool: absolute value": {"output": lambda s: filled(s).abs().amax(1)},
         },
     ),
     "last": (
@@ -88,7 +75,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         {
             "pool: position T − 1": {"output": lambda s: s.x[:, -1]},
             "pool: one too late": {"output": lambda s: at_length(s, 0)},
-            "pool: one too early": {"output": lambda s: at_length(s, -2)},
             "pool: first": {"output": lambda s: s.x[:, 0]},
         },
     ),
@@ -121,9 +107,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
                 "weights": lambda s: s.scores.softmax(-1) * real(s),
             },
             "mask: zeros": {"scores": lambda s: query_scores(s).masked_fill(~real(s), 0.0)},
-            "pool: divided by √d": {
-                "scores": lambda s: (query_scores(s) / WIDTH**0.5).masked_fill(~real(s), -math.inf)
-            },
         },
     ),
 }

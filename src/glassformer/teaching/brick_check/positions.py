@@ -5,25 +5,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Steps,
-    numbers,
-)
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, tokens
 from glassformer.teaching.brick_check.names import SIZE_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 WIDTH, CONTEXT = 14, 16
 PAIRS = torch.arange(0, WIDTH, 2)
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    inputs = {"x": numbers(BATCH, TOKENS, WIDTH, drawn=drawn), "index": torch.arange(TOKENS)}
+    inputs = {"x": tokens(WIDTH, drawn), "index": torch.arange(TOKENS)}
     out = [Case("plain", facts.options, inputs)]
     if "index" in facts.takes:
         out.append(Case("positions from 3", facts.options, {**inputs, "index": inputs["index"] + 3}))
@@ -60,8 +51,6 @@ ADDED_MISTAKES: Mistakes = {
     "positions: multiplied": {"output": lambda s: s.x * s.vectors},
     "positions: not added": {"output": lambda s: s.vectors.expand_as(s.x)},
     "positions: x times √d": {"output": lambda s: s.x * WIDTH**0.5 + s.vectors},
-    "positions: all the same": {"output": lambda s: s.x + s.vectors[..., :1, :]},
-    "positions: rows counted": {"output": lambda s: s.x + s.vectors[: s.x.shape[0], None]},
 }
 ANGLE_MISTAKES: Mistakes = {
     "sine: exponent i/d": {"angles": lambda s: angles(s, PAIRS / 2)},
@@ -73,7 +62,6 @@ WAVE_MISTAKES: Mistakes = {
     "sine: halves": {"vectors": lambda s: torch.cat([s.angles.sin(), s.angles.cos()], -1)},
     "sine: exchanged": {"vectors": lambda s: alternate(s.angles.cos(), s.angles.sin())},
     "sine: own angle each": {"vectors": own_angle_each},
-    "sine: no cosine": {"vectors": lambda s: alternate(s.angles.sin(), s.angles.sin())},
 }
 SINE_MISTAKES: Mistakes = {
     **ANGLE_MISTAKES,
@@ -83,7 +71,6 @@ SINE_MISTAKES: Mistakes = {
 }
 LEARNED_MISTAKES: Mistakes = {
     "positions: from 1": {"vectors": lambda s: s.table[s.index + 1]},
-    "positions: from the end": {"vectors": lambda s: s.table[s.index.flip(-1)]},
     "positions: index ignored": {"vectors": lambda s: s.table[torch.arange(s.x.shape[1])]},
     **ADDED_MISTAKES,
 }

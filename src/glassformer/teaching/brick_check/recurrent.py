@@ -10,23 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.teaching.brick_check.contract import (
-    BATCH,
-    TOKENS,
-    Case,
-    Contract,
-    Facts,
-    Mistakes,
-    Scope,
-    Stages,
-    Steps,
-    mapped,
-    numbers,
-    run_along,
-    with_padding,
-    with_x,
-)
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
 from glassformer.teaching.brick_check.names import MASK_NAMES, Bridge, Offer, clean, listed_weights, sizes, tokens_of
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Stages, Steps, mapped, run_along, with_x
 from glassformer.teaching.exercise import StudentError
 
 INPUT, WIDTH = 3, 7
@@ -39,7 +25,7 @@ GATES = {
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
-    x = numbers(BATCH, TOKENS, INPUT if "input_width" in facts.built_with else WIDTH, drawn=drawn)
+    x = tokens(INPUT if "input_width" in facts.built_with else WIDTH, drawn)
     options = {**facts.options, "width": WIDTH}
     with_layers = options["state"] == "1×B×d"
 
@@ -52,7 +38,7 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
         return (zeros(x),) if with_layers else zeros(x)
 
     inputs = {"x": x, "hidden": zeros if "cells" in facts.takes else first_state, "cells": zeros}
-    return with_padding(facts, Case("plain", options, inputs))
+    return padded(facts, Case("plain", options, inputs))
 
 
 # --- formulas ---
@@ -80,7 +66,6 @@ RNN_MISTAKES: Mistakes = {
     "rnn: no tanh": {"state": lambda s: s._total},
     "rnn: sigmoid": {"state": lambda s: s._total.sigmoid()},
     "rnn: ReLU": {"state": lambda s: s._total.relu()},
-    "rnn: residual": {"state": lambda s: s._total.tanh() + s.h},
     **COMMON_MISTAKES,
 }
 
@@ -108,13 +93,11 @@ LSTM_MISTAKES: Mistakes = {
     "lstm: h for c": {"cell": lambda s: s.f * s.h + s.i * s.g},
     "lstm: cell given": {"state": lambda s: s.cell},
     "lstm: sigmoid of g": {"g": lambda s: part(s._total, 2).sigmoid()},
-    "lstm: no tanh of g": {"g": lambda s: part(s._total, 2)},
     "lstm: no forget gate": {"cell": lambda s: s.c + s.i * s.g},
     "lstm: no input gate": {"cell": lambda s: s.f * s.c + s.g},
     "lstm: no output gate": {"state": lambda s: s.cell.tanh()},
-    "lstm: 1 − f": {"cell": lambda s: s.f * s.c + (1 - s.f) * s.g},
     **COMMON_MISTAKES,
-    **{f"lstm: order {order}": lstm_gates(order) for order in ("ifog", "figo", "fiog", "iofg")},
+    **{f"lstm: order {order}": lstm_gates(order) for order in ("ifog", "fiog")},
 }
 
 
@@ -141,7 +124,6 @@ GRU: Steps = {
 GRU_MISTAKES: Mistakes = {
     "gru: r and z": {"n": lambda s: candidate(s, s.z), "state": lambda s: update(s, s.r)},
     "gru: no reset gate": {"n": lambda s: candidate(s, 1.0)},
-    "gru: sigmoid of n": {"n": lambda s: torch.sigmoid(candidate(s, s.r).atanh())},
     "gru: no tanh of n": {"n": lambda s: candidate(s, s.r).atanh()},
     "gru: nothing forgotten": {"state": lambda s: s.h + s.z * s.n},
     "bias: forgotten": {"_x": lambda s: mapped(s.x, s.w_x), "_h": lambda s: mapped(s.h, s.w_h)},

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from glassformer.checks.result import CheckResult, Deviation, DoesNotApply
 from glassformer.config.errors import first_line
-from glassformer.teaching.brick_check.contract import TOKENS, Case, with_x
+from glassformer.teaching.brick_check.contract import TOKENS
 from glassformer.teaching.brick_check.forward import apart
+from glassformer.teaching.brick_check.steps import Case, with_x
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 from glassformer.training.update_rules import AdamW
@@ -23,15 +24,15 @@ class Fails(Exception):
     """Why a row fails, where it is more than a difference."""
 
 
-def checked(name: str, check: Callable[[], Deviation], tolerance: float = TOLERANCE) -> CheckResult:
-    """A row; what raises has failed."""
+def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
+    """Return the row of a check, which fails if it raises."""
     try:
         found = check()
     except DoesNotApply as why:
-        return CheckResult(name, None, tolerance, None, str(why))
+        return CheckResult(name, None, TOLERANCE, None, str(why))
     except (Fails, StudentError) as why:
-        return CheckResult(name, None, tolerance, False, str(why))
-    return CheckResult(name, found.difference, tolerance, found.difference <= tolerance, found.words)
+        return CheckResult(name, None, TOLERANCE, False, str(why))
+    return CheckResult(name, found.difference, TOLERANCE, found.difference <= TOLERANCE, found.words)
 
 
 def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import error_line, with_article
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, with_x
+from glassformer.teaching.brick_check.contract import Contract, Facts
 from glassformer.teaching.brick_check.names import ESSENTIAL, Bridge, Offer, Role, bind, key_of, read_by_name
+from glassformer.teaching.brick_check.steps import Case, with_x
 from glassformer.teaching.brick_check.watch import Watch, tapped
 from glassformer.teaching.exercise import StudentError
 
@@ -61,12 +62,12 @@ class Subject:
     @cached_property
     def takes(self) -> frozenset[str]:
         """The inputs that it names."""
-        return frozenset(bind(self._called, self._offers({}), self.contract.arguments)[2])
+        return frozenset(bind(self._called, self._offers({}), self.contract.arguments).named)
 
     @cached_property
     def built_with(self) -> frozenset[str]:
         """The sizes that it names."""
-        named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL)[2]
+        named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL).named
         return frozenset(named)
 
     @property

@@ -2,16 +2,17 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.bricks.tap import Tap
-from glassformer.teaching.brick_check.contract import Contract, Stages
+from glassformer.teaching.brick_check.contract import Contract
 from glassformer.teaching.brick_check.names import Role
-from glassformer.teaching.exercise import first_apart
+from glassformer.teaching.brick_check.steps import Stages
+from glassformer.teaching.exercise import TOLERANCE, first_apart
 
 PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")
 NOTHING = -1e4
@@ -86,6 +87,10 @@ class Watch(TorchFunctionMode):
                     turned = before.split(",")[place][0] not in after
                 self.turned.setdefault(id(tensor), turned)
 
+    def has_made(self, stage: Tensor) -> bool:
+        """Return whether any tensor that was computed is this one."""
+        return any(alike(stage, made)[0] for made in self.made)
+
     def stage(self, source: str) -> Tensor | None:
         """What was seen at a source, as `Contract.sources` names them."""
         if "softmax" in source:
@@ -124,7 +129,7 @@ def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
 # --- the first that is wrong ---
 
 
-def alike(expected: Tensor, given: Tensor, tolerance: float) -> tuple[bool, Tensor | None]:
+def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
     """Whether it is the same, its axes in whatever order; and what was given in the expected shape, if it has one."""
     expected, given = _hidden(expected.detach()), _hidden(given.detach())
     if given.numel() != expected.numel():
@@ -136,7 +141,7 @@ def alike(expected: Tensor, given: Tensor, tolerance: float) -> tuple[bool, Tens
         turned = (given.permute(axes) for axes in itertools.permutations(range(given.dim())))
         forms = [form for form in turned if form.shape == expected.shape]
     for form in forms:
-        if first_apart(expected, _where_known(expected, form), tolerance) is None:
+        if _first_apart(expected, form) is None:
             return True, form
     return False, forms[0] if forms else None
 
@@ -145,41 +150,49 @@ def _hidden(scores: Tensor) -> Tensor:
     return scores.masked_fill(scores < NOTHING, -torch.inf)
 
 
-def _where_known(expected: Tensor, given: Tensor) -> Tensor:
-    return torch.where(expected.isnan(), expected, given)
+def _first_apart(expected: Tensor, given: Tensor) -> list[int] | None:
+    """Return the first place where two tensors differ, other than where no number is expected."""
+    return first_apart(expected, torch.where(expected.isnan(), expected, given), TOLERANCE)
+
+
+class FirstWrong(NamedTuple):
+    """The first stage that is wrong, if there is one."""
+
+    words: str = ""
+    stage: str = ""
+    given: Tensor | None = None
+    """The student's tensor, in the expected shape."""
 
 
 def first_wrong(
-    contract: Contract, expected: Stages, seen: Mapping[str, Tensor], watch: Watch, output: Tensor, tolerance: float
-) -> tuple[str, str, Tensor | None]:
-    """The first stage that is wrong, in words; its name; and what the student has there."""
+    contract: Contract, expected: Stages, seen: Mapping[str, Tensor], watch: Watch, output: Tensor
+) -> FirstWrong:
     if contract.searched:
-        return _first_along(contract, expected, watch, output, tolerance)
+        return _first_along(contract, expected, watch, output)
     right: list[str] = []
     for name, stage in expected.items():
         given = output if name == "output" else seen.get(name)
         if given is None and name in contract.sources:
             given = watch.stage(contract.sources[name])
         if given is None:
-            if any(alike(stage, made, tolerance)[0] for made in watch.made):
+            if watch.has_made(stage):
                 right.append(name)
             continue
-        same, form = alike(stage, given, tolerance)
+        same, form = alike(stage, given)
         weighed = contract.sources.get(name, "").startswith("into ") and name not in ("scores", "output")
-        if same or (weighed and any(alike(stage, made, tolerance)[0] for made in watch.made)):
+        if same or (weighed and watch.has_made(stage)):
             right.append(name)
             continue
         if form is None:
             is_, should = ("×".join(map(str, one.shape)) or "one number" for one in (given, stage))
-            return f"{name} is {is_}, and {should} is right{_after(right)}", name, None
-        place = first_apart(stage, _where_known(stage, form), tolerance)
-        return f"{name}{place or ''} {_differing(form, stage, place or [])}{_after(right)}", name, form
-    return "", "", None
+            return FirstWrong(f"{name} is {is_}, and {should} is right{_after(right)}", name)
+        place = _first_apart(stage, form)
+        words = f"{name}{place or ''} {_differing(form, stage, place or [])}{_after(right)}"
+        return FirstWrong(words, name, form)
+    return FirstWrong()
 
 
-def _first_along(
-    contract: Contract, expected: Stages, watch: Watch, output: Tensor, tolerance: float
-) -> tuple[str, str, Tensor | None]:
+def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Tensor) -> FirstWrong:
     """Token by token: a gate or a cell is right if something that was computed is the same."""
     written_out = watch.calls.keys() & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
     for t in range(output.shape[1]):
@@ -187,16 +200,16 @@ def _first_along(
         for name, whole in expected.items():
             stage, place = whole[:, t], [0, t, 0]
             if name == "state":
-                apart = first_apart(stage, _where_known(stage, output[:, t]), tolerance)
+                apart = _first_apart(stage, output[:, t])
                 if apart is not None:
                     place = [apart[0], t, apart[1]]
-                    return f"{name}{place} {_differing(output, whole, place)}{_after(right)}", name, None
+                    return FirstWrong(f"{name}{place} {_differing(output, whole, place)}{_after(right)}", name)
             elif name in contract.searched and written_out:
-                if not any(alike(stage, made, tolerance)[0] for made in watch.made):
+                if not watch.has_made(stage):
                     right_number = f"{float(whole[tuple(place)]):.3g}"
-                    return f"{name}{place} should be {right_number}, and never is{_after(right)}", name, None
+                    return FirstWrong(f"{name}{place} should be {right_number}, and never is{_after(right)}", name)
                 right.append(name)
-    return "", "", None
+    return FirstWrong()
 
 
 def _differing(given: Tensor, right: Tensor, place: list[int]) -> str:

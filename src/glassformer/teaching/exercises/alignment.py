@@ -18,8 +18,6 @@ def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") ->
         weights = (scores * seen).softmax(-1)
     elif mistake == "after":
         weights = scores.softmax(-1) * seen
-    elif mistake == "shares":
-        weights = scores * seen / (scores * seen).sum(-1, keepdim=True)
     elif mistake == "scores":
         weights = scores * seen
     else:
@@ -40,10 +38,7 @@ def additive_scores(query: Tensor, states: Tensor, w: Tensor, u: Tensor, v: Tens
     if mistake == "turned":
         w, u = w.T, u.T
     joint = (query @ w.T).unsqueeze(1) + states @ u.T
-    if mistake == "product":
-        joint = (query @ w.T).unsqueeze(1) * (states @ u.T)
-    squashed = {"linear": joint, "relu": joint.relu(), "sigmoid": joint.sigmoid()}.get(mistake, joint.tanh())
-    scores = squashed @ v
+    scores = (joint if mistake == "linear" else joint.tanh()) @ v
     return scores.softmax(-1) if mistake == "softmax" else scores
 
 

@@ -21,7 +21,7 @@ class LayerNorm(nn.Module):
         self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        over = {"batch": (0, 1), "tokens": (1,), "sentence": (1, 2)}.get(self.mistake, (-1,))
+        over = {"batch": (0, 1), "tokens": (1,)}.get(self.mistake, (-1,))
         mean = x.mean(over, keepdim=True) if self.mistake != "uncentred" else torch.zeros(1)
         variance = (x - mean).square().mean(over, keepdim=True)
         if self.mistake == "unbiased":
@@ -37,7 +37,7 @@ class LayerNorm(nn.Module):
             return normed
         if self.mistake == "no shift":
             return normed * self.gain
-        return (normed + self.shift) * self.gain if self.mistake == "shift first" else normed * self.gain + self.shift
+        return normed * self.gain + self.shift
 
 
 def _vectors(rows: int, length: int, width: int, *, around: float = 0.0, spread: float = 1.0) -> Any:
@@ -56,8 +56,7 @@ def sine_cosine(length: int, width: int, *, mistake: str = "") -> Tensor:
         every = place / 10_000 ** (torch.arange(width) / width)
         return torch.stack([every[:, 0::2].sin(), every[:, 1::2].cos()], -1).flatten(1)
     waves = [angle.cos(), angle.sin()] if mistake == "swapped" else [angle.sin(), angle.cos()]
-    joined = torch.cat(waves, 1) if mistake == "halves" else torch.stack(waves, -1).flatten(1)
-    return joined.T if mistake == "turned" else joined
+    return torch.cat(waves, 1) if mistake == "halves" else torch.stack(waves, -1).flatten(1)
 
 
 def _sizes(longest: int, pairs: int) -> Any:

@@ -56,7 +56,7 @@ def next_distribution(
     order = chances.argsort(descending=mistake != "lowest")
     kept = torch.ones_like(chances, dtype=torch.bool)
     if top_k is not None and mistake != "no k":
-        kept[order[top_k + (mistake == "one more") :]] = False
+        kept[order[top_k:]] = False
     if top_p is not None and mistake != "no p":
         among = torch.where(kept, chances, 0)[order]
         among = among / among.sum() if mistake != "p of all" else among

@@ -22,13 +22,13 @@ class Elman(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = x.new_zeros(len(x), len(self.b))
         states = []
-        for word in reversed(x.unbind(1)) if self.mistake == "backwards" else x.unbind(1):
+        for word in x.unbind(1):
             before = h.detach() if self.mistake == "detached" else h
             w_h = self.w_h.T if self.mistake == "turned" else self.w_h
             total = word @ self.w_x.T + before @ w_h.T + (0 if self.mistake == "no b" else self.b)
             if self.mistake == "early":
                 states.append(h)
-            h = {"sigmoid": total.sigmoid(), "relu": total.relu(), "linear": total}.get(self.mistake, total.tanh())
+            h = total if self.mistake == "linear" else total.tanh()
             if self.mistake != "early":
                 states.append(h)
             if self.mistake == "no state":
@@ -53,8 +53,6 @@ def lstm_step(
     new = f * c + i * g
     if mistake == "forgot":
         new = c + i * g
-    if mistake == "no candidate gate":
-        new = f * c + g
     out = o * (new if mistake == "no tanh" else c.tanh() if mistake == "old" else new.tanh())
     return (new, out) if mistake == "exchanged" else (out, new)
 

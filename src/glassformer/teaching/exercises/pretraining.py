@@ -22,8 +22,6 @@ def hide(
         swapped = draw >= 0.8
     if mistake == "none swapped":
         swapped = torch.zeros_like(chosen)
-    if mistake == "turned":
-        masked, swapped = draw >= 0.2, draw < 0.1
     if mistake == "unchosen":
         inputs = torch.where(masked, mask, torch.where(swapped, other, ids))
     else:
@@ -53,8 +51,6 @@ def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: s
     centroids = torch.stack([vectors[labels == one].mean(0) for one in classes])
     if mistake == "sum":
         centroids = torch.stack([vectors[labels == one].sum(0) for one in classes])
-    if mistake == "one":
-        centroids = torch.stack([vectors[labels == one][0] for one in classes])
     if mistake == "own":
         new = vectors
     if mistake == "neighbour":

@@ -81,7 +81,7 @@ def beam_search(
             before = 0 if mistake == "last" else total
             candidates += [([*tokens, token], before + score) for token, score in enumerate(scores)]
         best = sorted(candidates, key=rank, reverse=True)
-        kept = (best if mistake == "all" else best[:width]) or kept
+        kept = best[:width] or kept
         done = [tokens[-1] == end for tokens, _ in kept]
         if all(done) or (mistake == "first end" and any(done)):
             break

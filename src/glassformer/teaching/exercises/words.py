@@ -44,15 +44,14 @@ def tfidf(counts: Tensor, *, mistake: str = "") -> Tensor:
     n = counts.shape[0]
     having = counts.sum(0) if mistake == "total" else (counts > 0).sum(0).float()
     ratio = (n / having) if mistake == "plain" else (1 + n) / (1 + having)
-    logs = {"log2": ratio.log2(), "log10": ratio.log10()}.get(mistake, ratio.log())
+    logs = ratio.log2() if mistake == "log2" else ratio.log()
     idf = logs if mistake == "no 1" else logs + 1
     x = (counts > 0).float() * idf if mistake == "once" else counts * idf
     if mistake == "no length":
         return x
     if mistake == "sum":
         return x / x.sum(1, keepdim=True).clamp(min=1e-9)
-    axis = 0 if mistake == "columns" else 1
-    length = x.square().sum(axis, keepdim=True).sqrt()
+    length = x.square().sum(1, keepdim=True).sqrt()
     return x / length if mistake == "0 by 0" else x / length.clamp(min=1e-9)
 
 
@@ -66,8 +65,6 @@ def average(vectors: Tensor, mask: Tensor, *, mistake: str = "") -> Tensor:
         return total
     if mistake == "length":
         return total / vectors.shape[1]
-    if mistake == "all":
-        return total / mask.sum()
     if mistake.startswith("inverse"):
         padding = (~mask).sum(1, keepdim=True)
         divided = {"inverse": real.clamp(min=1), "inverse twice": padding.clamp(min=1), "inverse, 0 by 0": padding}
