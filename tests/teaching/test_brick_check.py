@@ -21,6 +21,7 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
 from glassformer.teaching.brick_check.check import CONTRACTS, KINDS, BrickChecks
+from glassformer.teaching.brick_check.rows import ROWS
 from helpers import student_attention
 from helpers.right_bricks import RIGHT
 from helpers.running import one_line

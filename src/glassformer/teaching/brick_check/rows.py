@@ -21,7 +21,7 @@ from glassformer.training.update_rules import AdamW
 
 
 class Fails(Exception):
-    """Why a row fails, where it is more than a difference."""
+    """Raised by a check that fails; says why."""
 
 
 def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
@@ -36,13 +36,13 @@ def checked(name: str, check: Callable[[], Deviation]) -> CheckResult:
 
 
 def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:
-    """The same call with other tensors."""
+    """Return the same call with other tensors."""
     inputs = {name: change(name, one) if isinstance(one, Tensor) else one for name, one in case.inputs.items()}
     return replace(case, inputs=inputs)
 
 
 def first_tokens(case: Case, rows: slice, tokens: slice) -> Case:
-    """Of a case with B×T…, some rows and tokens."""
+    """Return some rows and tokens of a case whose inputs are B×T×…."""
     batch, length = case.inputs["x"].shape[:2]
 
     def cut(name: str, tensor: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def shapes(subject: Subject) -> Deviation:
 
 
 def causality(subject: Subject) -> Deviation:
-    """A later token is changed; what comes before must not move."""
+    """Change each token; no output before it may move."""
     if not subject.contract.causal:
         raise DoesNotApply(f"{subject.contract.name} may see every token")
     always = subject.contract.causal == "always"
@@ -95,7 +95,7 @@ def _changed(x: Tensor, t: int) -> Tensor:
 
 
 def padding(subject: Subject) -> Deviation:
-    """Each row with padding behind it, and alone."""
+    """Compare each row with padding behind it with the row alone."""
     if "mask" not in subject.takes or (subject.contract.is_function and "x" not in subject.contract.arguments):
         raise DoesNotApply("it takes no padding mask")
     most = 0.0
@@ -184,7 +184,7 @@ def deterministic(subject: Subject) -> Deviation:
 
 
 def _left_over(subject: Subject, case: Case, second: Tensor) -> str:
-    """Whether a recurrent layer went on from the state in which the call before had left it."""
+    """Return the reason: a recurrent layer that continues from the state of the call before, or dropout."""
     if subject.contract.group != "recurrent":
         return ": is there dropout that does not ask for self.training?"
     known = next((one for one in subject.cases() if one.what == case.what), case)
@@ -223,15 +223,14 @@ def _shape(sizes: tuple[int, ...]) -> str:
     return "×".join(map(str, sizes)) or "one number"
 
 
-STEPS, RATE, NEAR, FIRST = 100, 0.05, 0.05, 0.2
-"""Updates in which one batch must be learned, how far each goes, the loss that is near enough to 0, and how far the
-first weights are spread.
-"""
+MAX_UPDATES, LEARNING_RATE, FIRST_SPREAD = 100, 0.05, 0.2
+"""For overfitting one batch; the spread is that of the first weights."""
+OVERFITTED_LOSS = 0.05
 CUT_OFF = "is there a detach(), .data, .item() or no_grad() on the way?"
 
 
 def gradients(subject: Subject) -> Deviation:
-    """Of the inputs and of the weights, of the output times random numbers."""
+    """Compare the gradients of inputs and weights, for the output times random numbers."""
     case = subject.cases()[0] if subject.contract.steps else subject.plain_cases()[0]
     module = None if subject.contract.is_function else subject.with_weights(case.options)
     ran = subject.call(case, module, learn=True)
@@ -271,7 +270,7 @@ def gradients(subject: Subject) -> Deviation:
 
 
 def _gradients_come(output: Tensor, module: nn.Module | None) -> Deviation:
-    """Where there is no reference: to every weight, and numbers."""
+    """Check without a reference that every weight has a finite gradient."""
     assert module is not None
     if not output.requires_grad:
         raise Fails(f"nothing can be learned through it: {CUT_OFF}")
@@ -296,28 +295,28 @@ def _floats(inputs: Any) -> dict[str, Tensor]:
 
 
 def overfits(subject: Subject) -> Deviation:
-    """A class for each of a few tokens, learned through the brick alone: what reads them off is fixed."""
+    """Learn a class for each of a few tokens through the brick alone: the map from its outputs to classes is fixed."""
     tokens = subject.contract.learns
     if not tokens or subject.contract.is_function:
         raise DoesNotApply("it has too few weights, or none")
     case = subject.plain_cases()[0]
     rows = 1 if subject.contract.learns < case.inputs["x"].shape[1] else len(case.inputs["x"])
     case = first_tokens(case, slice(rows), slice(tokens))
-    module = subject.with_weights(case.options, spread=FIRST).train()
+    module = subject.with_weights(case.options, spread=FIRST_SPREAD).train()
     if not any(weight.requires_grad for weight in module.parameters()):
         raise DoesNotApply("it has no weights")
     drawn = torch.Generator().manual_seed(7)
     losses = list(_losses(subject, module, case, drawn))
-    if not math.isfinite(losses[-1]) or losses[-1] > NEAR:
-        raise Fails(f"after {STEPS} updates on one batch the loss is {losses[-1]:.3g} (at first {losses[0]:.3g})")
+    if not math.isfinite(losses[-1]) or losses[-1] > OVERFITTED_LOSS:
+        raise Fails(f"after {MAX_UPDATES} updates on one batch the loss is {losses[-1]:.3g} (at first {losses[0]:.3g})")
     return Deviation(0.0, f"loss {losses[0]:.3g} → {losses[-1]:.2g} in {len(losses) - 1} updates")
 
 
 def _losses(subject: Subject, module: nn.Module, case: Case, drawn: torch.Generator) -> Iterator[float]:
     weights = [weight for weight in module.parameters() if weight.requires_grad]
-    adam = AdamW([{"params": weights}], lr=RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    adam = AdamW([{"params": weights}], lr=LEARNING_RATE, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     read_off: Tensor | None = None
-    for _ in range(STEPS + 1):
+    for _ in range(MAX_UPDATES + 1):
         with torch.enable_grad():
             out = subject.call(case, module, learn=True, watched=False).output
             if read_off is None:
@@ -325,7 +324,7 @@ def _losses(subject: Subject, module: nn.Module, case: Case, drawn: torch.Genera
                 answers = torch.randint(3, out.shape[:-1], generator=drawn)
             loss = F.cross_entropy((out @ read_off).flatten(0, -2), answers.flatten())
             yield loss.item()
-            if loss.item() < NEAR / 2:
+            if loss.item() < OVERFITTED_LOSS / 2:
                 return
             adam.zero_grad()
             _backward(loss)

@@ -1,4 +1,4 @@
-"""A student's brick, built, given weights and called."""
+"""A student's brick: build it, give it weights and call it."""
 
 import contextlib
 import inspect
@@ -21,8 +21,8 @@ from glassformer.teaching.brick_check.steps import Case, with_x
 from glassformer.teaching.brick_check.watch import Watch, tapped
 from glassformer.teaching.exercise import StudentError
 
-SPREAD = 0.4
-"""Of the weights that are drawn."""
+WEIGHT_SPREAD = 0.4
+"""Standard deviation of random weights."""
 
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "B×T": lambda seen: seen[:, -1],
@@ -42,22 +42,22 @@ class Ran:
     output: Tensor
     watch: Watch
     seen: Mapping[str, Tensor]
-    """What passed taps, and what was given back beside the output."""
+    """Outputs of taps, and attention weights that were returned beside the output."""
     inputs: Mapping[str, Any]
     module: nn.Module | None
 
 
 @dataclass
 class Subject:
-    """A class or a function of a student's, and the contract that it is held against."""
+    """A class or function of a student, and the contract that it is compared with."""
 
     brick: Callable[..., Any]
     contract: Contract
     mask_form: str = "B×T"
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """A variant's."""
+    """Facts of the variant that is tried."""
     settled: Mapping[str, Any] = field(default_factory=dict)
-    """What was found out before."""
+    """Facts that `settle` found."""
 
     @cached_property
     def takes(self) -> frozenset[str]:
@@ -72,7 +72,7 @@ class Subject:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The sizes that count: those that it does not name, as they are without."""
+        """The sizes and facts that the formulas use; sizes that the brick does not name have their value without it."""
         contract = self.contract
         known = self.takes if contract.is_function else self.built_with
         given = {name: offer.value for name, offer in contract.sizes.items()}
@@ -121,7 +121,7 @@ class Subject:
         return masked if padded else [one for one in cases if one not in masked] or cases
 
     def variants(self) -> list[dict[str, Any]]:
-        """The contract's, less what the brick is told."""
+        """Return the variants of the contract, without the facts that the brick is told."""
         told = self.built_with | self.takes
         left = [{name: value for name, value in one.items() if name not in told} for one in self.contract.variants]
         return [one for place, one in enumerate(left) if one not in left[:place]]
@@ -131,7 +131,7 @@ class Subject:
         self.__dict__.pop("bridge", None)
 
     def settle(self) -> None:
-        """Find out in what form it takes its inputs, and, where it has no argument for it, whether it is causal."""
+        """Find out in what form the brick takes its inputs and, if it has no argument for it, whether it is causal."""
         for facts in self.variants():
             self.settle_on(facts)
             try:
@@ -162,7 +162,7 @@ class Subject:
             self.settled = self.facts = {**self.facts, "causal": True}
 
     def _hides(self, case: Case) -> bool:
-        """Whether some output does not depend on some other token."""
+        """Return whether some output does not depend on some other token."""
         x = case.inputs["x"]
         module = self.with_weights(case.options)
         before = self.call(case, module).output
@@ -177,8 +177,8 @@ class Subject:
                 return True
         return False
 
-    def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = SPREAD) -> nn.Module:
-        """Built, with weights drawn."""
+    def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = WEIGHT_SPREAD) -> nn.Module:
+        """Return the brick with random weights."""
         module, drawn = self.build(options), torch.Generator().manual_seed(1)
         with torch.no_grad():
             for weight in module.parameters():
@@ -187,7 +187,7 @@ class Subject:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """From the student's weights to ours."""
+        """The way from the student's weights to ours."""
         module, contract = self.with_weights(), self.contract
         names = {id(weight): name for name, weight in module.named_parameters()}
         watch = self.call(self._cases_without_weights()[0], module).watch
@@ -197,7 +197,7 @@ class Subject:
         return read_by_name(module, contract.weights, self.options, turned)
 
     def run(self, case: Case) -> Ran:
-        """Built anew, so that nothing is left of calls before, with the drawn weights, and called."""
+        """Call a new instance with the random weights, so that no state of earlier calls is left."""
         if self.contract.is_function:
             return self.call(case, None)
         return self.call(case, self.with_weights(case.options))
@@ -229,7 +229,7 @@ class Subject:
         return Ran(self._output(out, seen), watch, seen, inputs, module)
 
     def _shaped(self, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
-        """The inputs, the mask in the form that the brick takes; one that must have a mask is given all of it."""
+        """Return the inputs with the mask as the brick takes it; a required mask is all True without padding."""
         shaped = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
         if "mask" not in self.contract.arguments or self.contract.is_function:
             return shaped
@@ -263,7 +263,7 @@ class Subject:
         return out
 
     def safely(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What a student's code raises, in one line with its place."""
+        """Call a student's code; raise `StudentError` with what it raises, in one line with its place."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

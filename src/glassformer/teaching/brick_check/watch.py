@@ -1,4 +1,4 @@
-"""What is computed on the way inside a student's brick, seen without its help: every call of torch passes by here."""
+"""Watch what a student's brick computes: every call of torch inside it is recorded."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -15,8 +15,8 @@ from glassformer.teaching.brick_check.steps import Stages
 from glassformer.teaching.exercise import TOLERANCE, first_apart
 
 PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")
-NOTHING = -1e4
-"""A score below this hides as −∞ does."""
+HIDDEN_SCORE = -1e4
+"""Scores below this count as −∞."""
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -28,7 +28,7 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 class Watch(TorchFunctionMode):
-    """Records what comes of each weight, what goes into it, every softmax, and everything that is made."""
+    """Recorder of the inputs and outputs of each weight, of every softmax, and of all tensors that are computed."""
 
     def __init__(self, roles: Mapping[int, Role]) -> None:
         """`roles`: by the parameter's id."""
@@ -39,9 +39,9 @@ class Watch(TorchFunctionMode):
         self.softmaxes: list[tuple[Tensor, Tensor]] = []
         self.made: list[Tensor] = []
         self.calls: dict[str, list[Tensor]] = {}
-        """What each function gave, by its name."""
+        """Results of each function, by its name."""
         self.turned: dict[int, bool] = {}
-        """By the parameter's id, whether it is used as x W, not as x Wᵀ: by its first use."""
+        """Whether a parameter is first used as x W, not as x Wᵀ, by its id."""
         self._exponentials: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
 
@@ -92,7 +92,7 @@ class Watch(TorchFunctionMode):
         return any(alike(stage, made)[0] for made in self.made)
 
     def stage(self, source: str) -> Tensor | None:
-        """What was seen at a source, as `Contract.sources` names them."""
+        """Return the tensor at a source, as `Contract.sources` names them; None if there is none."""
         if "softmax" in source:
             seen = [pair[0 if source.startswith("into") else 1] for pair in self.softmaxes]
             if not seen or any(one.shape != seen[0].shape for one in seen) or seen[0].isnan().all():
@@ -113,7 +113,7 @@ class Watch(TorchFunctionMode):
 
 
 def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
-    """Hooks that record what passes the taps of a module, by their names."""
+    """Register hooks that record the outputs of a module's taps in `seen`, by name. Return the hooks."""
 
     def record(name: str) -> Callable[..., None]:
         def hook(tap: nn.Module, args: Any, output: Any) -> None:
@@ -130,7 +130,7 @@ def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
 
 
 def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
-    """Whether it is the same, its axes in whatever order; and what was given in the expected shape, if it has one."""
+    """Return whether two tensors agree, with axes in any order, and the given one in the expected shape, if it fits."""
     expected, given = _hidden(expected.detach()), _hidden(given.detach())
     if given.numel() != expected.numel():
         return False, None
@@ -147,7 +147,7 @@ def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
 
 
 def _hidden(scores: Tensor) -> Tensor:
-    return scores.masked_fill(scores < NOTHING, -torch.inf)
+    return scores.masked_fill(scores < HIDDEN_SCORE, -torch.inf)
 
 
 def _first_apart(expected: Tensor, given: Tensor) -> list[int] | None:
@@ -193,7 +193,7 @@ def first_wrong(
 
 
 def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Tensor) -> FirstWrong:
-    """Token by token: a gate or a cell is right if something that was computed is the same."""
+    """Compare token by token: a gate or a cell is right if any computed tensor is the same."""
     written_out = watch.calls.keys() & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
     for t in range(output.shape[1]):
         right: list[str] = []
@@ -213,7 +213,7 @@ def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Ten
 
 
 def _differing(given: Tensor, right: Tensor, place: list[int]) -> str:
-    """`is 0.412, and 0.217 is right`, with as many digits as it takes to tell them apart."""
+    """Return `is 0.412, and 0.217 is right`, with enough digits to differ."""
     values = [float(one[tuple(place)]) for one in (given, right)]
     digits = next((digits for digits in range(3, 9) if len({f"{one:.{digits}g}" for one in values}) > 1), 9)
     is_, should = (f"{one:.{digits}g}".replace("inf", "∞").replace("-", "−") for one in values)
