@@ -58,6 +58,10 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
             "pool: divided by T": {"output": lambda s: s.sum / s.x.shape[1]},
             "pool: padding summed": {"sum": lambda s: s.x.sum(1)},
             "pool: not divided": {"output": lambda s: s.sum},
+            "pool: mask upside down": {
+                "sum": lambda s: s.x.masked_fill(real(s).unsqueeze(-1), 0.0).sum(1),
+                "output": lambda s: s.sum / (~real(s)).sum(1, keepdim=True),
+            },
             "pool: over the batch": {"output": lambda s: s.x.mean(0)},
         },
     ),
