@@ -97,7 +97,8 @@ LSTM_MISTAKES: Mistakes = {
     "lstm: no input gate": {"cell": lambda s: s.f * s.c + s.g},
     "lstm: no output gate": {"state": lambda s: s.cell.tanh()},
     **COMMON_MISTAKES,
-    **{f"lstm: order {order}": lstm_gates(order) for order in ("ifog", "fiog")},
+    "lstm: order ifog": lstm_gates("ifog"),
+    "lstm: order fiog": lstm_gates("fiog"),
 }
 
 
