@@ -21,7 +21,7 @@ from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.gguf.tokens import read_tokens
 from glassformer.exchange.huggingface.architecture import short
-from glassformer.exchange.huggingface.llama import rope_scaling
+from glassformer.exchange.huggingface.causal import rope_scaling
 
 CLASSES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """The architectures that can be read."""

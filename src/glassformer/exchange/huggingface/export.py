@@ -12,9 +12,9 @@ from glassformer.config.progress import progress_of
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.common import label_settings
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external
+from glassformer.exchange.huggingface.labels import label_settings
 from glassformer.exchange.huggingface.registry import TheirConfig, their_config
 from glassformer.exchange.tokens.export import token_settings, write_token_files
 from glassformer.exchange.tokens.files import ORIGINALS
@@ -108,7 +108,7 @@ def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
     ours |= _scores(ours, run.answers, theirs.name)
     weights: dict[str, Tensor] = {}
     done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
-    for match in theirs.architecture.matches(run.config.model, theirs.name):
+    for match in theirs.architecture.matches(ours, run.config.model, theirs.name):
         for name, weight in zip(match.theirs, match.to_theirs([ours[key] for key in match.ours]), strict=True):
             weights[name] = weight.contiguous().clone()  # what shares its numbers cannot be saved
         done += sum(ours[key].numel() for key in match.ours)

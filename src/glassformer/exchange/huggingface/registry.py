@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from glassformer.config.resolve import Config
-from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, head_task, require_settings, short
+from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, require_settings, short
 from glassformer.exchange.huggingface.bart import Bart, Marian
 from glassformer.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
-from glassformer.exchange.huggingface.gpt2 import Gpt2
-from glassformer.exchange.huggingface.llama import Llama, Qwen3
+from glassformer.exchange.huggingface.causal import Gpt2, Llama, Qwen3
 
 ARCHITECTURES: dict[str, Architecture] = {
     each.model_type: each
@@ -55,7 +54,7 @@ def their_config(config: Config, vocab: int, imported_as: str | None = None) -> 
         if name is None:
             continue
         try:
-            require_settings(config, {**each.ours, **each.heads.get(head_task(config.task), {})}, each.name)
+            require_settings(config, each.choices(config.task), each.name)
             return TheirConfig(each, name, each.write(config, vocab))
         except Unsupported as error:
             nearest = error if nearest is None or error.differences < nearest.differences else nearest
