@@ -21,7 +21,7 @@ from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.gguf.tokens import read_tokens
-from glassformer.exchange.huggingface.architecture import short
+from glassformer.exchange.huggingface.architecture import module_names, short
 from glassformer.exchange.huggingface.causal import rope_scaling
 
 CLASSES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -44,20 +44,7 @@ OTHER_MATHS = {
 }
 """What would change the computation, and the value at which it does not."""
 
-OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-INSIDE = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
+OUTSIDE, INSIDE = module_names("gguf", "outside"), module_names("gguf", "inside")
 """Modules outside and inside the blocks: the file's name → Hugging Face's."""
 TENSOR = re.compile(r"(?:blk\.(\d{1,9})\.)?(\w+)\.(weight|bias)")
 """The name of a tensor: the number of its block, its module and weight or bias."""

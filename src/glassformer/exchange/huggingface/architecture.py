@@ -1,9 +1,11 @@
 """An architecture of Hugging Face's: what its config.json means here, what ours is there, which weights are which."""
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
+from importlib.resources import files
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -218,6 +220,16 @@ def first_of(ours: str, theirs: Sequence[str], rest: Callable[[Tensor], Tensor],
     )
 
 
+def module_names(architecture: str, part: str) -> Mapping[str, str]:
+    """Return a table of `modules.toml`: names of modules on both sides."""
+    return _tables()[architecture][part]
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    return tomllib.loads(files("glassformer.exchange.huggingface").joinpath("modules.toml").read_text("utf-8"))
+
+
 class Architecture:
     """One family of models (`model_type` in config.json), described by tables."""
 
@@ -305,14 +317,6 @@ class Architecture:
     def name_for(self, task: str) -> str | None:
         """Return the first of its names in `architectures` that has this task of ours, or None."""
         return next((name for name, head in self.tasks.items() if head == head_task(task)), None)
-
-    def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings, by dotted key, that follow from other files of a folder than config.json."""
-        return {}
-
-    def extra_files(self, config: Config) -> Mapping[str, Any]:
-        """Return further JSON files of an exported run, by their names."""
-        return {}
 
     def aliases(self, name: str) -> list[str]:
         """Return other names that a weight of theirs has in some files."""

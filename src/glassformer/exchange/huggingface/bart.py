@@ -27,26 +27,12 @@ from glassformer.exchange.huggingface.architecture import (
     boolean,
     dropout,
     first_of,
+    module_names,
     short,
     size,
     written,
 )
 
-BLOCKS = {
-    "attend.query": "self_attn.q_proj",
-    "attend.key": "self_attn.k_proj",
-    "attend.value": "self_attn.v_proj",
-    "attend.output": "self_attn.out_proj",
-    "around_attend.norm": "self_attn_layer_norm",
-    "cross_attention.query": "encoder_attn.q_proj",
-    "cross_attention.key": "encoder_attn.k_proj",
-    "cross_attention.value": "encoder_attn.v_proj",
-    "cross_attention.output": "encoder_attn.out_proj",
-    "around_cross_attention.norm": "encoder_attn_layer_norm",
-    "feed.input": "fc1",
-    "feed.output": "fc2",
-    "around_feed.norm": "final_layer_norm",
-}
 WORDS, BIAS = "model.shared.weight", "final_logits_bias"
 STACKS = ("encoder", "decoder")
 UNUSED = 2
@@ -89,15 +75,7 @@ class Seq2SeqArchitecture(Architecture):
         "tie_word_embeddings": True,
         "forced_eos_token_id": None,  # if it is missing, transformers assumes the id of another vocabulary
     }
-    body: ClassVar = {
-        "embed_source.table": "model.shared",
-        **{f"{stack}.embed_norm": f"model.{stack}.layernorm_embedding" for stack in STACKS},
-        **{
-            f"{stack}.blocks.*.{ours}": f"model.{stack}.layers.*.{theirs}"
-            for stack in STACKS
-            for ours, theirs in BLOCKS.items()
-        },
-    }
+    body: ClassVar = module_names("bart", "body")
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         for key, default in (("attention_heads", 16), ("ffn_dim", 4096)):

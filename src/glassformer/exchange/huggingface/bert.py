@@ -7,7 +7,6 @@ position; an export writes zeros for them.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -30,12 +29,12 @@ from glassformer.exchange.huggingface.architecture import (
     dropout,
     first_of,
     head_task,
+    module_names,
     norm_eps,
     size,
     written,
 )
 from glassformer.exchange.huggingface.labels import with_labels
-from glassformer.exchange.huggingface.sentence_transformers import sentence_files, sentence_settings
 
 TOKEN_TYPES = 2
 """Rows of the table of token types in an exported model."""
@@ -87,25 +86,8 @@ class Bert(Architecture):
     )
     constants: ClassVar[Mapping[str, Any]] = {"type_vocab_size": TOKEN_TYPES, "position_embedding_type": "absolute"}
     base = "bert."
-    body: ClassVar = {
-        "embed.table": "embeddings.word_embeddings",
-        "encoder.embed_norm": "embeddings.LayerNorm",
-        "encoder.blocks.*.attend.query": "encoder.layer.*.attention.self.query",
-        "encoder.blocks.*.attend.key": "encoder.layer.*.attention.self.key",
-        "encoder.blocks.*.attend.value": "encoder.layer.*.attention.self.value",
-        "encoder.blocks.*.attend.output": "encoder.layer.*.attention.output.dense",
-        "encoder.blocks.*.around_attend.norm": "encoder.layer.*.attention.output.LayerNorm",
-        "encoder.blocks.*.feed.input": "encoder.layer.*.intermediate.dense",
-        "encoder.blocks.*.feed.output": "encoder.layer.*.output.dense",
-        "encoder.blocks.*.around_feed.norm": "encoder.layer.*.output.LayerNorm",
-    }
-    head_names: ClassVar = {
-        "transform.map": "cls.predictions.transform.dense",
-        "transform.norm": "cls.predictions.transform.LayerNorm",
-        "head": "cls.predictions.decoder",
-        "head.hidden.0": "bert.pooler.dense",
-        "head.output": "classifier",
-    }
+    body: ClassVar = module_names("bert", "body")
+    head_names: ClassVar = module_names("bert", "heads")
     biases: tuple[str, ...] = ("cls.predictions.bias", "cls.predictions.decoder.bias")
     """Names of the bias of a masked language model's head; an untied head uses the second one, if there are two."""
     unused: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -185,12 +167,6 @@ class Bert(Architecture):
             names += [alias.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta") for alias in names]
         return [*names[1:], *(self.biases[:1] if name in self.biases[1:] else ())]
 
-    def folder_settings(self, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        return sentence_settings(folder) if config.get("architectures") == [self.name_for(VECTORS)] else {}
-
-    def extra_files(self, config: Config) -> dict[str, Any]:
-        return sentence_files(config.model) if config.task == VECTORS else {}
-
 
 class Roberta(Bert):
     """BERT with byte-level tokens; positions are counted from the row after that of the padding token."""
@@ -205,13 +181,7 @@ class Roberta(Bert):
     theirs: ClassVar = {**Bert.theirs, "pad_token_id": (1,)}
     heads: ClassVar = {**Bert.heads, MASKED: {**Bert.heads[MASKED], "model.activation": ("gelu",)}}
     base = "roberta."
-    head_names: ClassVar = {
-        "transform.map": "lm_head.dense",
-        "transform.norm": "lm_head.layer_norm",
-        "head": "lm_head.decoder",
-        "head.hidden.0": "classifier.dense",
-        "head.output": "classifier.out_proj",
-    }
+    head_names: ClassVar = module_names("roberta", "heads")
     biases = ("lm_head.bias", "lm_head.decoder.bias")
     unused: ClassVar = {
         MASKED: ("roberta.pooler.", "pooler."),
@@ -261,26 +231,8 @@ class DistilBert(Bert):
     )
     constants: ClassVar = {"sinusoidal_pos_embds": False}
     base = "distilbert."
-    body: ClassVar = {
-        "embed.table": "embeddings.word_embeddings",
-        "encoder.positions.table": "embeddings.position_embeddings",
-        "encoder.embed_norm": "embeddings.LayerNorm",
-        "encoder.blocks.*.attend.query": "transformer.layer.*.attention.q_lin",
-        "encoder.blocks.*.attend.key": "transformer.layer.*.attention.k_lin",
-        "encoder.blocks.*.attend.value": "transformer.layer.*.attention.v_lin",
-        "encoder.blocks.*.attend.output": "transformer.layer.*.attention.out_lin",
-        "encoder.blocks.*.around_attend.norm": "transformer.layer.*.sa_layer_norm",
-        "encoder.blocks.*.feed.input": "transformer.layer.*.ffn.lin1",
-        "encoder.blocks.*.feed.output": "transformer.layer.*.ffn.lin2",
-        "encoder.blocks.*.around_feed.norm": "transformer.layer.*.output_layer_norm",
-    }
-    head_names: ClassVar = {
-        "transform.map": "vocab_transform",
-        "transform.norm": "vocab_layer_norm",
-        "head": "vocab_projector",
-        "head.hidden.0": "pre_classifier",
-        "head.output": "classifier",
-    }
+    body: ClassVar = module_names("distilbert", "body")
+    head_names: ClassVar = module_names("distilbert", "heads")
     biases = ("vocab_projector.bias",)
     unused: ClassVar = {MASKED: (), VECTORS: ("vocab_",), CLASSIFICATION: ("vocab_",)}
 

@@ -27,6 +27,7 @@ from glassformer.exchange.huggingface.architecture import (
     Unsupported,
     activation,
     boolean,
+    module_names,
     norm_eps,
     optional_size,
     short,
@@ -57,7 +58,7 @@ class CausalArchitecture(Architecture):
             "model.embed_width": (None,),
         },
     }
-    head_names: ClassVar = {"head": "lm_head", "head.output": "score"}
+    head_names: ClassVar = module_names("causal", "heads")
     tied: bool
     """Whether the head of a language model is tied if config.json does not say."""
 
@@ -106,13 +107,7 @@ class Gpt2(CausalArchitecture):
         *written("dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop"),
     )
     base = "transformer."
-    body: ClassVar = {
-        "embed.table": "wte",
-        "encoder.positions.table": "wpe",
-        "encoder.blocks.*.around_attend.norm": "h.*.ln_1",
-        "encoder.blocks.*.around_feed.norm": "h.*.ln_2",
-        "encoder.norm": "ln_f",
-    }
+    body: ClassVar = module_names("gpt2", "body")
     transposed: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "attn.c_attn": ("attend.query", "attend.key", "attend.value"),
         "attn.c_proj": ("attend.output",),
@@ -186,21 +181,7 @@ class Llama(CausalArchitecture):
         boolean("mlp_bias", "feed_bias", False),
     )
     base = "model."
-    body: ClassVar = {
-        "embed.table": "embed_tokens",
-        "encoder.blocks.*.around_attend.norm": "layers.*.input_layernorm",
-        "encoder.blocks.*.attend.query": "layers.*.self_attn.q_proj",
-        "encoder.blocks.*.attend.key": "layers.*.self_attn.k_proj",
-        "encoder.blocks.*.attend.value": "layers.*.self_attn.v_proj",
-        "encoder.blocks.*.attend.output": "layers.*.self_attn.o_proj",
-        "encoder.blocks.*.attend.query_norm": "layers.*.self_attn.q_norm",
-        "encoder.blocks.*.attend.key_norm": "layers.*.self_attn.k_norm",
-        "encoder.blocks.*.around_feed.norm": "layers.*.post_attention_layernorm",
-        "encoder.blocks.*.feed.input": "layers.*.mlp.gate_proj",
-        "encoder.blocks.*.feed.gate": "layers.*.mlp.up_proj",
-        "encoder.blocks.*.feed.output": "layers.*.mlp.down_proj",
-        "encoder.norm": "norm",
-    }
+    body: ClassVar = module_names("llama", "body")
     ignored = ("*.rotary_emb.inv_freq",)
     """Frequencies, which both sides compute."""
     tied = False

@@ -21,7 +21,9 @@ from glassformer.exchange.huggingface.architecture import (
     Unsupported,
     short,
 )
-from glassformer.exchange.huggingface.registry import architecture_of
+from glassformer.exchange.huggingface.bart import Bart, Marian
+from glassformer.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
+from glassformer.exchange.huggingface.causal import Gpt2, Llama, Qwen3
 from glassformer.models.build import (
     build_language_model,
     build_masked_model,
@@ -32,6 +34,12 @@ from glassformer.models.build import (
 from glassformer.models.weights import shapes_alone, take_weights
 from glassformer.tasks.answers import Answers, read_answers
 
+ARCHITECTURES: dict[str, Architecture] = {
+    each.model_type: each
+    for each in (Gpt2(), Llama(), Qwen3(), Bert(), DistilBert(), Roberta(), XlmRoberta(), Marian(), Bart())
+}
+"""The architectures that can be imported and exported, by their `model_type`."""
+
 
 @dataclass(frozen=True)
 class ImportedModel:
@@ -41,6 +49,21 @@ class ImportedModel:
     config: Config
     answers: Answers | None
     architecture: str
+
+
+def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architecture, str]:
+    """The family that a config.json names, and the class."""
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and names else None
+    for each in ARCHITECTURES.values():
+        if isinstance(name, str) and name in each.tasks:
+            return each, name
+    able = ", ".join(known for each in ARCHITECTURES.values() for known in each.tasks)
+    if name is None:
+        raise Unsupported(
+            f"{source}: architectures in config.json is {short(names)}, but must be a list with one of {able}"
+        )
+    raise Unsupported(f"{source} is a {short(name)}, which cannot be imported; these can: {able}")
 
 
 def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel:
