@@ -12,9 +12,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Fo
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.exchange import gguf_header
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf import header as gguf_header
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.importing import import_external
 from helpers.gguf_files import WORDS, byte_pairs, tiny, write

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.gguf.header import read_header
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_header import read_header
+from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.exchange.huggingface.architecture import Unsupported
 from glassformer.exchange.huggingface.importing import import_external
 from helpers.gguf_files import Values, tiny, write

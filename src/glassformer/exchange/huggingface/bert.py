@@ -32,9 +32,9 @@ from glassformer.exchange.huggingface.architecture import (
     module_names,
     norm_eps,
     size,
+    with_labels,
     written,
 )
-from glassformer.exchange.huggingface.labels import with_labels
 
 TOKEN_TYPES = 2
 """Rows of the table of token types in an exported model."""

@@ -32,9 +32,9 @@ from glassformer.exchange.huggingface.architecture import (
     optional_size,
     short,
     size,
+    with_labels,
     written,
 )
-from glassformer.exchange.huggingface.labels import with_labels
 
 
 class CausalArchitecture(Architecture):

@@ -13,11 +13,10 @@ from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
-from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, require_settings
+from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
 from glassformer.exchange.huggingface.bert import Bert
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import ARCHITECTURES, import_external
-from glassformer.exchange.huggingface.labels import label_settings
 from glassformer.exchange.huggingface.sentence_transformers import sentence_files
 from glassformer.exchange.token_export import token_settings, write_token_files
 from glassformer.exchange.token_files import ORIGINALS

@@ -19,8 +19,8 @@ from glassformer.bricks.positions import Rotary, slowed
 from glassformer.config.errors import DataError
 from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, Weights
-from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
-from glassformer.exchange.gguf.tokens import read_tokens
+from glassformer.exchange.gguf_header import Header, damaged, dequantise, read_header, readable
+from glassformer.exchange.gguf_tokens import read_tokens
 from glassformer.exchange.huggingface.architecture import module_names, short
 from glassformer.exchange.huggingface.causal import rope_scaling
 
