@@ -1,6 +1,7 @@
 """What a model says of an example, as the playground shows it: rows of names and probabilities."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
@@ -11,11 +12,11 @@ from torch import Tensor
 from glassformer.config.errors import silent
 from glassformer.decoding.options import Sampling
 from glassformer.families.base import Family
-from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel
-from glassformer.families.masked import LoadedMasked, MaskedFamily
+from glassformer.families.labelling import LabellingFamily
+from glassformer.families.language import LanguageFamily
+from glassformer.families.masked import MaskedFamily
 from glassformer.families.requests import Example, ModelInput
-from glassformer.families.translation import LoadedTranslator, TranslationFamily
+from glassformer.families.translation import TranslationFamily
 from glassformer.inspection.tree import Choice, choices_of
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
@@ -26,50 +27,56 @@ LIKELIEST = 12
 Summary = dict[str, Any]
 
 
-@singledispatch
-def summarise_prediction(
-    family: Family, loaded: Any, given: Example, example: ModelInput, how: Sampling, also: list[int]
-) -> Summary:
-    """`kind`: next, fill, classes, labels, number, translation, or nothing; `groups` of rows for all but the last.
+@dataclass(frozen=True)
+class Question:
+    """An example that a model is asked about."""
 
-    `also`: ids of tokens that are to be among the rows.
+    loaded: Any
+    given: Example
+    example: ModelInput
+    """The same, encoded."""
+    sampling: Sampling
+    also: list[int]
+    """Ids of tokens that are always among the rows."""
+
+
+@singledispatch
+def summarise_prediction(family: Family, question: Question) -> Summary:
+    """Return the `kind` of a prediction (next, fill, classes, labels, number, translation, nothing), and its `groups`
+    of rows.
     """
     return {"kind": "nothing", "groups": []}
 
 
 @summarise_prediction.register
-def _(
-    family: LanguageFamily,
-    loaded: LoadedLanguageModel,
-    given: Example,
-    example: ModelInput,
-    how: Sampling,
-    also: list[int],
-) -> Summary:
-    model, tokenizer = loaded.model, loaded.tokenizer
+def _summarise_next_token(family: LanguageFamily, question: Question) -> Summary:
+    loaded, text, example = question.loaded, str(question.given), question.example
     with torch.inference_mode():
-        scores = model.head(features_of(model, example)[-1])
-    ids = tokenizer.encode(str(given))
+        scores = loaded.model.head(features_of(loaded.model, example)[-1])
+    ids = loaded.tokenizer.encode(text)
     rows = [
-        {**token_row(choice), "text": appended(tokenizer, str(given), ids, choice.id)}
-        for choice in choices_of(scores, how, loaded, most=LIKELIEST, never=loaded.never_written, also=also)
+        {**token_row(choice), "text": appended(loaded.tokenizer, text, ids, choice.id)}
+        for choice in _likeliest(question, scores, never=loaded.never_written)
     ]
     return {"kind": "next", "groups": [{"title": f"after {quoted(example.tokens[-1])}", "rows": rows}]}
 
 
 @summarise_prediction.register
-def _(
-    family: MaskedFamily, loaded: LoadedMasked, given: Example, example: ModelInput, how: Sampling, also: list[int]
-) -> Summary:
+def _summarise_hidden_tokens(family: MaskedFamily, question: Question) -> Summary:
+    loaded, example = question.loaded, question.example
     places = [at for at, id in enumerate(example.ids) if id == loaded.tokenizer.mask]
     with torch.inference_mode():
         scores = loaded.model.head(features_of(loaded.model, example)[places])
     unnamed = set(range(scores.shape[-1])) - set(loaded.tokenizer.texts)
     groups = []
     for number, (at, row) in enumerate(zip(places, scores, strict=True), 1):
-        choices = choices_of(row, how, loaded, most=LIKELIEST, never=(), unnamed=unnamed, also=also)
-        groups.append({"title": f"hidden token {number}", "position": at, "rows": [token_row(one) for one in choices]})
+        rows = [token_row(choice) for choice in _likeliest(question, row, never=(), unnamed=unnamed)]
+        groups.append({"title": f"hidden token {number}", "position": at, "rows": rows})
     return {"kind": "fill", "groups": groups}
+
+
+def _likeliest(question: Question, scores: Float[Tensor, "V"], **excluded: Any) -> list[Choice]:
+    return choices_of(scores, question.sampling, question.loaded, most=LIKELIEST, also=question.also, **excluded)
 
 
 def features_of(model: Any, example: ModelInput) -> Float[Tensor, "T d"]:
@@ -100,15 +107,8 @@ def appended(tokenizer: Tokenizer, text: str, ids: Sequence[int], id: int) -> st
 
 
 @summarise_prediction.register
-def _(
-    family: LabellingFamily,
-    loaded: LoadedPredictor,
-    given: Example,
-    example: ModelInput,
-    how: Sampling,
-    also: list[int],
-) -> Summary:
-    prediction = loaded.predict(given, say=silent)
+def _summarise_labels(family: LabellingFamily, question: Question) -> Summary:
+    prediction = question.loaded.predict(question.given, say=silent)
     if prediction.probabilities is None:
         return {"kind": "number", "value": prediction.value, "groups": []}
     rows = [{"name": name, "probability": chance} for name, chance in prediction.probabilities.items()]
@@ -117,18 +117,12 @@ def _(
 
 
 @summarise_prediction.register
-def _(
-    family: TranslationFamily,
-    loaded: LoadedTranslator,
-    given: Example,
-    example: ModelInput,
-    how: Sampling,
-    also: list[int],
-) -> Summary:
+def _summarise_translation(family: TranslationFamily, question: Question) -> Summary:
+    model, example = question.loaded.model, question.example
     assert example.answers is not None
     assert example.answer_ids is not None
     with torch.inference_mode():
-        scores = loaded.model.head(features_of(loaded.model, example)).float()
+        scores = model.head(features_of(model, example)).float()
     chances = scores.softmax(-1).gather(1, torch.tensor(example.answer_ids, device=scores.device).unsqueeze(1))[:, 0]
     rows = [
         {"name": name, "probability": chance} for name, chance in zip(example.answers, chances.tolist(), strict=True)
