@@ -1,4 +1,4 @@
-"""An architecture of Hugging Face's: what its config.json means here, what ours is there, which weights are which."""
+"""Architectures of Hugging Face as tables: entries of config.json, settings, names of weights, labels."""
 
 import re
 import tomllib
@@ -72,7 +72,7 @@ class Unsupported(Misuse):
 
 @dataclass(frozen=True)
 class ParsedConfig:
-    """What a config.json says, in the words of this house."""
+    """The contents of a config.json as settings of ours."""
 
     task: str
     settings: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Another house's model as one of ours: what it says becomes settings, its weights become ours, number by number."""
+"""Import of an external model: its config.json becomes settings, and its weights become ours, number by number."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architectur
 
 
 def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel:
-    """Another house's model as one of ours. Nothing is read before all names and shapes are known to fit."""
+    """Turn an external model into one of ours. No weight is read before all names and shapes are known to fit."""
     architecture, name = architecture_of(external.config, external.name)
     _refuse_quantised(external)
     parsed = architecture.read(ConfigValues(external.config, architecture.name), name)
