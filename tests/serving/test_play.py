@@ -24,7 +24,7 @@ from glassformer.inspection.views.registry import views_of
 from glassformer.models.weights import put_weights
 from glassformer.runs import history
 from glassformer.serving import play as module
-from glassformer.serving.presets import presets
+from glassformer.serving.examples import presets
 from glassformer.serving.runs import ServedRuns
 from helpers.look_runs import train_kind
 from helpers.playing import OTHER, TEXT, ask, play, train_player

@@ -12,8 +12,8 @@ from starlette.requests import Request as HttpRequest
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
+from glassformer.serving.formats import Metrics
 from glassformer.serving.guard import ClientGone, Refused
-from glassformer.serving.metrics import Metrics
 from glassformer.serving.runs import ServedRuns
 from glassformer.serving.worker import Worker
 from glassformer.text.tokenizer import Tokenizer

@@ -26,8 +26,8 @@ from glassformer.families.requests import Example
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server, require
+from glassformer.serving.formats import FiniteRoute
 from glassformer.serving.guard import Refused
-from glassformer.serving.json_answers import FiniteRoute
 from glassformer.serving.schema import (
     LARGEST_IMAGE,
     LONGEST,

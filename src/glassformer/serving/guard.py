@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.serving.json_answers import FiniteJSONResponse
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.formats import FiniteJSONResponse, Metrics
 from glassformer.text.escaping import on_one_line
 
 BIGGEST_BODY = 16 * 2**20

@@ -42,9 +42,8 @@ from glassformer.rendering.view import View
 from glassformer.runs import history
 from glassformer.serving.answers import Server, check_ids
 from glassformer.serving.api import ERRORS, check_options, uploads
-from glassformer.serving.json_answers import FiniteRoute
-from glassformer.serving.predictions import Question, Summary, summarise_prediction, token_row
-from glassformer.serving.presets import presets_of
+from glassformer.serving.examples import Question, Summary, presets_of, summarise_prediction, token_row
+from glassformer.serving.formats import FiniteRoute
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
 from glassformer.verbs.look import look
 

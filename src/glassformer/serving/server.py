@@ -31,8 +31,8 @@ from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
 from glassformer.serving.connections import BACKLOG, LOG, Connection, RepeatFilter, accept_batch, log_loop_error
+from glassformer.serving.formats import FiniteJSONResponse
 from glassformer.serving.guard import ClientGone, Guard, Refused, is_loopback
-from glassformer.serving.json_answers import FiniteJSONResponse
 from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 

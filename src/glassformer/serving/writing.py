@@ -16,8 +16,8 @@ from glassformer.decoding.running import Written
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
 from glassformer.serving.answers import Server, check_ids, refusal, require
+from glassformer.serving.formats import FiniteJSONResponse, encode
 from glassformer.serving.guard import Refused
-from glassformer.serving.json_answers import FiniteJSONResponse, encode
 from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
 from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
 from glassformer.text.stream import Stream
