@@ -268,16 +268,14 @@ class Worker:
             ticket.count += 1
             text = "" if ended else ticket.draft.push(written.token)
             full = ticket.count == ticket.draft.request.most
-            over = ended or full or ticket.draft.stopped
-            if over:
+            finish: str | None = None
+            if ended or full or ticket.draft.stopped:
                 text += ticket.draft.end()  # which may hold a stop string too
                 finish = "stop" if ended or ticket.draft.stopped else "length"
                 if not (ended or full):
                     batch.leave(row)
                 self._forget(row)
-                ticket.deliver(Piece(text, None if ended else written, finish))
-            else:
-                ticket.deliver(Piece(text, written))
+            ticket.deliver(Piece(text, None if ended else written, finish))
 
     def _forget(self, row: int) -> None:
         with self._change:
