@@ -27,7 +27,7 @@ CALLS: dict[str, tuple[str, str, Call]] = {
     "a reference of compare": ("sklearn", "sklearn", lambda: _scikit("linear_model")),
     "onnx": ("onnx", "onnx", require_onnx),
     "onnxruntime": ("onnxruntime", "onnx", require_onnx),
-    "gguf": ("gguf", "gguf", header._package.__wrapped__),
+    "gguf": ("gguf", "gguf", gguf_header._package.__wrapped__),
     "--on ray": ("ray", "ray", check_ray),
     "predict --on ray": ("ray", "ray", import_ray),
     "parquet": ("pyarrow", "parquet", lambda: arrow("pyarrow", "rows.parquet")),
