@@ -12,6 +12,7 @@ from glassformer.config.errors import GlassformerError, MissingPackage
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.data.datasets.samples import digit_images, mnist_images
 from glassformer.data.io.parquet import arrow
+from glassformer.exchange import gguf_header
 from glassformer.exchange.onnx.graph import require_onnx
 from glassformer.trials.baselines.registry import _scikit
 from glassformer.trials.places.ray_cluster import check_ray
