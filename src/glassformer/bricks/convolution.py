@@ -2,9 +2,10 @@
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Mask, Vectors
 from glassformer.bricks.tap import Brick
 
 
@@ -23,13 +24,13 @@ class Convolution(Brick, nn.Module):
         self.before = self.reach if causal else self.reach // 2
         self.slide = nn.Conv1d(width, out, kernel, dilation=dilation, bias=bias)
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T e"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Float[Tensor, "B T e"]:
         if mask is not None:
             x = x * mask.unsqueeze(-1)
         return self.inside(F.pad(x, (0, 0, self.before, self.reach - self.before)))
 
     def extend(
-        self, x: Float[Tensor, "B T d"], recent: Float[Tensor, "B reach d"], mask: Bool[Tensor, "B T"] | None = None
+        self, x: Vectors, recent: Float[Tensor, "B reach d"], mask: Mask = None
     ) -> tuple[Float[Tensor, "B T e"], Float[Tensor, "B reach d"]]:
         """The outputs for inputs after those that were there, and those that the next outputs will read."""
         joined = torch.cat([recent.to(x.dtype), x], 1)

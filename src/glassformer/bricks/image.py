@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Vectors
 from glassformer.bricks.tap import Brick, HiddenUnits, record_output
 
 
@@ -65,7 +66,7 @@ class Patches(Brick, nn.Module):
         """Rows and columns of zeros at the bottom and at the right."""
         self.map = nn.Conv2d(channels, width, patch, stride=patch)
 
-    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Vectors:
         below, right = self.missing
         return as_tokens(self.map(F.pad(x, (0, right, 0, below))))
 
@@ -119,7 +120,7 @@ class ConvolutionStack(Brick, nn.Module):
         self.cells = rows * columns
         """Tokens that an image becomes."""
 
-    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Vectors:
         for convolution, pooled in zip(self.convolutions, self.pooled, strict=True):
             x = F.relu(convolution(F.pad(x, (0, self.more, 0, self.more)) if self.more else x))
             x = F.max_pool2d(x, 2) if pooled else x
@@ -130,6 +131,6 @@ class ConvolutionStack(Brick, nn.Module):
             yield HiddenUnits(f"convolutions.{number}", layer, dim=1)
 
 
-def as_tokens(grid: Float[Tensor, "B d H W"]) -> Float[Tensor, "B T d"]:
+def as_tokens(grid: Float[Tensor, "B d H W"]) -> Vectors:
     """The cells of a grid one after another, row by row."""
     return grid.flatten(2).transpose(1, 2)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Vectors
 from glassformer.bricks.attention import masked_softmax
 from glassformer.bricks.tap import Tap
 
@@ -36,7 +37,7 @@ class MemoryAttention(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "B T d"],
+        query: Vectors,
         memory: Float[Tensor, "B S m"],
         mask: Bool[Tensor, "B S"] | None = None,
         keys: Float[Tensor, "B S k"] | None = None,
@@ -51,7 +52,7 @@ class MemoryAttention(nn.Module):
         """Return the keys, which do not depend on the query: U m for `query-key` and `additive`, else m itself."""
         return memory if self.of_memory is None else self.of_memory(memory)
 
-    def score(self, query: Float[Tensor, "B T d"], keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
+    def score(self, query: Vectors, keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
         for project in (self.bilinear, self.of_query):
             query = query if project is None else project(query)
         if self.total is not None:

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Index, Mask, Vector, Vectors
 from glassformer.bricks.positions import AddedPositions
 from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
 from glassformer.config.errors import (
@@ -136,7 +137,7 @@ class OwnNorm(OwnBrick):
 
     record = record_output
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vectors:
         return self.of_shape(self.call(x, mask=mask), *x.shape)
 
 
@@ -150,10 +151,10 @@ class OwnPositions(OwnBrick, AddedPositions):
         super().__init__(part, context=context, **offered)
         self.kind, self.limit = part.name, context
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, index: Index) -> Vectors:
         return self.of_shape(self.call(x, index.expand(x.shape[:2])), *x.shape)
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
         """What becomes of vectors of zeros: of positions that are added, all that they add."""
         like = next(self.own.parameters(), torch.empty(0))
         zeros = like.new_zeros(*index.shape, width, device=index.device)
@@ -178,7 +179,7 @@ def _added(x: Tensor, index: Tensor, output: Tensor) -> Tensor:
 class OwnPool(OwnBrick):
     """`forward(x, mask)`: B×T×d → B×d. A text without any token gives 0."""
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vector:
         out = self.of_shape(self.call(x, mask=mask), x.shape[0], x.shape[2])
         return out if mask is None else out.masked_fill(~mask.any(1, keepdim=True), 0.0)
 

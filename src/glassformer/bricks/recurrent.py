@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from glassformer.bricks import Inputs, Mask, Vectors
 from glassformer.bricks.recurrent_steps import ChangeLetter, Hidden, Trace, trace
 from glassformer.bricks.tap import Brick, Changes, Recorded
 
@@ -88,9 +88,7 @@ class Recurrent(Brick, nn.Module):
     def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
 
-    def forward(
-        self, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None = None
-    ) -> tuple[Float[Tensor, "B T d"], Hidden]:
+    def forward(self, x: Inputs, hidden: Hidden, mask: Mask = None) -> tuple[Vectors, Hidden]:
         """The states after every token, and the state to go on from.
 
         Padding stands at the end of a row: it is not read, and its states are 0.
@@ -172,7 +170,7 @@ class Recurrent(Brick, nn.Module):
         return change("output", out), after
 
 
-def _ends(traces: list[list[Trace]], hidden: Hidden, mask: Bool[Tensor, "B T"] | None) -> list[Tensor]:
+def _ends(traces: list[list[Trace]], hidden: Hidden, mask: Mask) -> list[Tensor]:
     """What the last layer gives, and the states to go on from."""
     both = [(way, traced) for ways in traces for way, traced in enumerate(ways)]
     after = []

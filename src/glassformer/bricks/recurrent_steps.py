@@ -4,19 +4,21 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
+
+from glassformer.bricks import Inputs, Mask, Vector, Vectors
 
 
 def elman_step(
     x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B d"],
+    h: Vector,
     *,
     w_x: Float[Tensor, "d i"],
     w_h: Float[Tensor, "d d"],
     bias: Float[Tensor, "d"] | None = None,
     nonlinearity: str = "tanh",
-) -> Float[Tensor, "B d"]:
+) -> Vector:
     """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
     total = h @ w_h.T + x @ w_x.T
     if bias is not None:
@@ -50,16 +52,14 @@ def lstm_gates(
 
 
 def lstm_step(
-    gates: Gates, c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
-) -> tuple[Float[Tensor, "B p"], Float[Tensor, "B d"]]:
+    gates: Gates, c: Vector, projection: Float[Tensor, "p d"] | None = None
+) -> tuple[Float[Tensor, "B p"], Vector]:
     """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
     c = gates.f * c + gates.i * gates.g
     return lstm_output(gates.o, c, projection), c
 
 
-def lstm_output(
-    o: Float[Tensor, "B d"], c: Float[Tensor, "B d"], projection: Float[Tensor, "p d"] | None = None
-) -> Float[Tensor, "B p"]:
+def lstm_output(o: Vector, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> Float[Tensor, "B p"]:
     """h_t = o ⊙ tanh(c_t), or W_hr of that."""
     h = o * torch.tanh(c)
     return h if projection is None else h @ projection.T
@@ -75,7 +75,7 @@ class GruGates(NamedTuple):
 
 def gru_gates(
     x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B d"],
+    h: Vector,
     *,
     w_x: Float[Tensor, "g i"],
     w_h: Float[Tensor, "g d"],
@@ -91,7 +91,7 @@ def gru_gates(
     return GruGates(r, z, torch.tanh(n_x + r * n_h))
 
 
-def gru_step(gates: GruGates, h: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+def gru_step(gates: GruGates, h: Vector) -> Vector:
     """h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
     return (1 - gates.z) * gates.n + gates.z * h
 
@@ -106,7 +106,7 @@ Hidden = tuple[Tensor, ...]
 class Trace(NamedTuple):
     """One layer, one way, after every token; at padding all of it is 0."""
 
-    states: Float[Tensor, "B T d"]
+    states: Vectors
     cells: Float[Tensor, "B T c"] | None
     """The cells of an LSTM."""
     gates: Mapping[str, Float[Tensor, "B T c"]]
@@ -129,9 +129,7 @@ def unchanged(letter: str, value: Tensor) -> Tensor:
     return value
 
 
-def step_by_step(
-    step: Step, x: Float[Tensor, "B T i"], hidden: Hidden, mask: Bool[Tensor, "B T"] | None, *, backwards: bool
-) -> Trace:
+def step_by_step(step: Step, x: Inputs, hidden: Hidden, mask: Mask, *, backwards: bool) -> Trace:
     """One layer, one way, along the tokens."""
     times = range(x.shape[1])
     moments: dict[int, tuple[Hidden, Mapping[str, Tensor]]] = {}
@@ -156,9 +154,9 @@ def step_by_step(
 
 def trace(
     cell: nn.RNNBase,
-    x: Float[Tensor, "B T i"],
+    x: Inputs,
     hidden: Hidden,
-    mask: Bool[Tensor, "B T"] | None = None,
+    mask: Mask = None,
     along: Callable[..., Trace] = step_by_step,
     change: Callable[[int, int], ChangeLetter] = lambda layer, way: unchanged,
 ) -> list[list[Trace]]:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Mask, Rows, Vectors
 from glassformer.bricks.attention import Attention, KeyValues, Memory, Place
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import Residual
@@ -36,13 +37,13 @@ class Block(Brick, nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
+        x: Vectors,
+        mask: Mask = None,
         *,
         memory: Memory | None = None,
         rotation: Rotation | None = None,
         seen: Bool[Tensor, "B T T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    ) -> Vectors:
         """`seen`: where each token looks at others than the mask says."""
         x = self.around_attend(x, lambda x: self.attend(x, mask if seen is None else seen, rotation=rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
@@ -51,14 +52,8 @@ class Block(Brick, nn.Module):
         return self._feed(x, mask)
 
     def extend(
-        self,
-        x: Float[Tensor, "B T d"],
-        state: "TransformerState",
-        layer: int,
-        place: Place,
-        mask: Bool[Tensor, "B T"] | None,
-        rotation: Rotation | None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, state: "TransformerState", layer: int, place: Place, mask: Mask, rotation: Rotation | None
+    ) -> Vectors:
         past = state.past[layer]
         x = self.around_attend(x, lambda x: self.attend.extend(x, past, place, rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
@@ -66,7 +61,7 @@ class Block(Brick, nn.Module):
             x = self.around_cross_attention(x, lambda x: look_at(x, kept, state.memory_mask, state.share), mask)
         return self._feed(x, mask)
 
-    def _feed(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None) -> Float[Tensor, "B T d"]:
+    def _feed(self, x: Vectors, mask: Mask) -> Vectors:
         if self.feed is not None and self.around_feed is not None:
             x = self.around_feed(x, self.feed, mask)
         return x
@@ -81,11 +76,7 @@ class TransformerState(State):
     """
 
     def __init__(
-        self,
-        past: list[KeyValues],
-        cross: list[KeyValues],
-        memory_mask: Bool[Tensor, "N S"] | None,
-        share: int = 1,
+        self, past: list[KeyValues], cross: list[KeyValues], memory_mask: Bool[Tensor, "N S"] | None, share: int = 1
     ) -> None:
         self.past = past
         self.cross = cross
@@ -96,13 +87,13 @@ class TransformerState(State):
         self.fused: Callable[[Tensor, TransformerState], Tensor] | Literal[False] | None = None
         """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
         keys = past[0].keys
-        self.lengths: Int[Tensor, "B"] = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
+        self.lengths: Rows = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
 
     @property
     def max_tokens(self) -> int:
         return self.past[0].keys.shape[2]
 
-    def admit(self, new: int, mask: Bool[Tensor, "B T"] | None, *, causal: bool) -> Place:
+    def admit(self, new: int, mask: Mask, *, causal: bool) -> Place:
         """Make ready for new tokens of every row; gives where they stand."""
         if not self.in_place:
             if self.filled + new > self.max_tokens:
@@ -138,7 +129,7 @@ class TransformerState(State):
         self.in_place, self.alike, self.filled = True, False, extent
         return True
 
-    def select(self, rows: Int[Tensor, "B"]) -> "TransformerState":
+    def select(self, rows: Rows) -> "TransformerState":
         sources = sources_of(rows, self.share)
         mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sources)
         cross = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.cross]
@@ -149,7 +140,7 @@ class TransformerState(State):
         rows = torch.arange(keys.shape[0], device=keys.device).repeat_interleave(times)
         return self._with(rows, self.cross, self.memory_mask, self.share * times)
 
-    def reorder(self, rows: Int[Tensor, "B"]) -> "TransformerState":
+    def reorder(self, rows: Rows) -> "TransformerState":
         if not self.in_place:
             return self._with(rows, self.cross, self.memory_mask, self.share)
         for layer in self.past:
@@ -160,11 +151,7 @@ class TransformerState(State):
         return self
 
     def _with(
-        self,
-        rows: Int[Tensor, "B"],
-        cross: list[KeyValues],
-        memory_mask: Bool[Tensor, "N S"] | None,
-        share: int,
+        self, rows: Rows, cross: list[KeyValues], memory_mask: Bool[Tensor, "N S"] | None, share: int
     ) -> "TransformerState":
         """A state of these rows' past beside a memory."""
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]

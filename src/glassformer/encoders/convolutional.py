@@ -3,9 +3,10 @@ convolutions."""
 
 from collections.abc import Iterator
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Mask, Rows, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import ACTIVATIONS
@@ -19,7 +20,7 @@ class NoState(State):
 
     in_place = True
 
-    def select(self, rows: Int[Tensor, "B"]) -> "NoState":
+    def select(self, rows: Rows) -> "NoState":
         return self
 
     def expand_beams(self, times: int) -> "NoState":
@@ -44,13 +45,8 @@ class IdentityEncoder(Encoder):
         self.causal = causal
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         return x
 
@@ -58,9 +54,7 @@ class IdentityEncoder(Encoder):
         self.refuse_extras(memory)
         return NoState()
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
         return x
 
 
@@ -70,7 +64,7 @@ class RecentInputs(State):
     def __init__(self, recent: list[Float[Tensor, "B _ d"]]) -> None:
         self.recent = recent
 
-    def select(self, rows: Int[Tensor, "B"]) -> "RecentInputs":
+    def select(self, rows: Rows) -> "RecentInputs":
         return RecentInputs([part.index_select(0, rows) for part in self.recent])
 
     def expand_beams(self, times: int) -> "RecentInputs":
@@ -85,9 +79,7 @@ class RecentInputs(State):
         self.in_place = True
         return True
 
-    def slide(
-        self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
-    ) -> Float[Tensor, "B T e"]:
+    def slide(self, layer: int, convolution: Convolution, x: Vectors, mask: Mask) -> Float[Tensor, "B T e"]:
         """One layer's outputs for new inputs, and what it will remember of them."""
         out, recent = convolution.extend(x, self.recent[layer], mask)
         self.recent[layer] = self.renew(self.recent[layer], recent)
@@ -122,17 +114,12 @@ class WindowEncoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         return self._mlp(self.read(x, mask))
 
-    def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
+    def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Vectors:
         hidden = self.dropout(self.activation(hidden))
         for layer in self.deeper:
             hidden = self.dropout(self.activation(layer(hidden)))
@@ -143,9 +130,7 @@ class WindowEncoder(Encoder):
         only_causal(self)
         return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
         assert isinstance(state, RecentInputs)
         return self._mlp(state.slide(0, self.read, x, mask))
 
@@ -161,7 +146,7 @@ class CnnEncoder(Encoder):
 
     def __init__(
         self, *, width: int, convolutions: list[Convolution], around: list[Residual], norm: nn.Module, activation: str,
-        causal: bool,
+        causal: bool
     ) -> None:  # fmt: skip
         super().__init__()
         self.width = width
@@ -172,13 +157,8 @@ class CnnEncoder(Encoder):
         self.activation = ACTIVATIONS[activation]
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
@@ -190,9 +170,7 @@ class CnnEncoder(Encoder):
         like = next(self.parameters())
         return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
         assert isinstance(state, RecentInputs)
         for layer, (convolution, around) in enumerate(zip(self._slides(), self.around, strict=True)):
             x = around(x, lambda x, at=layer, slide=convolution: self.activation(state.slide(at, slide, x, mask)), mask)
@@ -201,7 +179,7 @@ class CnnEncoder(Encoder):
     def layer_outputs(self) -> list[tuple[str, ...]]:
         return [("input",), *((f"around.{layer}.output",) for layer in range(len(self.around)))]
 
-    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def final_norm(self, x: Vectors, mask: Mask = None) -> Vectors:
         return self.norm(x, mask)
 
     def hidden_units(self) -> Iterator[HiddenUnits]:

@@ -5,10 +5,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks import Vectors
 from glassformer.bricks.attention import KeyValues, Place
 from glassformer.bricks.own import OwnBrick
 from glassformer.bricks.positions import Rotation
@@ -42,20 +43,18 @@ class OwnAttention(OwnBrick):
 
     def forward(
         self,
-        x: Float[Tensor, "B T d"],
+        x: Vectors,
         mask: Bool[Tensor, "B T"] | Bool[Tensor, "B T T"] | None = None,
         *,
         rotation: Rotation | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    ) -> Vectors:
         seen = mask if mask is not None and mask.dim() == 3 else None
         if seen is not None and "seen" not in self.takes:
             raise ValueError(f"{self.part} cannot keep the documents of a window apart")
         found = self.call(x, mask=None if seen is not None else mask, rotation=rotation, seen=seen)
         return self.of_shape(found[0] if isinstance(found, tuple) and found else found, *x.shape)
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], past: KeyValues, place: Place, rotation: Rotation | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, past: KeyValues, place: Place, rotation: Rotation | None = None) -> Vectors:
         """T new tokens after those that stand in `past`; they are added there."""
         batch, new, end = x.shape[0], x.shape[1], place.extent
         angles = x.new_zeros(batch, new, 0)

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.recurrent import Recurrent
@@ -15,7 +16,7 @@ class RecurrentState(State):
     def __init__(self, hidden: Hidden) -> None:
         self.hidden = hidden
 
-    def select(self, rows: Int[Tensor, "B"]) -> "RecurrentState":
+    def select(self, rows: Rows) -> "RecurrentState":
         return RecurrentState(tuple(part.index_select(1, rows) for part in self.hidden))
 
     def expand_beams(self, times: int) -> "RecurrentState":
@@ -68,13 +69,8 @@ class RecurrentEncoder(RecurrentStack):
         self.summary_pool = "ends" if layers.cell.bidirectional else "last"
 
     def forward(
-        self,
-        x: Float[Tensor, "B T i"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
         return self.dropout(out)
@@ -84,9 +80,7 @@ class RecurrentEncoder(RecurrentStack):
         only_causal(self)
         return RecurrentState(self.layers.init_state(batch))
 
-    def extend(
-        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
         assert isinstance(state, RecurrentState)
         out, hidden = self.layers(x, state.hidden, mask)
         state.advance(hidden)
@@ -118,7 +112,7 @@ class RecurrentDecoderState(State):
         self.in_place = True
         return True
 
-    def select(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+    def select(self, rows: Rows) -> "RecurrentDecoderState":
         sources = sources_of(rows, self.share)
         states, mask = self.memory
         memory = Memory(states.index_select(0, sources), None if mask is None else mask.index_select(0, sources))
@@ -129,13 +123,13 @@ class RecurrentDecoderState(State):
         rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(times)
         return self._with(rows, self.memory, self.keys, self.share * times)
 
-    def reorder(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+    def reorder(self, rows: Rows) -> "RecurrentDecoderState":
         if not self.in_place:
             return self._with(rows, self.memory, self.keys, self.share)
         self.advance(tuple(part.index_select(1, rows) for part in self.hidden), self.last.index_select(0, rows))
         return self
 
-    def _with(self, rows: Int[Tensor, "B"], memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
+    def _with(self, rows: Rows, memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
         hidden = tuple(part.index_select(1, rows) for part in self.hidden)
         return RecurrentDecoderState(hidden, self.last.index_select(0, rows), memory, keys, share)
 
@@ -173,13 +167,8 @@ class RecurrentDecoder(RecurrentStack):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T i"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(None, segments)
         # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
         return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
@@ -199,9 +188,7 @@ class RecurrentDecoder(RecurrentStack):
             for bridge, first in zip(self.bridges, self.layers.first, strict=True)
         )
 
-    def extend(
-        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
         assert isinstance(state, RecurrentDecoderState)
         if not self.input_feeding:
             h, hidden = self.layers(x, state.hidden, mask)
@@ -221,7 +208,7 @@ class RecurrentDecoder(RecurrentStack):
                 init_map(module, "xavier")
         super().init_weights(how)
 
-    def _attend(self, h: Float[Tensor, "B T d"], state: RecurrentDecoderState) -> Float[Tensor, "B T d"]:
+    def _attend(self, h: Vectors, state: RecurrentDecoderState) -> Vectors:
         """The output after each state: that itself, or joined with what it finds in the memory."""
         if self.attention is None or self.join is None:
             return self.dropout(h)

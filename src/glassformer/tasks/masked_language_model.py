@@ -85,14 +85,7 @@ class MaskedModelling(WindowTask):
 
     unit = "nats per guessed token"
 
-    def __init__(
-        self,
-        parts: dict[str, Tokens],
-        *,
-        masking: Masking,
-        seed: int = 0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, parts: dict[str, Tokens], *, masking: Masking, seed: int = 0, **settings: Any) -> None:
         super().__init__(parts, seed=seed, **settings)
         self.masking = masking
         self._key = mix(number(seed), _MASKED)

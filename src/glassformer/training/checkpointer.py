@@ -121,12 +121,7 @@ class RunCheckpointer(Checkpointer):
     """
 
     def __init__(
-        self,
-        run: Run,
-        *,
-        keep: int,
-        first: Callable[[], None] = lambda: None,
-        card: dict[str, Any] | None = None,
+        self, run: Run, *, keep: int, first: Callable[[], None] = lambda: None, card: dict[str, Any] | None = None
     ) -> None:
         self.run = run
         self.folder = run.checkpoints_path
