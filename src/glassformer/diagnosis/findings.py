@@ -8,7 +8,7 @@ from glassformer.data.wording import counted
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.log import SEVERITIES
-from glassformer.training.finding import Finding
+from glassformer.training.events import Finding
 
 UNSEEN = "not looked at"
 """How the log names what could not be looked at."""

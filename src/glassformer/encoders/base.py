@@ -1,6 +1,7 @@
 """The one signature of every sequence encoder."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Int
@@ -51,6 +52,32 @@ class State(ABC):
     def renew(self, old: Tensor, new: Tensor) -> Tensor:
         """What stands in the place of `old` from now on: itself with other numbers, where all is changed in place."""
         return old.copy_(new) if self.in_place else new
+
+
+class TensorState(State):
+    """A state of plain tensors, each with the batch on one axis. Without tensors: no output needs another token."""
+
+    def __init__(self, parts: Sequence[Tensor], axis: int = 0) -> None:
+        self.parts, self.axis = tuple(parts), axis
+
+    def select(self, rows: Rows) -> "TensorState":
+        return TensorState([part.index_select(self.axis, rows) for part in self.parts], self.axis)
+
+    def expand_beams(self, times: int) -> "TensorState":
+        return TensorState([part.repeat_interleave(times, self.axis) for part in self.parts], self.axis)
+
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        assert isinstance(other, TensorState)
+        for part, new in zip(self.parts, other.parts, strict=True):
+            part.index_copy_(self.axis, rows, new)
+
+    def fix(self, extent: int) -> bool:
+        self.in_place = True
+        return True
+
+    def advance(self, parts: Sequence[Tensor]) -> None:
+        """Take the tensors as they are after more tokens."""
+        self.parts = tuple(map(self.renew, self.parts, parts))
 
 
 class Encoder(Brick, nn.Module, ABC):

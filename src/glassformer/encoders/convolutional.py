@@ -2,35 +2,18 @@
 convolutions."""
 
 from collections.abc import Iterator
+from functools import partial
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks import Ids, Mask, Rows, Vectors
+from glassformer.bricks import Ids, Mask, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.tap import HiddenUnits
-from glassformer.encoders.base import Encoder, State, only_causal
-
-
-class NoState(State):
-    """No token's output needs another token."""
-
-    in_place = True
-
-    def select(self, rows: Rows) -> "NoState":
-        return self
-
-    def expand_beams(self, times: int) -> "NoState":
-        return self
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        pass
-
-    def fix(self, extent: int) -> bool:
-        return True
+from glassformer.encoders.base import Encoder, State, TensorState, only_causal
 
 
 class IdentityEncoder(Encoder):
@@ -50,40 +33,12 @@ class IdentityEncoder(Encoder):
         self.refuse_extras(memory, segments)
         return x
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
-        return NoState()
+        return TensorState([])
 
     def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
         return x
-
-
-class RecentInputs(State):
-    """For each layer, the last inputs that its next outputs will still read."""
-
-    def __init__(self, recent: list[Float[Tensor, "B _ d"]]) -> None:
-        self.recent = recent
-
-    def select(self, rows: Rows) -> "RecentInputs":
-        return RecentInputs([part.index_select(0, rows) for part in self.recent])
-
-    def expand_beams(self, times: int) -> "RecentInputs":
-        return RecentInputs([part.repeat_interleave(times, 0) for part in self.recent])
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        assert isinstance(other, RecentInputs)
-        for part, new in zip(self.recent, other.recent, strict=True):
-            part.index_copy_(0, rows, new)
-
-    def fix(self, extent: int) -> bool:
-        self.in_place = True
-        return True
-
-    def slide(self, layer: int, convolution: Convolution, x: Vectors, mask: Mask) -> Float[Tensor, "B T e"]:
-        """One layer's outputs for new inputs, and what it will remember of them."""
-        out, recent = convolution.extend(x, self.recent[layer], mask)
-        self.recent[layer] = self.renew(self.recent[layer], recent)
-        return out
 
 
 class WindowEncoder(Encoder):
@@ -125,14 +80,16 @@ class WindowEncoder(Encoder):
             hidden = self.dropout(self.activation(layer(hidden)))
         return self.output(hidden)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
-        return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
+        return TensorState([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
     def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, RecentInputs)
-        return self._mlp(state.slide(0, self.read, x, mask))
+        assert isinstance(state, TensorState)
+        hidden, recent = self.read.extend(x, state.parts[0], mask)
+        state.advance([recent])
+        return self._mlp(hidden)
 
     def hidden_units(self) -> Iterator[HiddenUnits]:
         for number, layer in enumerate([self.read, *self.deeper]):
@@ -164,16 +121,24 @@ class CnnEncoder(Encoder):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
         like = next(self.parameters())
-        return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
+        return TensorState([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
 
     def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, RecentInputs)
-        for layer, (convolution, around) in enumerate(zip(self._slides(), self.around, strict=True)):
-            x = around(x, lambda x, at=layer, slide=convolution: self.activation(state.slide(at, slide, x, mask)), mask)
+        assert isinstance(state, TensorState)
+        recents = []
+
+        def slide(x: Vectors, convolution: Convolution, before: Tensor) -> Vectors:
+            out, recent = convolution.extend(x, before, mask)
+            recents.append(recent)
+            return self.activation(out)
+
+        for convolution, around, before in zip(self._slides(), self.around, state.parts, strict=True):
+            x = around(x, partial(slide, convolution=convolution, before=before), mask)
+        state.advance(recents)
         return self.norm(x, mask)
 
     def layer_outputs(self) -> list[tuple[str, ...]]:

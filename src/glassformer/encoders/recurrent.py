@@ -1,38 +1,13 @@
 """RNN, LSTM and GRU as encoders, and as decoders that start from a memory."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
-from glassformer.bricks.attention import Memory
-from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import Hidden
-from glassformer.encoders.base import Encoder, State, init_map, only_causal, sources_of
-
-
-class RecurrentState(State):
-    def __init__(self, hidden: Hidden) -> None:
-        self.hidden = hidden
-
-    def select(self, rows: Rows) -> "RecurrentState":
-        return RecurrentState(tuple(part.index_select(1, rows) for part in self.hidden))
-
-    def expand_beams(self, times: int) -> "RecurrentState":
-        return RecurrentState(tuple(part.repeat_interleave(times, 1) for part in self.hidden))
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        assert isinstance(other, RecurrentState)
-        for part, new in zip(self.hidden, other.hidden, strict=True):
-            part.index_copy_(1, rows, new)
-
-    def fix(self, extent: int) -> bool:
-        self.in_place = True
-        return True
-
-    def advance(self, hidden: Hidden) -> None:
-        self.hidden = tuple(map(self.renew, self.hidden, hidden))
+from glassformer.bricks.attention import Memory, MemoryAttention
+from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.encoders.base import Encoder, State, TensorState, init_map, only_causal, sources_of
 
 
 class RecurrentStack(Encoder):
@@ -75,14 +50,14 @@ class RecurrentEncoder(RecurrentStack):
         out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
         return self.dropout(out)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
-        return RecurrentState(self.layers.init_state(batch))
+        return TensorState(self.layers.init_state(batch), axis=1)
 
     def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, RecurrentState)
-        out, hidden = self.layers(x, state.hidden, mask)
+        assert isinstance(state, TensorState)
+        out, hidden = self.layers(x, state.parts, mask)
         state.advance(hidden)
         return self.dropout(out)
 

@@ -6,10 +6,9 @@ from typing import TypeVar
 
 from torch import nn
 
-from glassformer.bricks.attention import Attention
+from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import EPS, NoNorm, Residual, make_norm
 from glassformer.bricks.own import OwnPositions
 from glassformer.bricks.pooling import make_pool
@@ -20,9 +19,8 @@ from glassformer.config.errors import Misuse, SettingError, with_article
 from glassformer.config.plugins import OwnPart, note_part, own_part
 from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.blocks import Block
+from glassformer.encoders.blocks import Block, OwnAttention
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
-from glassformer.encoders.own_attention import OwnAttention
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
 

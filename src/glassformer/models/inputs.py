@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks import Mask, Vectors
+from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
-from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.tap import Brick, record_vectors
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings

@@ -18,9 +18,8 @@ from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
 from glassformer.data.wording import counted
 from glassformer.models.modules import Predictor, device_of
-from glassformer.tasks.among import ALONE, Among
 from glassformer.tasks.answers import Answers
-from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.tasks.base import ALONE, Among, Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 

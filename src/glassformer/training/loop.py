@@ -23,17 +23,15 @@ from glassformer.models.weights import take_weights
 from glassformer.runs.checkpoints import step_of
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.average import Average
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
 from glassformer.training.device import StepLoss, choose_compile, choose_precision
 from glassformer.training.distributed.parallel import Replicated
 from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.distributed.shard_writer import ShardWriter
-from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped
-from glassformer.training.finding import lower_rate
-from glassformer.training.finite import first_not_finite, rows_not_finite
-from glassformer.training.optimiser import Optimiser
+from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped, lower_rate
+from glassformer.training.measurements import first_not_finite, rows_not_finite
+from glassformer.training.optimiser import Average, Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.step import NotFinite, TrainingStep
 from glassformer.training.threads import SpeedWatch, ThreadTuner

@@ -9,15 +9,14 @@ from torch import nn
 from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
-from glassformer.tasks.among import Among
-from glassformer.tasks.base import Evaluation, Task
-from glassformer.training.average import Average
+from glassformer.tasks.base import Among, Evaluation, Task
 from glassformer.training.budget import EACH, FEWEST, RISE, Budget, Clock, fit_sample
 from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision
 from glassformer.training.distributed.parallel import Replicated
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Listener, Noted, Validated
+from glassformer.training.optimiser import Average
 
 
 @dataclass

@@ -17,7 +17,7 @@ from glassformer.runs.checkpoints import STARTS
 from glassformer.runs.stored_tensors import Rows
 from glassformer.training.device import StepLoss
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.muon import Muon
+from glassformer.training.update_rules import Muon
 
 
 class Replicated:

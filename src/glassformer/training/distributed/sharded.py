@@ -24,7 +24,7 @@ from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
 from glassformer.training.distributed.parallel import Replicated
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.muon import Muon, orthogonalise
+from glassformer.training.update_rules import Muon, orthogonalise
 
 
 class Sharded(Replicated):
