@@ -219,14 +219,15 @@ class Attention(Brick, nn.Module):
 
     def project_queries(self, x: Vectors, rotation: Rotation | None = None) -> Queries:
         """Queries of tokens that look."""
-        return self._queries(x if self.query is None else self.query(x), rotation)
+        return self._split(x if self.query is None else self.query(x), self.heads, self.query_norm, rotation)
 
     def project_keys_values(self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None) -> tuple[Keys, Values]:
         """Keys and values of tokens that are looked at."""
         if self.key is not None and self.value is not None:
-            return self._keys(self.key(x), rotation), self._values(self.value(x))
-        shared = self.query(x) if self.scores == "shared" and self.query is not None else x
-        return self._keys(shared, rotation), self._values(shared)
+            keys, values = self.key(x), self.value(x)
+        else:
+            keys = values = self.query(x) if self.scores == "shared" and self.query is not None else x
+        return self._split(keys, self.kv_heads, self.key_norm, rotation), self._split(values, self.kv_heads)
 
     def _project_all(
         self, x: Vectors, rotation: Rotation | None
@@ -248,9 +249,10 @@ class Attention(Brick, nn.Module):
                 gains = torch.cat([norms[0].expand(self.heads, -1), norms[1].expand(self.kv_heads, -1)])
                 turned, rest = cpu_kernels.CPUNormedHeads.apply(product, gains, *rotation, eps)  # type: ignore[no-untyped-call]
                 queries, keys = turned.transpose(1, 2).split([self.heads, self.kv_heads], 1)
-                return queries, keys, self._values(rest)
+                return queries, keys, self._split(rest, self.kv_heads)
         query, key, value = torch.split(product, [part.out_features for part in maps], -1)
-        return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
+        queries = self._split(query, self.heads, self.query_norm, rotation)
+        return queries, self._split(key, self.kv_heads, self.key_norm, rotation), self._split(value, self.kv_heads)
 
     def _learned_on_a_cpu(self, product: Inputs) -> bool:
         """Whether queries and keys are normed and turned together there: unless a norm is looked at."""
@@ -308,20 +310,9 @@ class Attention(Brick, nn.Module):
             yield self.keys.register_forward_hook(remember("keys"))
             yield self.mask.register_forward_hook(weigh)
 
-    def _queries(self, x: Inputs, rotation: Rotation | None) -> Queries:
-        return self._norm_and_rotate(self._split(x, self.heads), self.query_norm, rotation)
-
-    def _keys(self, x: Float[Tensor, "B S i"], rotation: Rotation | None) -> Keys:
-        return self._norm_and_rotate(self._split(x, self.kv_heads), self.key_norm, rotation)
-
-    def _values(self, x: Float[Tensor, "B S i"]) -> Values:
-        return self._split(x, self.kv_heads)
-
-    def _split(self, x: Inputs, heads: int) -> Queries:
-        return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
-
-    @staticmethod
-    def _norm_and_rotate(x: Queries, norm: nn.Module | None, rotation: Rotation | None) -> Queries:
+    def _split(self, x: Inputs, heads: int, norm: nn.Module | None = None, rotation: Rotation | None = None) -> Queries:
+        """Cut vectors into heads, which are normed and turned."""
+        x = x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
         if norm is not None:
             x = norm(x)
         return x if rotation is None else rotate(x, rotation)

@@ -14,16 +14,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from glassformer.bricks import Inputs, Mask, Vector, Vectors
 from glassformer.bricks.tap import Brick, Changes, Recorded
 
+StepInput = Float[Tensor, "B i"]
+StepState = Float[Tensor, "B p"]
+InputMap = Float[Tensor, "g i"]
+StateMap = Float[Tensor, "g p"]
+"""The matrices of all gates of a step, one below the other; an Elman step has one."""
+StepBias = Float[Tensor, "g"] | None
+
 
 def elman_step(
-    x: Float[Tensor, "B i"],
-    h: Vector,
-    *,
-    w_x: Float[Tensor, "d i"],
-    w_h: Float[Tensor, "d d"],
-    bias: Float[Tensor, "d"] | None = None,
-    nonlinearity: str = "tanh",
-) -> Vector:
+    x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, bias: StepBias = None, nonlinearity: str = "tanh"
+) -> StepState:
     """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
     total = h @ w_h.T + x @ w_x.T
     if bias is not None:
@@ -40,14 +41,7 @@ class Gates(NamedTuple):
     o: Tensor
 
 
-def lstm_gates(
-    x: Float[Tensor, "B i"],
-    h: Float[Tensor, "B p"],
-    *,
-    w_x: Float[Tensor, "g i"],
-    w_h: Float[Tensor, "g p"],
-    bias: Float[Tensor, "g"] | None = None,
-) -> Gates:
+def lstm_gates(x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, bias: StepBias = None) -> Gates:
     """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), each with its own W, U, b."""
     total = x @ w_x.T + h @ w_h.T
     if bias is not None:
@@ -56,15 +50,13 @@ def lstm_gates(
     return Gates(torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o))
 
 
-def lstm_step(
-    gates: Gates, c: Vector, projection: Float[Tensor, "p d"] | None = None
-) -> tuple[Float[Tensor, "B p"], Vector]:
+def lstm_step(gates: Gates, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> tuple[StepState, Vector]:
     """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
     c = gates.f * c + gates.i * gates.g
     return lstm_output(gates.o, c, projection), c
 
 
-def lstm_output(o: Vector, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> Float[Tensor, "B p"]:
+def lstm_output(o: Vector, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> StepState:
     """h_t = o ⊙ tanh(c_t), or W_hr of that."""
     h = o * torch.tanh(c)
     return h if projection is None else h @ projection.T
@@ -79,13 +71,7 @@ class GruGates(NamedTuple):
 
 
 def gru_gates(
-    x: Float[Tensor, "B i"],
-    h: Vector,
-    *,
-    w_x: Float[Tensor, "g i"],
-    w_h: Float[Tensor, "g d"],
-    b_x: Float[Tensor, "g"] | None = None,
-    b_h: Float[Tensor, "g"] | None = None,
+    x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, b_x: StepBias = None, b_h: StepBias = None
 ) -> GruGates:
     """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b'))."""
     from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x

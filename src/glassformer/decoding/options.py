@@ -14,7 +14,7 @@ MAX_TEMPERATURE = 100.0
 MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
 
 
-def check_range(option: str, value: float | None, low: float, high: float, above: str = "") -> None:
+def check_range(option: str, value: int | float | None, low: int | float, high: int | float, above: str = "") -> None:
     """Refuse a value outside low to high; None is unset. `above`: the option whose value `high` is."""
     if value is not None and not low <= value <= high:
         least, most = (f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" for limit in (low, high))

@@ -1,6 +1,7 @@
 """A Transformer's block, with self-attention of ours or of a user's own, and the state of its steps: the KV cache."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -170,6 +171,7 @@ class Block(Brick, nn.Module):
         return x
 
 
+@dataclass(eq=False)
 class TransformerState(State):
     """Keys and values of the past, layer by layer, and of the memory (`cross`): the KV cache.
 
@@ -178,18 +180,17 @@ class TransformerState(State):
     is kept once for each source; so many rows as `share` says, one after the other, look at it.
     """
 
-    def __init__(
-        self, past: list[KeyValues], cross: list[KeyValues], memory_mask: Bool[Tensor, "N S"] | None, share: int = 1
-    ) -> None:
-        self.past = past
-        self.cross = cross
-        self.memory_mask = memory_mask
-        self.share = share
-        self.filled = 0
-        self.alike = True
-        self.fused: Callable[[Tensor, TransformerState], Tensor] | Literal[False] | None = None
-        """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
-        keys = past[0].keys
+    past: list[KeyValues]
+    cross: list[KeyValues]
+    memory_mask: Bool[Tensor, "N S"] | None
+    share: int = 1
+    filled: int = 0
+    alike: bool = True
+    fused: "Callable[[Tensor, TransformerState], Tensor] | Literal[False] | None" = None
+    """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
+
+    def __post_init__(self) -> None:
+        keys = self.past[0].keys
         self.lengths: Rows = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
 
     @property
@@ -236,16 +237,15 @@ class TransformerState(State):
         sources = sources_of(rows, self.share)
         mask = None if self.memory_mask is None else self.memory_mask.index_select(0, sources)
         cross = [KeyValues(*(part.index_select(0, sources) for part in layer)) for layer in self.cross]
-        return self._with(rows, cross, mask, self.share)
+        return self._with_past_of(rows, cross=cross, memory_mask=mask)
 
     def expand_beams(self, times: int) -> "TransformerState":
-        keys = self.past[0].keys
-        rows = torch.arange(keys.shape[0], device=keys.device).repeat_interleave(times)
-        return self._with(rows, self.cross, self.memory_mask, self.share * times)
+        rows = torch.arange(len(self.lengths), device=self.lengths.device).repeat_interleave(times)
+        return self._with_past_of(rows, share=self.share * times)
 
     def reorder(self, rows: Rows) -> "TransformerState":
         if not self.in_place:
-            return self._with(rows, self.cross, self.memory_mask, self.share)
+            return self._with_past_of(rows)
         for layer in self.past:
             for part in layer:
                 filled = part[:, :, : self.filled]
@@ -253,14 +253,10 @@ class TransformerState(State):
         self.lengths.copy_(self.lengths[rows])
         return self
 
-    def _with(
-        self, rows: Rows, cross: list[KeyValues], memory_mask: Bool[Tensor, "N S"] | None, share: int
-    ) -> "TransformerState":
-        """A state of these rows' past beside a memory."""
+    def _with_past_of(self, rows: Rows, **changes: Any) -> "TransformerState":
         past = [KeyValues(*(self._filled_part(part, rows) for part in layer)) for layer in self.past]
-        chosen = TransformerState(past, cross, memory_mask, share)
-        chosen.filled, chosen.alike = self.filled, self.alike
-        chosen.lengths, chosen.fused = self.lengths.index_select(0, rows), self.fused
+        chosen = replace(self, past=past, **changes)
+        chosen.lengths = self.lengths.index_select(0, rows)
         return chosen
 
     def _filled_part(

@@ -1,5 +1,8 @@
 """RNN, LSTM and GRU as encoders, and as decoders that start from a memory."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -62,17 +65,15 @@ class RecurrentEncoder(RecurrentStack):
         return self.dropout(out)
 
 
+@dataclass(eq=False)
 class RecurrentDecoderState(State):
     """The layers' state and the last output; the memory and its keys once for each source, with `share` rows each."""
 
-    def __init__(
-        self, hidden: Hidden, last: Float[Tensor, "B 1 d"], memory: Memory, keys: Tensor | None, share: int = 1
-    ) -> None:
-        self.hidden = hidden
-        self.last = last
-        self.memory = memory
-        self.keys = keys
-        self.share = share
+    hidden: Hidden
+    last: Float[Tensor, "B 1 d"]
+    memory: Memory
+    keys: Tensor | None
+    share: int = 1
 
     def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None = None) -> None:
         """One token further; rows that have no new one stay where they were."""
@@ -92,21 +93,22 @@ class RecurrentDecoderState(State):
         states, mask = self.memory
         memory = Memory(states.index_select(0, sources), None if mask is None else mask.index_select(0, sources))
         keys = None if self.keys is None else self.keys.index_select(0, sources)
-        return self._with(rows, memory, keys, self.share)
+        return self._with_past_of(rows, memory=memory, keys=keys)
 
     def expand_beams(self, times: int) -> "RecurrentDecoderState":
         rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(times)
-        return self._with(rows, self.memory, self.keys, self.share * times)
+        return self._with_past_of(rows, share=self.share * times)
 
     def reorder(self, rows: Rows) -> "RecurrentDecoderState":
+        chosen = self._with_past_of(rows)
         if not self.in_place:
-            return self._with(rows, self.memory, self.keys, self.share)
-        self.advance(tuple(part.index_select(1, rows) for part in self.hidden), self.last.index_select(0, rows))
+            return chosen
+        self.advance(chosen.hidden, chosen.last)
         return self
 
-    def _with(self, rows: Rows, memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
+    def _with_past_of(self, rows: Rows, **changes: Any) -> "RecurrentDecoderState":
         hidden = tuple(part.index_select(1, rows) for part in self.hidden)
-        return RecurrentDecoderState(hidden, self.last.index_select(0, rows), memory, keys, share)
+        return replace(self, hidden=hidden, last=self.last.index_select(0, rows), **changes)
 
 
 class RecurrentDecoder(RecurrentStack):

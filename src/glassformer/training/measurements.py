@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.parallel import Parallel
 
 MOST_ROWS = 64
 """Examples of a batch that are tried one by one."""
@@ -141,7 +141,7 @@ def layer_of(name: str) -> str:
 class LayerStatsRecorder:
     """Measures a model's layers around an update; it changes nothing."""
 
-    def __init__(self, parallel: Replicated) -> None:
+    def __init__(self, parallel: Parallel) -> None:
         self.parallel, self.weights = parallel, parallel.weights
         self._before: tuple[list[str], Tensor, list[Tensor]] | None = None
         """Of what has a gradient: the names, the gradients' squares, and the weights."""

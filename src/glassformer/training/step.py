@@ -17,10 +17,12 @@ from glassformer.config.errors import Say
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.cuda_graph import record
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.checkpointer import Progress
+from glassformer.training.budget import Budget, Clock
+from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision, StepLoss
-from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.parallel import Parallel
 from glassformer.training.distributed.processes import Processes, reseed, share_of
+from glassformer.training.events import Listener, Noted
 from glassformer.training.measurements import LayerStats, LayerStatsRecorder, LossWatch
 from glassformer.training.optimiser import Average, Optimiser, decayed
 from glassformer.training.update_rules import gradients_of
@@ -137,20 +139,36 @@ class Share:
 
 
 @dataclass
-class TrainingStep:
-    """Makes the steps of one training, each a function of the seed, the step's number and the process's rank."""
+class TrainingContext:
+    """What the parts of one training run have in common: its loop, its steps and its validations."""
 
-    loss: StepLoss
+    model: nn.Module
     task: Task
     settings: TrainingSettings
     device: torch.device
     precision: Precision
     processes: Processes
-    parallel: Replicated
+    loss: StepLoss
+    parallel: Parallel
     optimiser: Optimiser
     average: Average
     progress: Progress
-    say: Say
+    checkpointer: Checkpointer
+    listen: Listener
+    clock: Clock
+    """Seconds since the command began."""
+    budget: Budget | None
+    """Of the settings' minutes; None: the number of updates is given."""
+
+    def say(self, text: str) -> None:
+        self.listen(Noted(text))
+
+
+@dataclass
+class TrainingStep(TrainingContext):
+    """Makes the steps of one training, each a function of the seed, the step's number and the process's rank."""
+
+    warn: Say
 
     def __post_init__(self) -> None:
         self.sharded = self.settings.parallel == "fsdp"
@@ -218,7 +236,7 @@ class TrainingStep:
 
     def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.precision.autocast():
-            return self.loss.through(self.parallel.stepper, tensors, self.say) * weight
+            return self.loss.through(self.parallel.stepper, tensors, self.warn) * weight
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
         if self.penalised and first and not self.sharded:
@@ -237,7 +255,7 @@ class TrainingStep:
             self.optimiser.update()
 
         return StepRecorder(
-            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self.say
+            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self.warn
         )
 
     def update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:
