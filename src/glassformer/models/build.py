@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.embedding import OneHot, WordVectors
+from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.feed_forward import ACTIVATION_MODULES, Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
@@ -29,6 +29,7 @@ from glassformer.models.inputs import (
     Input,
     MixedTokens,
     Shape,
+    TokenVectors,
     build_input,
     embed_tokens,
     rows_of,
@@ -155,7 +156,7 @@ def build_predictor(
 
 def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor:
     embed = build_input(settings, shape)
-    tokens = None if isinstance(embed, WordVectors | OneHot) else embed.tokens
+    tokens = None if isinstance(embed, TokenVectors) else embed.tokens
     encoder = _reading_encoder(settings, embed)
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
@@ -175,7 +176,7 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     if words is not None and settings.vectors_frozen:
         words.table.weight.requires_grad_(False)
     pool = make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional)
-    if isinstance(embed, WordVectors | OneHot):
+    if isinstance(embed, TokenVectors):
         return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=head, word_dropout=settings.word_dropout)
     return Predictor(embed=embed, encoder=encoder, pool=pool, head=head)
 

@@ -158,10 +158,11 @@ class MixedTokens(Brick, nn.Module):
         return torch.cat(parts, 1), F.pad(mask, (self.beside, 0), value=True)
 
 
-Input = WordVectors | OneHot | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
+TokenVectors = WordVectors | OneHot
+Input = TokenVectors | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
 
 
-def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> WordVectors | OneHot:
+def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> TokenVectors:
     if settings.embed == "onehot":
         return OneHot(vocab=vocab)
     # a Transformer drops out after it has added positions

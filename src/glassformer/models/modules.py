@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from glassformer.bricks import AnyVectors, Ids, Mask, Vector, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
+from glassformer.bricks.embedding import WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.encoders.base import Encoder, State
-from glassformer.models.inputs import MaskedVectors
+from glassformer.models.inputs import MaskedVectors, TokenVectors
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -32,7 +32,7 @@ class TokenModel(nn.Module):
     opaque = True
 
     def __init__(
-        self, *, embed: WordVectors | OneHot, encoder: Encoder, vocab: int, context: int, tied: bool, bias: bool = False
+        self, *, embed: TokenVectors, encoder: Encoder, vocab: int, context: int, tied: bool, bias: bool = False
     ) -> None:
         super().__init__()
         self.embed = embed
@@ -109,9 +109,9 @@ class Seq2Seq(nn.Module):
     def __init__(
         self,
         *,
-        embed_source: WordVectors | OneHot,
+        embed_source: TokenVectors,
         encoder: Encoder,
-        embed_target: WordVectors | OneHot,
+        embed_target: TokenVectors,
         decoder: Encoder,
         vocab: int,
         tied: bool = False,
@@ -189,13 +189,7 @@ class TextPredictor(Predictor):
     """Reads B×T tokens, and a mask."""
 
     def __init__(
-        self,
-        *,
-        embed: WordVectors | OneHot,
-        encoder: Encoder,
-        pool: nn.Module,
-        head: nn.Module,
-        word_dropout: float = 0.0,
+        self, *, embed: TokenVectors, encoder: Encoder, pool: nn.Module, head: nn.Module, word_dropout: float = 0.0
     ) -> None:
         super().__init__(embed=embed, encoder=encoder, pool=pool, head=head)
         self.word_dropout = WordDropout(word_dropout)
