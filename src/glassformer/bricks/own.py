@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.bricks import Index, Mask, Vector, Vectors
 from glassformer.bricks.positions import AddedPositions
-from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
+from glassformer.bricks.tap import Brick, record_output
 from glassformer.config.errors import (
     GlassformerError,
     Misuse,
@@ -160,20 +160,8 @@ class OwnPositions(OwnBrick, AddedPositions):
         zeros = like.new_zeros(*index.shape, width, device=index.device)
         return self.forward(zeros.view(-1, *zeros.shape[-2:]), index.view(-1, index.shape[-1])).view_as(zeros)
 
-    def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
-        yield "vectors", lambda: _added(args[0], args[1], output)
-        yield "output", lambda: output
-
-    def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
-        if change.wants("vectors"):
-            vectors = _added(args[0], args[1], output)
-            output = output + (change("vectors", vectors) - vectors)
-        return change("output", output)
-
-
-def _added(x: Tensor, index: Tensor, output: Tensor) -> Tensor:
-    """What was added to the vectors; where all rows stand at the same positions, to those of the first."""
-    return (output - x)[0] if index.dim() == 1 else output - x
+    def added(self, x: Vectors, index: Index, output: Vectors) -> Float[Tensor, "*B T d"]:
+        return (output - x)[0] if index.dim() == 1 else output - x
 
 
 class OwnPool(OwnBrick):

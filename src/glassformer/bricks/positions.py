@@ -41,15 +41,17 @@ class AddedPositions(Positions):
     def forward(self, x: Vectors, index: Index) -> Vectors:
         return x + self.vectors(index, x.shape[-1]).to(x.dtype)
 
+    def added(self, x: Vectors, index: Index, output: Vectors) -> Float[Tensor, "*B T d"]:
+        """What a call has added to the vectors x; once for all rows where these stand at the same positions."""
+        return self.vectors(index, x.shape[-1])
+
     def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
-        x, index = args
-        yield "vectors", lambda: self.vectors(index, x.shape[-1])
+        yield "vectors", lambda: self.added(args[0], args[1], output)
         yield "output", lambda: output
 
     def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
         if change.wants("vectors"):
-            x, index = args
-            vectors = self.vectors(index, x.shape[-1])
+            vectors = self.added(args[0], args[1], output)
             output = output + (change("vectors", vectors) - vectors).to(output.dtype)
         return change("output", output)
 

@@ -37,6 +37,12 @@ from glassformer.training.step import NotFinite, TrainingContext, TrainingStep
 from glassformer.training.threads import SpeedWatch, ThreadTuner
 from glassformer.training.validation import Validator
 
+COMPILING = {
+    "on": "compiling the step first, which takes a while (--training.compile off)",
+    "tuned": "compiling and tuning the step first, which takes minutes (--training.compile on)",
+}
+"""What is said of a step that is compiled, by how."""
+
 
 class Trainer(TrainingContext):
     """Trains one model on one task."""
@@ -289,16 +295,13 @@ class Trainer(TrainingContext):
     # --- between steps ---
 
     def _notes(self) -> tuple[str, ...]:
-        notes = {
-            f"on {self.device}, matrix products in {self.precision.name}": True,
-            "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
-            "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how
-            == "tuned",
-            f"{self.processes.world} processes": self.processes.world > 1 and not self.sharded,
-            f"{self.processes.world} processes, each with its shard of the model (FSDP)": self.sharded,
-            f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
-        }
-        return tuple(note for note, holds in notes.items() if holds)
+        notes = [f"on {self.device}, matrix products in {self.precision.name}", COMPILING.get(self.loss.how, "")]
+        if self.sharded or self.processes.world > 1:
+            shards = ", each with its shard of the model (FSDP)" if self.sharded else ""
+            notes.append(f"{self.processes.world} processes{shards}")
+        if self.budget is not None:
+            notes.append(f"reading and building took {self.progress.preparing:.0f} s of them")
+        return tuple(filter(None, notes))
 
     def _validate(self) -> None:
         """A validation, and a checkpoint."""
