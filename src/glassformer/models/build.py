@@ -161,15 +161,7 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
-    head = MultilayerPerceptron(
-        width=pooled,
-        out=outputs,
-        layers=settings.head_layers,
-        hidden=settings.head_hidden,
-        activation=settings.head_activation,
-        bias=settings.head_bias is not False,
-        dropout=settings.dropout,
-    )
+    head = _head(settings, pooled, outputs, settings.head_layers)
     _initialise(embed, encoder, settings)
     initialise_head(head, linear=settings.encoder == "linear")
     words = words_of(embed)
@@ -179,6 +171,18 @@ def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor
     if isinstance(embed, TokenVectors):
         return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=head, word_dropout=settings.word_dropout)
     return Predictor(embed=embed, encoder=encoder, pool=pool, head=head)
+
+
+def _head(settings: ModelSettings, width: int, outputs: int, layers: int) -> MultilayerPerceptron:
+    return MultilayerPerceptron(
+        width=width,
+        out=outputs,
+        layers=layers,
+        hidden=settings.head_hidden,
+        activation=settings.head_activation,
+        bias=settings.head_bias is not False,
+        dropout=settings.dropout,
+    )
 
 
 def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
@@ -209,15 +213,7 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     )
     head: nn.Module = Bias(first) if biased else nn.Identity()
     if not linear:
-        rest = MultilayerPerceptron(
-            width=first,
-            out=outputs,
-            layers=settings.head_layers - 1,
-            hidden=settings.head_hidden,
-            activation=settings.head_activation,
-            bias=biased,
-            dropout=settings.dropout,
-        )
+        rest = _head(settings, first, outputs, settings.head_layers - 1)
         initialise_head(rest)
         activation = ACTIVATION_MODULES[settings.head_activation]()
         head = nn.Sequential(head, activation, nn.Dropout(settings.dropout), rest)

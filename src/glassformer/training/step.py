@@ -61,23 +61,21 @@ class Recording:
         self.backward.replay()
 
 
+@dataclass
 class StepRecorder:
     """Recordings by the shape of a batch."""
 
-    def __init__(
-        self,
-        weights: Sequence[Tensor],
-        device: torch.device,
-        *,
-        loss: Callable[[tuple[Tensor, ...], Tensor], Tensor],
-        backward: Callable[[Tensor], None],
-        update: Callable[[], None],
-        say: Say,
-    ) -> None:
-        """`loss`: of a batch, times a factor. `backward`: its gradients. `update`: what is done with these."""
-        self._weights, self._device = list(weights), device
-        self._loss, self._backward, self._update = loss, backward, update
-        self._say = say
+    weights: list[Tensor]
+    device: torch.device
+    loss: Callable[[tuple[Tensor, ...], Tensor], Tensor]
+    """The loss of a batch, times a factor."""
+    backward: Callable[[Tensor], None]
+    """Makes the gradients of a loss."""
+    update: Callable[[], None]
+    """What is done with the gradients."""
+    say: Say
+
+    def __post_init__(self) -> None:
         self._times: Counter[tuple[object, ...]] = Counter()
         self._recordings: dict[tuple[object, ...], Recording] = {}
         self._can_record = True
@@ -103,24 +101,24 @@ class StepRecorder:
             torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=one.device) for one in tensors
         )
         torch._foreach_copy_(list(fixed), list(tensors))
-        share = torch.zeros((), device=self._device)
+        share = torch.zeros((), device=self.device)
         losses: list[Tensor] = []
-        for weight in self._weights:
+        for weight in self.weights:
             weight.grad = None
         graphs: list[torch.cuda.CUDAGraph] = []
         for work in (
-            lambda: losses.append(self._loss(fixed, share)),
-            lambda: self._backward(losses[0]),
-            self._update,
+            lambda: losses.append(self.loss(fixed, share)),
+            lambda: self.backward(losses[0]),
+            self.update,
         ):
-            graph = record(work, self._device, self._say, pool=self._pool)
+            graph = record(work, self.device, self.say, pool=self._pool)
             if graph is None:
-                for weight in self._weights:
+                for weight in self.weights:
                     weight.grad = None
                 return None
             graphs.append(graph)
-        gradients = [weight.grad for weight in self._weights]
-        return Recording(fixed, share, losses[0].detach(), self._weights, gradients, *graphs)
+        gradients = [weight.grad for weight in self.weights]
+        return Recording(fixed, share, losses[0].detach(), self.weights, gradients, *graphs)
 
 
 class NotFinite(ArithmeticError):
