@@ -5,8 +5,8 @@ from typing import TypedDict
 
 from glassformer.config.errors import SettingError
 
-WIDEST = 1000
-"""Texts that a beam may follow at once."""
+MAX_BEAM = 1000
+"""Maximum number of texts that a beam follows at once, and of translations that are sampled."""
 MAX_SEED = 2**62
 MAX_TOP_K = 1_000_000
 MAX_TEMPERATURE = 100.0
@@ -63,7 +63,7 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
             "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and penalties do not "
             "go with it"
         )
-    check_range("--beam", beam, 1, WIDEST)
+    check_range("--beam", beam, 1, MAX_BEAM)
 
 
 class SearchArguments(TypedDict, total=False):
@@ -121,8 +121,8 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.sampling is not None:
-            check_range("--nbest", self.best, 1, WIDEST)
-        check_range("--beam", self.beam, 1, WIDEST)
+            check_range("--nbest", self.best, 1, MAX_BEAM)
+        check_range("--beam", self.beam, 1, MAX_BEAM)
         check_range("--seed", self.seed, 0, MAX_SEED)
         check_range("--length-penalty", self.length_penalty, 0, 10)
         check_range("--nbest", self.best, 1, self.beam, above="--beam ")

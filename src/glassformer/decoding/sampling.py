@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.decoding.options import Sampling
 
-SMALLEST = torch.finfo(torch.float32).tiny
+MIN_TOP_P = torch.finfo(torch.float32).tiny
 """Smallest useful top-p; smaller values would be 0 in single precision and keep no token."""
 GREEDY = Sampling(temperature=0.0)
 
@@ -38,7 +38,7 @@ class SamplingRows(NamedTuple):
         columns = (
             [how.temperature for how in rows],
             [how.top_k or 0 for how in rows],
-            [2.0 if how.top_p is None else max(how.top_p, SMALLEST) for how in rows],
+            [2.0 if how.top_p is None else max(how.top_p, MIN_TOP_P) for how in rows],
             [how.repetition_penalty for how in rows],
             [how.presence_penalty for how in rows],
             [how.frequency_penalty for how in rows],

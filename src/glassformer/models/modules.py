@@ -188,10 +188,9 @@ class Predictor(nn.Module):
 class TextPredictor(Predictor):
     """Reads B×T tokens, and a mask."""
 
-    def __init__(
-        self, *, embed: TokenVectors, encoder: Encoder, pool: nn.Module, head: nn.Module, word_dropout: float = 0.0
-    ) -> None:
-        super().__init__(embed=embed, encoder=encoder, pool=pool, head=head)
+    def __init__(self, *, word_dropout: float = 0.0, **parts: Any) -> None:
+        """`parts`: as of any predictor."""
+        super().__init__(**parts)
         self.word_dropout = WordDropout(word_dropout)
 
     def vectors(self, *inputs: Tensor) -> MaskedVectors:

@@ -27,7 +27,7 @@ from glassformer.training.measurements import LayerStats, LayerStatsRecorder, Lo
 from glassformer.training.optimiser import Average, Optimiser, decayed
 from glassformer.training.update_rules import gradients_of
 
-RUNS_BEFORE, MOST_SHAPES = 2, 4
+RUNS_BEFORE_RECORDING, MAX_SHAPES = 2, 4
 """Steps of a shape that are run as they are before it is recorded; shapes that are recorded at most, as each holds what
 its step needs of memory.
 """
@@ -87,7 +87,7 @@ class StepRecorder:
         shape = tuple((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors)
         if shape not in self._recordings and self._can_record:
             self._times[shape] += 1
-            if self._times[shape] > RUNS_BEFORE and len(self._recordings) < MOST_SHAPES:
+            if self._times[shape] > RUNS_BEFORE_RECORDING and len(self._recordings) < MAX_SHAPES:
                 recording = self._record(tensors)
                 if recording is None:
                     self._can_record = False
