@@ -136,7 +136,7 @@ class Share:
     """Tensors on the device, and what their summed loss counts."""
 
 
-@dataclass
+@dataclass(eq=False)
 class TrainingContext:
     """What the parts of one training run have in common: its loop, its steps and its validations."""
 
