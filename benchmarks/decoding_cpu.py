@@ -11,7 +11,7 @@ from common import alternating
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from glassformer.config.resolve import resolve
-from glassformer.decoding.generate import generate
+from glassformer.decoding.running import generate
 from glassformer.decoding.sampling import GREEDY
 from glassformer.models.build import build_language_model
 

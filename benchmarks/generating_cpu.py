@@ -21,7 +21,7 @@ from common import alternating
 from transformers import AutoModelForCausalLM
 
 import glassformer as gf
-from glassformer.decoding.generate import generate
+from glassformer.decoding.running import generate
 from glassformer.decoding.sampling import GREEDY
 from glassformer.training.device import cpu_has_bf16
 

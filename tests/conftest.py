@@ -15,7 +15,7 @@ CHECKED_PACKAGES = [
     "glassformer.encoders",
     "glassformer.models",
     "glassformer.decoding",
-    "glassformer.training.muon",
+    "glassformer.training.update_rules",
 ]
 """Packages whose shape annotations are checked at run time; a new package of tensors is added here."""
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from glassformer.bricks.image import ConvolutionStack, Patches, convolve_written_out, max_pool_written_out
+from glassformer.bricks.convolution import ConvolutionStack, Patches, convolve_written_out, max_pool_written_out
 from helpers.support import numbers, ready, same
 
 W, H, N, M = 11, 7, 3, 5

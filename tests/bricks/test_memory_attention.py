@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.bricks.memory_attention import MemoryAttention
+from glassformer.bricks.attention import MemoryAttention
 from helpers.support import Seen, differs, numbers, ready, same, softmax
 
 B, T, S, D, M, HIDDEN = 2, 3, 5, 7, 11, 13

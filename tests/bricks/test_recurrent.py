@@ -3,8 +3,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import Gates, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
+from glassformer.bricks.recurrent import Gates, Recurrent, elman_step, gru_gates, gru_step, lstm_gates, lstm_step
 from helpers.support import numbers, ready, same, sigmoid
 
 B, T, INPUT, D = 3, 5, 7, 4

@@ -10,8 +10,8 @@ import torch
 from glassformer.config.presets import STYLES
 from glassformer.config.resolve import resolve
 from glassformer.decoding.beam import beam_continuation
-from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.options import Sampling
+from glassformer.decoding.running import generate, guesses
 from glassformer.decoding.sampling import GREEDY
 from glassformer.models.build import build_language_model
 from glassformer.models.modules import LanguageModel

@@ -105,7 +105,7 @@ def test_random_numbers_beyond_one_draw() -> None:
 def test_an_encoder_whose_state_cannot_be_held_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes all the same, many rows too, and says that it takes longer."""
     model: LanguageModel = model_of("lstm")
-    monkeypatch.setattr("glassformer.encoders.recurrent.RecurrentState.fix", lambda state, extent: False)
+    monkeypatch.setattr("glassformer.encoders.base.TensorState.fix", lambda state, extent: False)
     said: list[str] = []
     batch = RunningBatch(model, 2, room=8, fixed=True, say=said.append)
     requests = [Request(prompt_of(length, seed=length), GREEDY, 6) for length in (2, 5)]

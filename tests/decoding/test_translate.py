@@ -115,7 +115,7 @@ def test_what_is_never_written(model: Seq2Seq) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beam": 0}, "--beam is 0, but must lie between 1 and 1000"),
+        ({"beam": 0}, "--beam is 0, but must lie between 1 and 1,000"),
         ({"beam": -3}, "--beam is -3"),
         ({"length_penalty": -0.5}, "--length-penalty is -0.5, but must lie between 0 and 10"),
         ({"length_penalty": 11.0}, "--length-penalty is 11"),
@@ -177,9 +177,9 @@ def test_seeds_of_sampled_translations(model: Seq2Seq) -> None:
         ({"beam": 2, "temperature": 0.5}, "--beam cannot be combined with --temperature, --top-k or --top-p"),
         ({"seed": 1}, "--seed is for sampling"),
         ({"top_k": 0}, "--top-k is 0"),
-        ({"top_p": 0.5, "nbest": 0}, "--nbest is 0, but must lie between 1 and 1000"),
+        ({"top_p": 0.5, "nbest": 0}, "--nbest is 0, but must lie between 1 and 1,000"),
         ({"top_p": 0.5, "nbest": 10**9}, "--nbest is 1000000000"),
-        ({"beam": 10**9}, "--beam is 1000000000, but must lie between 1 and 1000"),
+        ({"beam": 10**9}, "--beam is 1000000000, but must lie between 1 and 1,000"),
         ({"top_k": 10**30}, r"--top-k is 10+, but must lie between 1 and 1,000,000"),
         ({"temperature": 1.0, "seed": -1}, "--seed is -1"),
     ],

@@ -235,8 +235,8 @@ def test_a_beam_stays_within_the_context() -> None:
         ({"beam": 2, "temperature": 0.5}, "--beam looks for the most probable text"),
         ({"beam": 2, "greedy": True}, "do not go with it"),
         ({"beam": 2, "top_k": 3}, "do not go with it"),
-        ({"beam": 0}, "--beam is 0, but must lie between 1 and 1000"),
-        ({"beam": 10**9}, "must lie between 1 and 1000"),
+        ({"beam": 0}, "--beam is 0, but must lie between 1 and 1,000"),
+        ({"beam": 10**9}, "must lie between 1 and 1,000"),
     ],
 )
 def test_beams_that_cannot_be(how: dict[str, Any], words: str) -> None:

@@ -22,8 +22,7 @@ from glassformer.families.load import load
 from glassformer.rendering.view import View
 from glassformer.reporting.report import report_of
 from glassformer.runs.run import Run
-from glassformer.training.events import Event, FindingReported
-from glassformer.training.finding import NOTE, Finding
+from glassformer.training.events import NOTE, Event, Finding, FindingReported
 from glassformer.verbs.check import doctor
 from helpers.kinds import rows_of, write_rows
 from helpers.look_runs import RUNS, train_kind

@@ -45,8 +45,7 @@ from glassformer.diagnosis.loss import (
     stopped_too_early,
     too_good_loss,
 )
-from glassformer.training.events import Diverged
-from glassformer.training.finding import Finding
+from glassformer.training.events import Diverged, Finding
 from helpers.kinds import write_rows
 
 LABELS = {"task": "classification"}

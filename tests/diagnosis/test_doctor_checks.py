@@ -46,8 +46,7 @@ from glassformer.diagnosis.loss import (
     too_good_loss,
 )
 from glassformer.families.base import FAMILIES
-from glassformer.training.events import Diverged
-from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.training.events import NOTE, PROBLEM, WARNING, Diverged, Finding
 
 LN_V = math.log(4096)
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.data.features.texts import encode_examples
-from glassformer.decoding.generate import generate
 from glassformer.decoding.options import Sampling
+from glassformer.decoding.running import generate
 from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.answers import Classes, Labels, Scale

@@ -22,9 +22,8 @@ from glassformer.decoding import translate
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.modules import Predictor
 from glassformer.tasks import language_model
-from glassformer.tasks.among import Among
 from glassformer.tasks.answers import Classes, Labels, Scale
-from glassformer.tasks.base import Evaluation, Task
+from glassformer.tasks.base import Among, Evaluation, Task
 from glassformer.tasks.labelling import on_frozen_features
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.masked_language_model import MaskedModelling

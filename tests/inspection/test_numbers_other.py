@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.bricks.image import convolve_written_out, max_pool_written_out
-from glassformer.bricks.memory_attention import MemoryAttention
+from glassformer.bricks.attention import MemoryAttention
+from glassformer.bricks.convolution import convolve_written_out, max_pool_written_out
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve, used_keys
 from glassformer.config.sections import POOLS

@@ -10,10 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
-from glassformer.encoders.base import State
+from glassformer.encoders.base import State, TensorState
 from glassformer.encoders.blocks import TransformerState
-from glassformer.encoders.convolutional import RecentInputs
-from glassformer.encoders.recurrent import RecurrentState
 from glassformer.models.build import build_language_model
 from glassformer.models.counting import (
     multiplications,
@@ -74,10 +72,8 @@ def test_a_wider_cell_is_counted() -> None:
 
 
 def held(state: State) -> list[Tensor]:
-    if isinstance(state, RecurrentState):
-        return list(state.hidden)
-    if isinstance(state, RecentInputs):
-        return state.recent
+    if isinstance(state, TensorState):
+        return list(state.parts)
     assert isinstance(state, TransformerState)
     return [part for layer in state.past for part in layer]
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from glassformer.bricks.image import Patches
+from glassformer.bricks.convolution import Patches
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, KINDS, MIXED, TABLE, TEXT

@@ -17,7 +17,7 @@ from glassformer.cli.run_verbs.evaluate import run as evaluate_command
 from glassformer.cli.run_verbs.generate import run as generate_command
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.decoding.generate import generate
+from glassformer.decoding.running import generate
 from glassformer.decoding.sampling import GREEDY
 from glassformer.encoders.fused_step import CpuStep
 from glassformer.encoders.transformer import TransformerEncoder
@@ -25,7 +25,7 @@ from glassformer.families import load as loading
 from glassformer.families.load import load
 from glassformer.inspection.capture import capture
 from glassformer.models.build import build_language_model
-from glassformer.models.precision import lower_precision
+from glassformer.models.weights import lower_precision
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.export import export
 from helpers.beginnings import BODY, quick, write_data

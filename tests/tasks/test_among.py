@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.tasks.among import Among
+from glassformer.tasks.base import Among
 from helpers import judging_together
 from helpers.running import finish
 

@@ -16,11 +16,11 @@ from glassformer.config.errors import SettingError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights, trained_weights
 from glassformer.training import loop
-from glassformer.training.average import Average
 from glassformer.training.checkpointer import Snapshot
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.training.loop import Trainer
+from glassformer.training.optimiser import Average
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
 from helpers.running import identical
 from helpers.support import same

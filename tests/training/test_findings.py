@@ -10,11 +10,8 @@ from torch import nn
 
 from glassformer.config.errors import TrainingFailed
 from glassformer.runs.run import Run
-from glassformer.training import layer_stats
-from glassformer.training.events import Diverged, Stepped
-from glassformer.training.finding import Finding
-from glassformer.training.finite import MOST_ROWS, rows_not_finite
-from glassformer.training.layer_stats import layer_of, measured
+from glassformer.training.events import Diverged, Finding, Stepped
+from glassformer.training.measurements import MOST_ROWS, layer_of, measured, rows_not_finite
 from glassformer.verbs.train import train
 from helpers.fitting import Fit, Training, linear, trained
 from helpers.running import StopAfter, identical, log_of, losses_of, same_run, tensors_of, tiny, train_here
@@ -155,7 +152,7 @@ def test_the_first_gradient_is_that_of_the_last_module() -> None:
 def test_measuring_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny(training__steps=9, model__dropout=0.3, training__validate_every=4)
     train_here(tmp_path / "with", settings)
-    monkeypatch.setattr(layer_stats, "measured", lambda step: False)
+    monkeypatch.setattr("glassformer.training.measurements.measured", lambda step: False)
     monkeypatch.setattr("glassformer.pipeline.recorder.TrainingDoctor.begin", lambda *args: None)
     monkeypatch.setattr("glassformer.pipeline.recorder.TrainingDoctor.conclude", lambda *args: None)
     train_here(tmp_path / "without", settings)

@@ -8,8 +8,7 @@ from glassformer.config.presets import LANGUAGE_MODEL
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model, build_predictor, build_seq2seq
-from glassformer.training.frozen import distances, freeze, is_new, rates
-from glassformer.training.optimiser import Optimiser
+from glassformer.training.optimiser import Optimiser, distances, freeze, is_new, rates
 from helpers.running import CAUSAL, labelled, tiny
 from helpers.translating import translating
 

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from torch.distributed import HashStore
 
 from glassformer.config.errors import TrainingFailed
-from glassformer.training.distributed import meeting
-from glassformer.training.distributed.meeting import _newest, meet
+from glassformer.training.distributed.processes import _newest, meet
 
 
 def together(store: HashStore, ranks: list[int], world: int) -> set[str]:
@@ -50,7 +50,7 @@ def test_a_start_with_other_processes() -> None:
 
 
 def test_who_never_comes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "default_pg_timeout", meeting.default_pg_timeout * 0)
+    monkeypatch.setattr("glassformer.training.distributed.processes.default_pg_timeout", timedelta(0))
     with pytest.raises(TrainingFailed, match="not all processes of this training have come within 0:00:00"):
         meet(HashStore(), 0, 2)
     with pytest.raises(TrainingFailed, match="the first process of this training has not come"):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.training.muon import ROUNDS, Muon, orthogonalise
+from glassformer.training.update_rules import ROUNDS, Muon, orthogonalise
 from helpers.support import numbers, same
 
 SHAPES = [(5, 5), (3, 11), (13, 4), (1, 7), (32, 31), (7, 11)]

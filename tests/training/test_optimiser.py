@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS, TrainingSettings
 from glassformer.models.build import build_language_model, build_predictor
-from glassformer.training.muon import Muon
 from glassformer.training.optimiser import Optimiser, decayed
+from glassformer.training.update_rules import Muon
 from helpers.fitting import Fit, linear, trained
 from helpers.running import CAUSAL, labelled, tiny
 from helpers.support import numbers, randomise, same

@@ -150,7 +150,7 @@ MISTAKES: dict[str, str] = {
     "generate writer --file nothing.txt": "cannot read",
     "translate run text": "",
     "translate translator pairs.csv": "--file pairs.csv",
-    "translate translator a --beam 0": "between 1 and 1000",
+    "translate translator a --beam 0": "between 1 and 1,000",
     "translate translator a --nbest 9": "",
     "translate translator --file nothing.txt": "cannot read",
     "embed run two.csv": "--file two.csv",

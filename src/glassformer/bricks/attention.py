@@ -2,6 +2,7 @@
 
 One brick, three uses: self-attention, masked (causal) self-attention, and cross-attention to a memory. The model takes
 the fused kernel; `attention_weights` and `attend_written_out` are the lectures' formula for the same thing.
+`MemoryAttention` is the attention of a recurrent decoder: one query looks along the source.
 """
 
 import math
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from glassformer.bricks import Index, Inputs, Mask, Vector, Vectors
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.kernels.gpu import norm_and_rotate
@@ -25,6 +27,16 @@ KERNEL_WIDTHS = (16, 32, 64, 128, 256)
 """Of heads, for which there is a kernel."""
 
 
+Queries = Float[Tensor, "B h T e"]
+Keys = Float[Tensor, "B k S e"]
+Values = Float[Tensor, "B k S v"]
+Weights = Float[Tensor, "B h T S"]
+KeyMask = Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None
+"""The keys that are there, for all queries of a row or for each of them; None: all."""
+Seen = Bool[Tensor, "..."] | None
+"""The keys that each query may look at, broadcast over B×h×T×S; None: all."""
+
+
 class Memory(NamedTuple):
     """A second sequence to attend to, such as an encoder's output."""
 
@@ -32,30 +44,21 @@ class Memory(NamedTuple):
     mask: Bool[Tensor, "B S"] | None = None
 
 
-def average_by_similarity(
-    query: Float[Tensor, "B d"], vectors: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None
-) -> tuple[Float[Tensor, "B d"], Float[Tensor, "B T"]]:
+def average_by_similarity(query: Vector, vectors: Vectors, mask: Mask = None) -> tuple[Vector, Float[Tensor, "B T"]]:
     """Attention without parameters: p = softmax(hᵀx_t), c = Σ p_t x_t. Gives c and p."""
     scores = torch.einsum("bd,btd->bt", query, vectors)
     weights = masked_softmax(scores, mask)
     return torch.einsum("bt,btd->bd", weights, vectors), weights
 
 
-def masked_softmax(scores: Float[Tensor, "..."], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "..."]:
+def masked_softmax(scores: Float[Tensor, "..."], mask: Seen) -> Float[Tensor, "..."]:
     """Softmax over the last axis; what the mask hides gets exactly 0, and so does a row that hides everything."""
     if mask is None:
         return scores.softmax(-1)
     return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0.0)
 
 
-def visible(
-    queries: int,
-    keys: int,
-    mask: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None,
-    *,
-    causal: bool,
-    device: torch.device,
-) -> Bool[Tensor, "..."] | None:
+def visible(queries: int, keys: int, mask: KeyMask, *, causal: bool, device: torch.device) -> Seen:
     """Which key each query may look at, as something that broadcasts over B×h×queries×keys; None: every one.
 
     `mask`: the keys that are there, for all queries or for each of them. The last query stands at the last key: with a
@@ -70,28 +73,20 @@ def visible(
     return seen
 
 
-def attention_scores(
-    queries: Float[Tensor, "B h T e"], keys: Float[Tensor, "B k S e"], *, scale: float | None = None
-) -> Float[Tensor, "B h T S"]:
+def attention_scores(queries: Queries, keys: Keys, *, scale: float | None = None) -> Weights:
     """Written out: Q Kᵀ / √e."""
     keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
     scale = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
     return torch.einsum("bhte,bhse->bhts", queries, keys) * scale
 
 
-def attention_weights(
-    queries: Float[Tensor, "B h T e"],
-    keys: Float[Tensor, "B k S e"],
-    seen: Bool[Tensor, "..."] | None = None,
-    *,
-    scale: float | None = None,
-) -> Float[Tensor, "B h T S"]:
+def attention_weights(queries: Queries, keys: Keys, seen: Seen = None, *, scale: float | None = None) -> Weights:
     """Written out: softmax(Q Kᵀ / √e), each query over the keys it may see."""
     scores = attention_scores(queries, keys, scale=scale)
     return masked_softmax(scores, None if seen is None else seen.expand_as(scores))
 
 
-def attend_written_out(weights: Float[Tensor, "B h T S"], values: Float[Tensor, "B k S v"]) -> Float[Tensor, "B h T v"]:
+def attend_written_out(weights: Weights, values: Values) -> Float[Tensor, "B h T v"]:
     """Written out: for each query, the values averaged by its weights."""
     values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     return torch.einsum("bhts,bhsv->bhtv", weights, values)
@@ -112,11 +107,11 @@ class AttentionHeads(Protocol):
 class Place(NamedTuple):
     """Where new tokens stand in a cache, and what they look at there."""
 
-    positions: Int[Tensor, "*B T"]
+    positions: Index
     """That of each new token: the same for all rows, or each row's own."""
     extent: int
     """The columns that are looked at: those before this one."""
-    seen: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None
+    seen: KeyMask
     """Which of them, where it is not all that causality allows."""
 
 
@@ -200,52 +195,43 @@ class Attention(Brick, nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T d"],
+        x: Vectors,
         mask: Bool[Tensor, "B T"] | Bool[Tensor, "B T T"] | None = None,
         *,
         memory: Memory | None = None,
         rotation: Rotation | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    ) -> Vectors:
         """Each token of x looks at x (or at `memory`), where the mask shows a real token; it may differ by token."""
         if memory is None:
             return self.attend(*self._project_all(x, rotation), mask)
         return self.attend(self.project_queries(x), *self.project_keys_values(memory.states), memory.mask)
 
-    def extend(
-        self,
-        x: Float[Tensor, "B T d"],
-        past: KeyValues,
-        place: "Place",
-        rotation: Rotation | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, past: KeyValues, place: "Place", rotation: Rotation | None = None) -> Vectors:
         """T new tokens after those whose keys and values stand in `past`; theirs are added there."""
         past.add(*self.project_keys_values(x, rotation), place)
         queries, end = self.project_queries(x, rotation), place.extent
         return self.attend(queries, past.keys[:, :, :end], past.values[:, :, :end], place.seen)
 
-    def look_at(
-        self, x: Float[Tensor, "B T d"], memory: KeyValues, mask: Bool[Tensor, "N S"] | None, share: int
-    ) -> Float[Tensor, "B T d"]:
+    def look_at(self, x: Vectors, memory: KeyValues, mask: Bool[Tensor, "N S"] | None, share: int) -> Vectors:
         """T new tokens look at the keys and values of a memory, each at which so many rows look, as at one row."""
         queries = self.project_queries(x.reshape(len(x) // share, -1, x.shape[-1]))
         return self.attend(queries, *memory, mask).view_as(x)
 
-    def project_queries(self, x: Float[Tensor, "B T d"], rotation: Rotation | None = None) -> Float[Tensor, "B h T e"]:
+    def project_queries(self, x: Vectors, rotation: Rotation | None = None) -> Queries:
         """Queries of tokens that look."""
-        return self._queries(x if self.query is None else self.query(x), rotation)
+        return self._split(x if self.query is None else self.query(x), self.heads, self.query_norm, rotation)
 
-    def project_keys_values(
-        self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None
-    ) -> tuple[Float[Tensor, "B k S e"], Float[Tensor, "B k S v"]]:
+    def project_keys_values(self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None) -> tuple[Keys, Values]:
         """Keys and values of tokens that are looked at."""
         if self.key is not None and self.value is not None:
-            return self._keys(self.key(x), rotation), self._values(self.value(x))
-        shared = self.query(x) if self.scores == "shared" and self.query is not None else x
-        return self._keys(shared, rotation), self._values(shared)
+            keys, values = self.key(x), self.value(x)
+        else:
+            keys = values = self.query(x) if self.scores == "shared" and self.query is not None else x
+        return self._split(keys, self.kv_heads, self.key_norm, rotation), self._split(values, self.kv_heads)
 
     def _project_all(
-        self, x: Float[Tensor, "B T d"], rotation: Rotation | None
-    ) -> tuple[Float[Tensor, "B h T e"], Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
+        self, x: Vectors, rotation: Rotation | None
+    ) -> tuple[Queries, Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
         """Queries, keys and values of the same tokens: one large product is faster than three small ones."""
         if self.query is None or self.key is None or self.value is None or isinstance(self.query, Int8Linear):
             return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
@@ -263,22 +249,17 @@ class Attention(Brick, nn.Module):
                 gains = torch.cat([norms[0].expand(self.heads, -1), norms[1].expand(self.kv_heads, -1)])
                 turned, rest = cpu_kernels.CPUNormedHeads.apply(product, gains, *rotation, eps)  # type: ignore[no-untyped-call]
                 queries, keys = turned.transpose(1, 2).split([self.heads, self.kv_heads], 1)
-                return queries, keys, self._values(rest)
+                return queries, keys, self._split(rest, self.kv_heads)
         query, key, value = torch.split(product, [part.out_features for part in maps], -1)
-        return self._queries(query, rotation), self._keys(key, rotation), self._values(value)
+        queries = self._split(query, self.heads, self.query_norm, rotation)
+        return queries, self._split(key, self.kv_heads, self.key_norm, rotation), self._split(value, self.kv_heads)
 
-    def _learned_on_a_cpu(self, product: Float[Tensor, "B T i"]) -> bool:
+    def _learned_on_a_cpu(self, product: Inputs) -> bool:
         """Whether queries and keys are normed and turned together there: unless a norm is looked at."""
         alike = self.query_norm is not None and product.dtype == self.query_norm.weight.dtype
         return alike and cpu_kernels.applies_to(product) and not cpu_kernels.watched(self.query_norm, self.key_norm)
 
-    def attend(
-        self,
-        queries: Float[Tensor, "B h T e"],
-        keys: Float[Tensor, "B k S e"],
-        values: Float[Tensor, "B k S v"],
-        mask: Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None,
-    ) -> Float[Tensor, "B T d"]:
+    def attend(self, queries: Queries, keys: Keys, values: Values, mask: KeyMask) -> Vectors:
         """Each query averages the values of the keys it may see; the heads' results are joined."""
         queries, keys, values, mask = self.queries(queries), self.keys(keys), self.values(values), self.mask(mask)
         whole = queries.shape[2] == keys.shape[2] and mask is None
@@ -329,22 +310,61 @@ class Attention(Brick, nn.Module):
             yield self.keys.register_forward_hook(remember("keys"))
             yield self.mask.register_forward_hook(weigh)
 
-    def _queries(self, x: Float[Tensor, "B T i"], rotation: Rotation | None) -> Float[Tensor, "B h T e"]:
-        return self._norm_and_rotate(self._split(x, self.heads), self.query_norm, rotation)
-
-    def _keys(self, x: Float[Tensor, "B S i"], rotation: Rotation | None) -> Float[Tensor, "B k S e"]:
-        return self._norm_and_rotate(self._split(x, self.kv_heads), self.key_norm, rotation)
-
-    def _values(self, x: Float[Tensor, "B S i"]) -> Float[Tensor, "B k S v"]:
-        return self._split(x, self.kv_heads)
-
-    def _split(self, x: Float[Tensor, "B T i"], heads: int) -> Float[Tensor, "B h T e"]:
-        return x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
-
-    @staticmethod
-    def _norm_and_rotate(
-        x: Float[Tensor, "B h T e"], norm: nn.Module | None, rotation: Rotation | None
-    ) -> Float[Tensor, "B h T e"]:
+    def _split(self, x: Inputs, heads: int, norm: nn.Module | None = None, rotation: Rotation | None = None) -> Queries:
+        """Cut vectors into heads, which are normed and turned."""
+        x = x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
         if norm is not None:
             x = norm(x)
         return x if rotation is None else rotate(x, rotation)
+
+
+# --- attention of a recurrent decoder ---
+
+
+class MemoryAttention(nn.Module):
+    """Weights p = softmax(score(q, m_s)) over the memory, and the context c = Σ p_s m_s.
+
+    Scores: `dot` qᵀm, `scaled` qᵀm/√d, `query-key` (W q)ᵀ(U m)/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
+    """
+
+    heads = 1
+    is_cross_attention = True
+    head_output = "weights"
+
+    def __init__(self, *, width: int, memory_width: int, kind: str = "dot", hidden: int | None = None) -> None:
+        super().__init__()
+        if kind in ("dot", "scaled") and width != memory_width:
+            raise ValueError(f"{kind} attention compares vectors of one width, not {width} with {memory_width}")
+        hidden = hidden or width
+        self.kind = kind
+        projected = kind in ("query-key", "additive")
+        self.scale = {"scaled": 1 / math.sqrt(width), "query-key": 1 / math.sqrt(hidden)}.get(kind, 1.0)
+        self.bilinear = nn.Linear(width, memory_width, bias=False) if kind == "bilinear" else None
+        self.of_query = nn.Linear(width, hidden, bias=kind == "additive") if projected else None
+        self.of_memory = nn.Linear(memory_width, hidden, bias=False) if projected else None
+        self.total = nn.Linear(hidden, 1, bias=False) if kind == "additive" else None
+        self.scores, self.weights = Tap(), Tap()
+
+    def forward(
+        self,
+        query: Vectors,
+        memory: Float[Tensor, "B S m"],
+        mask: Bool[Tensor, "B S"] | None = None,
+        keys: Float[Tensor, "B S k"] | None = None,
+    ) -> Float[Tensor, "B T m"]:
+        """`keys`: what `project_keys` made of this memory, so that queries one by one need not make it again."""
+        scores = self.scores(self.score(query, self.project_keys(memory) if keys is None else keys))
+        seen = None if mask is None else mask.unsqueeze(1)
+        weights: Tensor = self.weights(masked_softmax(scores, seen))
+        return weights @ memory
+
+    def project_keys(self, memory: Float[Tensor, "B S m"]) -> Float[Tensor, "B S k"]:
+        """Return the keys, which do not depend on the query: U m for `query-key` and `additive`, else m itself."""
+        return memory if self.of_memory is None else self.of_memory(memory)
+
+    def score(self, query: Vectors, keys: Float[Tensor, "B S k"]) -> Float[Tensor, "B T S"]:
+        for project in (self.bilinear, self.of_query):
+            query = query if project is None else project(query)
+        if self.total is not None:
+            return self.total(torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1))).squeeze(-1)
+        return query @ keys.transpose(1, 2) * self.scale

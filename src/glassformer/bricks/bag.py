@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Mask
 from glassformer.bricks.embedding import WordDropout
 
 Features = tuple[Int[Tensor, "B F"], Bool[Tensor, "B F"]]
@@ -36,13 +37,13 @@ class Spelled:
     real: Bool[Tensor, "B W"]
     letters: Int[Tensor, "B W"]
     """How many characters each has."""
-    place: Int[Tensor, "B T"]
+    place: Ids
     """Which word a character belongs to."""
     letter: Bool[Tensor, "B T"]
     """Whether a character belongs to a word."""
 
 
-def spelled(tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"], space: int, *, most: int | None = None) -> Spelled:
+def spelled(tokens: Ids, real: Bool[Tensor, "B T"], space: int, *, most: int | None = None) -> Spelled:
     """The words between the tokens `space`. `most`: room for so many; unset, for those of the text with the most."""
     letter = real & (tokens != space)
     first = (letter & ~F.pad(letter, (1, 0))[:, :-1]).long()
@@ -121,13 +122,11 @@ class BagOfWords(nn.Module):
         idf = torch.log((1 + texts) / (1 + having.double())) + 1
         self.idf.copy_(idf.masked_fill(having == 0, 0.0))
 
-    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
+    def forward(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B out"]:
         ids, real = self.features(tokens, mask)
         return weighted_sums(ids, self.word_dropout(self.weights(ids, real)), self.table.weight)
 
-    def contributions(
-        self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T out"]:
+    def contributions(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B T out"]:
         """What each token adds to Wx: together they are all of it. The words of a run share its row evenly."""
         ids, real = self.features(tokens, mask)
         rows = F.embedding(ids, self.table.weight) * self.weights(ids, real).unsqueeze(-1)
@@ -168,7 +167,7 @@ class BagOfWords(nn.Module):
             for first in range(len(ends) - n + 1)
         ]
 
-    def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Features:
+    def features(self, tokens: Ids, mask: Mask = None) -> Features:
         """Words first, then runs of two, then of three …, each where its first word stands."""
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         ids, exists = [tokens.long()], [real]
@@ -190,7 +189,7 @@ class BagOfWords(nn.Module):
         """What runs of so many are taken of: only those that lie within a text are features."""
         return values
 
-    def _spelled(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Spelled:
+    def _spelled(self, tokens: Ids, real: Bool[Tensor, "B T"]) -> Spelled:
         assert self.space is not None
         return spelled(tokens, real, self.space)
 
@@ -306,7 +305,7 @@ def whole_runs(mask: Bool[Tensor, "B T"], length: int) -> Bool[Tensor, "B runs"]
     return functools.reduce(torch.logical_and, runs(mask, length))
 
 
-def run_hashes(tokens: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B runs"]:
+def run_hashes(tokens: Ids, length: int) -> Int[Tensor, "B runs"]:
     """A number for each run of neighbouring tokens, spread evenly over 64 bits. Products wrap around on purpose."""
     total = torch.full_like(tokens[:, length - 1 :], length, dtype=torch.long)
     for neighbours in runs(tokens, length):

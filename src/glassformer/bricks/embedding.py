@@ -3,9 +3,10 @@
 import math
 
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Vectors
 from glassformer.bricks.tap import Brick, record_vectors
 
 
@@ -25,7 +26,7 @@ class WordVectors(Brick, nn.Module):
         self.scale = math.sqrt(width) if scale else 1.0
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, tokens: Ids) -> Vectors:
         x: Tensor = self.table(tokens)
         if self.fit is not None:
             x = self.fit(x)
@@ -43,7 +44,7 @@ class OneHot(Brick, nn.Module):
         super().__init__()
         self.width = vocab
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Ids) -> Float[Tensor, "B T V"]:
         return F.one_hot(tokens, self.width).float()
 
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import AnyVectors, Vector
 from glassformer.bricks.kernels.gpu import GPUGELU
 from glassformer.bricks.tap import Brick, HiddenUnits, Tap
 
@@ -60,7 +61,7 @@ class FeedForward(Brick, nn.Module):
         self.output = nn.Linear(inner, width, bias=bias) if layers == 2 else None
         self.active = Tap()
 
-    def forward(self, x: Float[Tensor, "*rest d"]) -> Float[Tensor, "*rest d"]:
+    def forward(self, x: AnyVectors) -> AnyVectors:
         hidden = self.activation(self.input(x))
         if self.gate is not None:
             hidden = hidden * self.gate(x)
@@ -95,7 +96,7 @@ class MultilayerPerceptron(nn.Module):
         self.output = nn.Linear(widths[-1], out, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B out"]:
+    def forward(self, x: Vector) -> Float[Tensor, "B out"]:
         for layer in self.hidden:
             x = self.dropout(self.activation(layer(x)))
         return self.output(x)
@@ -112,5 +113,5 @@ class Bias(nn.Module):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(width))
 
-    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+    def forward(self, x: Vector) -> Vector:
         return x + self.bias

@@ -5,17 +5,18 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import AnyVectors, Mask, Vectors
 from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.own import own_norm
 from glassformer.bricks.tap import Brick, record_output
 
 
 def layer_norm(
-    x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], shift: Float[Tensor, "d"] | None = None, eps: float = 1e-5
-) -> Float[Tensor, "*rest d"]:
+    x: AnyVectors, gain: Float[Tensor, "d"], shift: Float[Tensor, "d"] | None = None, eps: float = 1e-5
+) -> AnyVectors:
     """Layer norm written out: (a − μ) / σ · γ + β, with μ and σ over the numbers of one vector."""
     mean = x.mean(-1, keepdim=True)
     variance = (x - mean).square().mean(-1, keepdim=True)
@@ -23,7 +24,7 @@ def layer_norm(
     return normed if shift is None else normed + shift
 
 
-def rms_norm(x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], eps: float = 1e-6) -> Float[Tensor, "*rest d"]:
+def rms_norm(x: AnyVectors, gain: Float[Tensor, "d"], eps: float = 1e-6) -> AnyVectors:
     """RMS norm written out: a / √(mean a²) · γ. Layer norm without the centring."""
     return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps) * gain
 
@@ -31,14 +32,14 @@ def rms_norm(x: Float[Tensor, "*rest d"], gain: Float[Tensor, "d"], eps: float =
 class LayerNorm(Brick, nn.LayerNorm):
     record = record_output
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vectors:
         return super().forward(x)
 
 
 class RMSNorm(Brick, nn.RMSNorm):
     record = record_output
 
-    def forward(self, x: Float[Tensor, "*rest d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "*rest d"]:
+    def forward(self, x: AnyVectors, mask: Mask = None) -> AnyVectors:
         if cpu_kernels.applies_to(x) and x.dtype == self.weight.dtype:
             return cpu_kernels.CPURMSNorm.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
         # under autocast x is of lower precision than the gain; torch's fused norm wants them alike
@@ -58,7 +59,7 @@ class BatchNorm(Brick, nn.Module):
         super().__init__()
         self.norm = nn.BatchNorm1d(width)
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vectors:
         if mask is None:
             return self.norm(x.flatten(0, 1)).view_as(x)
         out = torch.zeros_like(x)
@@ -69,7 +70,7 @@ class BatchNorm(Brick, nn.Module):
 class NoNorm(Brick, nn.Module):
     record = record_output
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vectors:
         return x
 
 
@@ -104,12 +105,7 @@ class Residual(Brick, nn.Module):
         self.residual = residual
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        part: Callable[[Tensor], Tensor],
-        mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, part: Callable[[Tensor], Tensor], mask: Mask = None) -> Vectors:
         out: Tensor = self.dropout(part(self.norm(x, mask) if self.pre else x))
         if self.residual:
             out = x + out

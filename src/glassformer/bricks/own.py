@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Index, Mask, Vector, Vectors
 from glassformer.bricks.positions import AddedPositions
-from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
+from glassformer.bricks.tap import Brick, record_output
 from glassformer.config.errors import (
     GlassformerError,
     Misuse,
@@ -136,7 +137,7 @@ class OwnNorm(OwnBrick):
 
     record = record_output
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vectors:
         return self.of_shape(self.call(x, mask=mask), *x.shape)
 
 
@@ -150,35 +151,23 @@ class OwnPositions(OwnBrick, AddedPositions):
         super().__init__(part, context=context, **offered)
         self.kind, self.limit = part.name, context
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, index: Index) -> Vectors:
         return self.of_shape(self.call(x, index.expand(x.shape[:2])), *x.shape)
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
         """What becomes of vectors of zeros: of positions that are added, all that they add."""
         like = next(self.own.parameters(), torch.empty(0))
         zeros = like.new_zeros(*index.shape, width, device=index.device)
         return self.forward(zeros.view(-1, *zeros.shape[-2:]), index.view(-1, index.shape[-1])).view_as(zeros)
 
-    def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
-        yield "vectors", lambda: _added(args[0], args[1], output)
-        yield "output", lambda: output
-
-    def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
-        if change.wants("vectors"):
-            vectors = _added(args[0], args[1], output)
-            output = output + (change("vectors", vectors) - vectors)
-        return change("output", output)
-
-
-def _added(x: Tensor, index: Tensor, output: Tensor) -> Tensor:
-    """What was added to the vectors; where all rows stand at the same positions, to those of the first."""
-    return (output - x)[0] if index.dim() == 1 else output - x
+    def added(self, x: Vectors, index: Index, output: Vectors) -> Float[Tensor, "*B T d"]:
+        return (output - x)[0] if index.dim() == 1 else output - x
 
 
 class OwnPool(OwnBrick):
     """`forward(x, mask)`: B×T×d → B×d. A text without any token gives 0."""
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vector:
         out = self.of_shape(self.call(x, mask=mask), x.shape[0], x.shape[2])
         return out if mask is None else out.masked_fill(~mask.any(1, keepdim=True), 0.0)
 

@@ -7,20 +7,21 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Mask, Vector, Vectors
 from glassformer.bricks.attention import masked_softmax
 from glassformer.bricks.own import OwnPool
 from glassformer.bricks.tap import Brick, Tap
 from glassformer.config.plugins import own_part
 
-Mask = Bool[Tensor, "B T"] | None
+Mask = Mask
 
 
-def pool_first(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_first(x: Vectors, mask: Mask = None) -> Vector:
     """The vector at the first token."""
     return x[:, 0] if mask is None else _only_real(x[:, 0], mask)
 
 
-def pool_last(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_last(x: Vectors, mask: Mask = None) -> Vector:
     """The vector at the last token."""
     if mask is None:
         return x[:, -1]
@@ -28,7 +29,7 @@ def pool_last(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B 
     return _only_real(x[torch.arange(x.shape[0], device=x.device), last], mask)
 
 
-def pool_ends(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_ends(x: Vectors, mask: Mask = None) -> Vector:
     """Where each way of a network that reads both ways has read everything.
 
     The half that reads forwards stands at the last token, the half that reads backwards at the first.
@@ -37,29 +38,29 @@ def pool_ends(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B 
     return torch.cat([pool_last(forwards, mask), pool_first(backwards, mask)], -1)
 
 
-def pool_sum(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_sum(x: Vectors, mask: Mask = None) -> Vector:
     """Σ x_t."""
     return x.sum(1) if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
 
 
-def pool_mean(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_mean(x: Vectors, mask: Mask = None) -> Vector:
     """Σ x_t / T, T the tokens of the row."""
     return x.mean(1) if mask is None else pool_sum(x, mask) / mask.sum(1, keepdim=True).clamp(min=1)
 
 
-def pool_max(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+def pool_max(x: Vectors, mask: Mask = None) -> Vector:
     """The largest value of each of the d numbers."""
     if mask is None:
         return x.amax(1)
     return _only_real(x.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1), mask)
 
 
-def pool_flatten(x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B Td"]:
+def pool_flatten(x: Vectors, mask: Mask = None) -> Float[Tensor, "B Td"]:
     """All the vectors end to end: where there are always as many, nothing is lost."""
     return (x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)).flatten(1)
 
 
-def _only_real(pooled: Float[Tensor, "B d"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B d"]:
+def _only_real(pooled: Vector, mask: Bool[Tensor, "B T"]) -> Vector:
     return pooled.masked_fill(~mask.any(1, keepdim=True), 0.0)
 
 
@@ -70,14 +71,14 @@ class Pool(Brick, nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B pooled"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Float[Tensor, "B pooled"]:
         return self.function(x, mask)
 
 
 class UnitLength(nn.Module):
     """A vector brought to length 1: x / ‖x‖. Of such vectors, the dot product is the cosine."""
 
-    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+    def forward(self, x: Vector) -> Vector:
         return F.normalize(x, dim=-1)
 
 
@@ -89,7 +90,7 @@ class AttentionPool(Brick, nn.Module):
         self.query = nn.Parameter(torch.zeros(width))
         self.weights = Tap()
 
-    def forward(self, x: Float[Tensor, "B T d"], mask: Mask = None) -> Float[Tensor, "B d"]:
+    def forward(self, x: Vectors, mask: Mask = None) -> Vector:
         weights = self.weights(masked_softmax(torch.einsum("d,btd->bt", self.query, x), mask))
         return torch.einsum("bt,btd->bd", weights, x)
 

@@ -9,13 +9,14 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import AnyVectors, Index, Vectors
 from glassformer.bricks.kernels import cpu as cpu_kernels
 from glassformer.bricks.kernels.gpu import waves
 from glassformer.bricks.tap import Brick, Changes, Recorded, record_output
 from glassformer.config.sections import Scaling
 
 
-def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> Float[Tensor, "*rest d"]:
+def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> AnyVectors:
     """Written out: PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))."""
     pair = torch.arange(0, width, 2, device=index.device)
     angle = index.unsqueeze(-1) / 10_000 ** (pair / width)
@@ -30,25 +31,27 @@ class Positions(Brick, nn.Module, ABC):
     """How many positions it knows; None: any number."""
 
     @abstractmethod
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T _"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T _"]:
         """What each position adds to a vector of this width; rotary: the cosines of the angles by which it turns."""
 
 
 class AddedPositions(Positions):
     """Positions that go into the vectors themselves."""
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, index: Index) -> Vectors:
         return x + self.vectors(index, x.shape[-1]).to(x.dtype)
 
+    def added(self, x: Vectors, index: Index, output: Vectors) -> Float[Tensor, "*B T d"]:
+        """What a call has added to the vectors x; once for all rows where these stand at the same positions."""
+        return self.vectors(index, x.shape[-1])
+
     def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
-        x, index = args
-        yield "vectors", lambda: self.vectors(index, x.shape[-1])
+        yield "vectors", lambda: self.added(args[0], args[1], output)
         yield "output", lambda: output
 
     def changed(self, args: tuple[Any, ...], output: Tensor, change: Changes) -> Tensor:
         if change.wants("vectors"):
-            x, index = args
-            vectors = self.vectors(index, x.shape[-1])
+            vectors = self.added(args[0], args[1], output)
             output = output + (change("vectors", vectors) - vectors).to(output.dtype)
         return change("output", output)
 
@@ -58,7 +61,7 @@ class NoPositions(Brick, nn.Module):
 
     record = record_output
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, index: Index) -> Vectors:
         return x
 
 
@@ -70,7 +73,7 @@ class SineCosine(AddedPositions):
         self.halves = halves
         self.kind = "sine-halves" if halves else "sine"
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
         waves = sine_cosine(index, width)
         return torch.cat([waves[..., 0::2], waves[..., 1::2]], -1) if self.halves else waves
 
@@ -85,7 +88,7 @@ class LearnedPositions(AddedPositions):
         self.limit = context
         self.table = nn.Embedding(context, width)
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
         return self.table(index)
 
 
@@ -100,10 +103,10 @@ class OneHotPositions(AddedPositions):
         self.limit = context
         self.join = nn.Linear(width + context, width, bias=False)
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T d"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
         return self.join.weight[:, width:].T[index]
 
-    def forward(self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Vectors, index: Index) -> Vectors:
         hot = F.one_hot(index, self.limit).to(x.dtype)
         return self.join(torch.cat([x, hot.expand(*x.shape[:2], -1)], -1))
 
@@ -147,13 +150,13 @@ class Rotary(Positions):
                 frequencies = slowed(frequencies, scaling)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
-    def forward(self, index: Int[Tensor, "*B T"]) -> Rotation:
+    def forward(self, index: Index) -> Rotation:
         angle = index.unsqueeze(-1) * self.frequencies
         if torch.compiler.is_dynamo_compiling() and angle.is_cuda:
             return Rotation(*waves(angle))
         return Rotation(angle.cos(), angle.sin())
 
-    def vectors(self, index: Int[Tensor, "*B T"], width: int) -> Float[Tensor, "*B T half"]:
+    def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T half"]:
         return self(index).cos
 
     def record(self, args: tuple[Any, ...], output: Any) -> Recorded:

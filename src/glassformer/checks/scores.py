@@ -13,8 +13,8 @@ from torch import Tensor
 from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import Subject, largest_share, relative_difference
 from glassformer.data.wording import counted
-from glassformer.decoding.generate import generate
 from glassformer.decoding.options import Sampling
+from glassformer.decoding.running import generate
 from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.families.base import Family
 from glassformer.families.language import LanguageFamily

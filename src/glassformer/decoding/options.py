@@ -5,13 +5,21 @@ from typing import TypedDict
 
 from glassformer.config.errors import SettingError
 
-WIDEST = 1000
-"""Texts that a beam may follow at once."""
+MAX_BEAM = 1000
+"""Maximum number of texts that a beam follows at once, and of translations that are sampled."""
 MAX_SEED = 2**62
 MAX_TOP_K = 1_000_000
 MAX_TEMPERATURE = 100.0
 """Infinite temperatures in single precision would turn probabilities into NaN."""
 MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY = 0.01, 100.0
+
+
+def check_range(option: str, value: int | float | None, low: int | float, high: int | float, above: str = "") -> None:
+    """Refuse a value outside low to high; None is unset. `above`: the option whose value `high` is."""
+    if value is not None and not low <= value <= high:
+        least, most = (f"{limit:,}" if isinstance(limit, int) else f"{limit:g}" for limit in (low, high))
+        given = f"{value}" if isinstance(value, int) else f"{value:g}"
+        raise SettingError(f"{option} is {given}, but must lie between {least} and {above}{most}")
 
 
 @dataclass(frozen=True)
@@ -32,21 +40,13 @@ class Sampling:
     """The same, as often as the token was written."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= MAX_TEMPERATURE:
-            raise SettingError(f"--temperature is {self.temperature:g}, but must lie between 0 and {MAX_TEMPERATURE:g}")
-        if self.top_k is not None and not 1 <= self.top_k <= MAX_TOP_K:
-            raise SettingError(f"--top-k is {self.top_k}, but must lie between 1 and {MAX_TOP_K:,}")
+        check_range("--temperature", self.temperature, 0, MAX_TEMPERATURE)
+        check_range("--top-k", self.top_k, 1, MAX_TOP_K)
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise SettingError(f"--top-p is {self.top_p:g}, but must lie above 0 and be at most 1")
-        low, high = MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY
-        if not low <= self.repetition_penalty <= high:
-            raise SettingError(
-                f"--repetition-penalty is {self.repetition_penalty:g}, but must lie between {low:g} and {high:g}"
-            )
-        for name in ("presence_penalty", "frequency_penalty"):
-            if not -2 <= getattr(self, name) <= 2:
-                flag = f"--{name.replace('_', '-')}"
-                raise SettingError(f"{flag} is {getattr(self, name):g}, but must lie between -2 and 2")
+        check_range("--repetition-penalty", self.repetition_penalty, MIN_REPETITION_PENALTY, MAX_REPETITION_PENALTY)
+        check_range("--presence-penalty", self.presence_penalty, -2, 2)
+        check_range("--frequency-penalty", self.frequency_penalty, -2, 2)
 
     @property
     def greedy(self) -> bool:
@@ -57,15 +57,13 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
     """Refuse what no language model could be asked to write."""
     if tokens < 1:
         raise SettingError(f"--tokens is {tokens}, but must be at least 1")
-    if not 0 <= seed <= MAX_SEED:
-        raise SettingError(f"--seed is {seed}, but must lie between 0 and {MAX_SEED}")
+    check_range("--seed", seed, 0, MAX_SEED)
     if beam is not None and how != Sampling():
         raise SettingError(
             "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and penalties do not "
             "go with it"
         )
-    if beam is not None and not 1 <= beam <= WIDEST:
-        raise SettingError(f"--beam is {beam}, but must lie between 1 and {WIDEST}")
+    check_range("--beam", beam, 1, MAX_BEAM)
 
 
 class SearchArguments(TypedDict, total=False):
@@ -122,13 +120,9 @@ class Search:
         return Search(width, length_penalty, nbest, sampling, seed or 0)
 
     def __post_init__(self) -> None:
-        if self.sampling is not None and not 1 <= self.best <= WIDEST:
-            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and {WIDEST}")
-        if not 1 <= self.beam <= WIDEST:
-            raise SettingError(f"--beam is {self.beam}, but must lie between 1 and {WIDEST}")
-        if not 0 <= self.seed <= MAX_SEED:
-            raise SettingError(f"--seed is {self.seed}, but must lie between 0 and {MAX_SEED}")
-        if not 0 <= self.length_penalty <= 10:
-            raise SettingError(f"--length-penalty is {self.length_penalty:g}, but must lie between 0 and 10")
-        if not 1 <= self.best <= self.beam:
-            raise SettingError(f"--nbest is {self.best}, but must lie between 1 and --beam {self.beam}")
+        if self.sampling is not None:
+            check_range("--nbest", self.best, 1, MAX_BEAM)
+        check_range("--beam", self.beam, 1, MAX_BEAM)
+        check_range("--seed", self.seed, 0, MAX_SEED)
+        check_range("--length-penalty", self.length_penalty, 0, 10)
+        check_range("--nbest", self.best, 1, self.beam, above="--beam ")

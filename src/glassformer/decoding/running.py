@@ -1,11 +1,11 @@
-"""Texts that are written at once, token after token over `extend`: each row of the batch minds its own business.
+"""Texts that a language model writes at once, token by token. Each row of the batch is independent of the others.
 
 Every row has its own prompt, seed, sampling settings and end; one may join or leave while others are being written, and
 changes nothing of them.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -297,3 +297,65 @@ class RunningBatch:
         if self._is_full(row):
             row.start = len(row.tokens) - max(1, self.room // 2)
         return row.tokens[row.start :]
+
+
+def generate(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    how: Sampling,
+    *,
+    most: int,
+    end: int | Collection[int] | None = None,
+    never: Sequence[int] = (),
+    seed: int = 0,
+) -> Iterator[list[int | None]]:
+    """For each step, the next token of each prompt; None once that row has ended.
+
+    Prompts may be of different lengths, but hold at least one token. `end`: what ends a row, or each of several.
+    `never`: ids that are not to be chosen. The first prompt draws by `seed`, the next by the seed after it, and so on:
+    what a row writes does not depend on those beside it. An encoder made for a certain number of tokens that has used
+    them up reads the last half of them again and goes on.
+    """
+    ends = frozenset() if end is None else frozenset([end] if isinstance(end, int) else end)
+    batch = RunningBatch(model, len(prompts), max(map(len, prompts)) + most, never=never)
+    batch.join({row: Request(prompt, how, most, ends, seed + row) for row, prompt in enumerate(prompts)})
+    while written := batch.step():
+        tokens = {row: one.token for row, one in written.items()}
+        yield [None if tokens.get(row) in ends else tokens.get(row) for row in range(len(prompts))]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a model expects after a token."""
+
+    best: list[tuple[int, float]]
+    """The likeliest next tokens and their probabilities."""
+    following: float | None
+    """The probability of the token that really follows; None after the last."""
+
+
+@torch.inference_mode()
+def text_logprobs(model: LanguageModel, ids: Sequence[int], k: int = LIKELIEST) -> list[Written]:
+    """The tokens of a text of at most the context, as if they had been written; of the first nothing is known."""
+    tokens = torch.tensor(list(ids), device=device_of(model))
+    logs = model(tokens.unsqueeze(0))[0, :-1].float().log_softmax(-1)
+    best = logs.topk(min(k, logs.shape[-1]), -1)
+    own = logs.gather(-1, tokens[1:].unsqueeze(-1)).squeeze(-1)
+    after = zip(ids[1:], own.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
+    return [
+        Written(ids[0]),
+        *(Written(id, log, tuple(zip(chosen, values, strict=True))) for id, log, chosen, values in after),
+    ]
+
+
+@torch.inference_mode()
+def guesses(model: LanguageModel, ids: Sequence[int], k: int = 5) -> list[Guess]:
+    """What the model expects after each token, in one pass over at most the context."""
+    tokens = torch.tensor(list(ids), device=device_of(model))
+    probabilities = model(tokens.unsqueeze(0))[0].float().softmax(-1)
+    best = probabilities.topk(min(k, probabilities.shape[-1]), -1)
+    following = probabilities[:-1].gather(-1, tokens[1:].unsqueeze(-1)).squeeze(-1).tolist()
+    return [
+        Guess(list(zip(chosen, values, strict=True)), real)
+        for chosen, values, real in zip(best.indices.tolist(), best.values.tolist(), [*following, None], strict=True)
+    ]

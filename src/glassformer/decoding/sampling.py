@@ -9,30 +9,36 @@ from torch import Tensor
 
 from glassformer.decoding.options import Sampling
 
-SMALLEST = torch.finfo(torch.float32).tiny
+MIN_TOP_P = torch.finfo(torch.float32).tiny
 """Smallest useful top-p; smaller values would be 0 in single precision and keep no token."""
 GREEDY = Sampling(temperature=0.0)
+
+
+Scores = Float[Tensor, "B V"]
+Flags = Bool[Tensor, "B V"]
+Column = Float[Tensor, "B 1"]
+"""A number for each row."""
 
 
 class SamplingRows(NamedTuple):
     """How the next token of each row is chosen, where the scores are."""
 
-    temperature: Float[Tensor, "B 1"]
+    temperature: Column
     """0: greedy."""
     top_k: Int[Tensor, "B 1"]
     """0: all."""
-    top_p: Float[Tensor, "B 1"]
+    top_p: Column
     """2: all."""
-    repetition_penalty: Float[Tensor, "B 1"]
-    presence_penalty: Float[Tensor, "B 1"]
-    frequency_penalty: Float[Tensor, "B 1"]
+    repetition_penalty: Column
+    presence_penalty: Column
+    frequency_penalty: Column
 
     @staticmethod
     def of(rows: Sequence[Sampling], device: torch.device | str = "cpu") -> "SamplingRows":
         columns = (
             [how.temperature for how in rows],
             [how.top_k or 0 for how in rows],
-            [2.0 if how.top_p is None else max(how.top_p, SMALLEST) for how in rows],
+            [2.0 if how.top_p is None else max(how.top_p, MIN_TOP_P) for how in rows],
             [how.repetition_penalty for how in rows],
             [how.presence_penalty for how in rows],
             [how.frequency_penalty for how in rows],
@@ -70,31 +76,20 @@ class SamplingPlan(NamedTuple):
         )
 
 
-def penalise(
-    scores: Float[Tensor, "B V"], seen: Bool[Tensor, "B V"], penalty: Float[Tensor, "B 1"]
-) -> Float[Tensor, "B V"]:
+def penalise(scores: Scores, seen: Flags, penalty: Column) -> Scores:
     """Divide the positive scores of tokens already seen by the penalty, multiply the negative ones (Keskar 2019)."""
     lower = torch.where(scores > 0, scores / penalty, scores * penalty)
     return torch.where(seen, lower, scores)
 
 
-def penalise_counts(
-    scores: Float[Tensor, "B V"],
-    counts: Float[Tensor, "B V"],
-    presence: Float[Tensor, "B 1"],
-    frequency: Float[Tensor, "B 1"],
-) -> Float[Tensor, "B V"]:
+def penalise_counts(scores: Scores, counts: Scores, presence: Column, frequency: Column) -> Scores:
     """Take the penalties off the scores of tokens written so often, as OpenAI's API does."""
     return scores - presence * (counts > 0) - frequency * counts
 
 
 def _penalised(
-    scores: Float[Tensor, "B V"],
-    how: SamplingRows,
-    plan: SamplingPlan,
-    seen: Bool[Tensor, "B V"] | None,
-    counts: Float[Tensor, "B V"] | None,
-) -> Float[Tensor, "B V"]:
+    scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None, counts: Scores | None
+) -> Scores:
     scores = scores.float()
     if seen is not None and plan.penalty:
         scores = penalise(scores, seen, how.repetition_penalty)
@@ -103,7 +98,7 @@ def _penalised(
     return scores
 
 
-def keep_top_k(scores: Float[Tensor, "B V"], k: Int[Tensor, "B 1"], most: int) -> Float[Tensor, "B V"]:
+def keep_top_k(scores: Scores, k: Int[Tensor, "B 1"], most: int) -> Scores:
     """All but the k highest become −∞; of equal ones, too, only k stay. `most`: the largest k; 0 keeps all."""
     highest = scores.topk(min(most, scores.shape[-1]), -1).indices
     among = torch.arange(highest.shape[-1], device=scores.device) < k
@@ -111,7 +106,7 @@ def keep_top_k(scores: Float[Tensor, "B V"], k: Int[Tensor, "B 1"], most: int) -
     return scores.masked_fill(~(kept | (k == 0)), -torch.inf)
 
 
-def keep_top_p(scores: Float[Tensor, "B V"], p: Float[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
+def keep_top_p(scores: Scores, p: Column) -> Scores:
     """All but the smallest set of likeliest tokens that reaches probability p become −∞."""
     ordered, order = scores.sort(-1, descending=True)
     probabilities = ordered.softmax(-1)
@@ -120,19 +115,15 @@ def keep_top_p(scores: Float[Tensor, "B V"], p: Float[Tensor, "B 1"]) -> Float[T
     return scores.masked_fill(~kept, -torch.inf)
 
 
-def temper(scores: Float[Tensor, "B V"], temperature: Float[Tensor, "B 1"]) -> Float[Tensor, "B V"]:
+def temper(scores: Scores, temperature: Column) -> Scores:
     """How far each score lies below the highest, divided by the temperature (0 divides by nothing)."""
     # the highest is 0: no overflow
     return (scores - scores.amax(-1, keepdim=True)) / torch.where(temperature == 0, 1.0, temperature)
 
 
 def distribution(
-    scores: Float[Tensor, "B V"],
-    how: SamplingRows,
-    plan: SamplingPlan,
-    seen: Bool[Tensor, "B V"] | None = None,
-    counts: Float[Tensor, "B V"] | None = None,
-) -> Float[Tensor, "B V"]:
+    scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None = None, counts: Scores | None = None
+) -> Scores:
     """The probabilities that are sampled from; greedy puts all on the highest score."""
     scores = _penalised(scores, how, plan, seen, counts)
     certain = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
@@ -148,12 +139,12 @@ def distribution(
 
 
 def choose(
-    scores: Float[Tensor, "B V"],
+    scores: Scores,
     how: SamplingRows,
     plan: SamplingPlan,
-    draw: Float[Tensor, "B 1"],
-    seen: Bool[Tensor, "B V"] | None = None,
-    counts: Float[Tensor, "B V"] | None = None,
+    draw: Column,
+    seen: Flags | None = None,
+    counts: Scores | None = None,
 ) -> Int[Tensor, "B"]:
     """One token for each row, by a random number between 0 and 1 for each. `seen`: tokens that were there before,
     `counts`: how often each was written.
@@ -178,7 +169,7 @@ def choose(
     return ids.gather(-1, _drawn(probabilities.gather(-1, order), draw).unsqueeze(-1)).squeeze(-1)
 
 
-def _drawn(probabilities: Float[Tensor, "B n"], draw: Float[Tensor, "B 1"]) -> Int[Tensor, "B"]:
+def _drawn(probabilities: Float[Tensor, "B n"], draw: Column) -> Int[Tensor, "B"]:
     """The first place where the running total passes the draw; the total itself may miss 1 by rounding."""
     cumulative = probabilities.cumsum(-1)
     return (cumulative <= draw * cumulative[:, -1:]).sum(-1).clamp(max=probabilities.shape[-1] - 1)

@@ -67,20 +67,10 @@ def translate(
     def search(rows: Rows) -> Best:
         ids, mask = _padded([sources[row] for row in rows], device_of(model))
         most = [longest_translation(len(sources[row]), context) for row in rows]
+        limits: dict[str, Any] = {"most": most, "opening": opening, "end": end, "never": never}
         if how.sampling is not None:
-            return sample_translations(model, ids, mask, how, most=most, opening=opening, end=end, never=never)
-        return beam_search(
-            model,
-            ids,
-            mask,
-            beam=how.beam,
-            most=most,
-            opening=opening,
-            end=end,
-            never=never,
-            length_penalty=how.length_penalty,
-            best=how.best,
-        )
+            return sample_translations(model, ids, mask, how, **limits)
+        return beam_search(model, ids, mask, **limits, beam=how.beam, length_penalty=how.length_penalty, best=how.best)
 
     batches = _batches([len(source) for source in sources], how.beam, most_rows, most_tokens)
     results = spread(counted_batches(batches, len, len(sources), "text"), search)

@@ -11,7 +11,7 @@ from glassformer.config.resolve import Config, resolve
 from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES, Family
 from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
-from glassformer.training.finding import lower_rate
+from glassformer.training.events import lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
 """The steps of dropout; beyond the last, more of it seldom helps."""

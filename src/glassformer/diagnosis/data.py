@@ -12,7 +12,7 @@ from glassformer.families.language import StreamFamily
 from glassformer.families.predict import texts_in
 from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.settings import bound_positions
-from glassformer.training.finding import NOTE, WARNING, Finding
+from glassformer.training.events import NOTE, WARNING, Finding
 from glassformer.training.schedule import total_steps
 
 UNKNOWN, MANY_UNKNOWN = 0.05, 0.15

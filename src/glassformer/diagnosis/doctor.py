@@ -30,8 +30,7 @@ from glassformer.families.build import prepare_again
 from glassformer.families.card import learned_of
 from glassformer.runs.run import DONE, Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.events import Diverged
-from glassformer.training.finding import Finding
+from glassformer.training.events import Diverged, Finding
 
 A_THIRD = 1 / 3
 """A part of the budget: by then a loss that falls at all has fallen."""

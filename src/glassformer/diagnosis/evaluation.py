@@ -27,7 +27,7 @@ from glassformer.statistics.intervals import share_interval, weighted_mean_inter
 from glassformer.statistics.paired import difference, mcnemar
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.prediction import confusion_matrix, macro_f1
-from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
 
 WIDE_SHARE = 0.05
 """Half of the interval of an accuracy: what two models must differ by to be told apart."""

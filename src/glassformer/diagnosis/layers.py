@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from glassformer.diagnosis.advice import Advice, joined
-from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
 
 Layers = Mapping[str, Mapping[str, float]]
 

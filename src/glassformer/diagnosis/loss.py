@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.diagnosis.advice import Advice, joined
-from glassformer.training.events import Diverged
-from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding
+from glassformer.training.events import NOTE, PROBLEM, WARNING, Diverged, Finding
 
 # --- divergence ---
 

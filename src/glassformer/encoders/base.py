@@ -1,11 +1,13 @@
 """The one signature of every sequence encoder."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.positions import Positions
 from glassformer.bricks.tap import Brick
@@ -18,7 +20,7 @@ class State(ABC):
     """Its tensors stay where they are and get other numbers: a step can then be recorded once and replayed."""
 
     @abstractmethod
-    def select(self, rows: Int[Tensor, "B"]) -> "State":
+    def select(self, rows: Rows) -> "State":
         """The state of these rows of the batch, in this order: to leave finished rows behind.
 
         Where rows share a source, those of one source must stay together, and as many as they were.
@@ -28,7 +30,7 @@ class State(ABC):
     def expand_beams(self, times: int) -> "State":
         """Each row so many times, one after the other: for beams. What belongs to the source is shared, not copied."""
 
-    def reorder(self, rows: Int[Tensor, "B"]) -> "State":
+    def reorder(self, rows: Rows) -> "State":
         """Rows change places among those that share a source; one may come more than once."""
         chosen = self.select(rows)
         if not self.in_place:
@@ -50,6 +52,32 @@ class State(ABC):
     def renew(self, old: Tensor, new: Tensor) -> Tensor:
         """What stands in the place of `old` from now on: itself with other numbers, where all is changed in place."""
         return old.copy_(new) if self.in_place else new
+
+
+class TensorState(State):
+    """A state of plain tensors, each with the batch on one axis. Without tensors: no output needs another token."""
+
+    def __init__(self, parts: Sequence[Tensor], axis: int = 0) -> None:
+        self.parts, self.axis = tuple(parts), axis
+
+    def select(self, rows: Rows) -> "TensorState":
+        return TensorState([part.index_select(self.axis, rows) for part in self.parts], self.axis)
+
+    def expand_beams(self, times: int) -> "TensorState":
+        return TensorState([part.repeat_interleave(times, self.axis) for part in self.parts], self.axis)
+
+    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
+        assert isinstance(other, TensorState)
+        for part, new in zip(self.parts, other.parts, strict=True):
+            part.index_copy_(self.axis, rows, new)
+
+    def fix(self, extent: int) -> bool:
+        self.in_place = True
+        return True
+
+    def advance(self, parts: Sequence[Tensor]) -> None:
+        """Take the tensors as they are after more tokens."""
+        self.parts = tuple(map(self.renew, self.parts, parts))
 
 
 class Encoder(Brick, nn.Module, ABC):
@@ -88,13 +116,8 @@ class Encoder(Brick, nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        x: Float[Tensor, "B T i"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         """`segments`: which of several texts, one after the other, each token belongs to; none knows of another."""
 
     @abstractmethod
@@ -102,15 +125,13 @@ class Encoder(Brick, nn.Module, ABC):
         """The state before the first token, with room for this many."""
 
     @abstractmethod
-    def extend(
-        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
         """T ≥ 1 more tokens: a whole prompt in one pass, then one at a time. Changes the state.
 
         With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
         """
 
-    def refuse_extras(self, memory: Memory | None, segments: Int[Tensor, "B T"] | None = None) -> None:
+    def refuse_extras(self, memory: Memory | None, segments: Ids | None = None) -> None:
         """For an encoder that cannot attend to a second sequence, or whose outputs run from one text into the next."""
         if memory is not None:
             raise ValueError(f"{type(self).__name__} cannot attend to a memory")
@@ -134,7 +155,7 @@ class Encoder(Brick, nn.Module, ABC):
             return {"output": {"x": "output"}}
         return {f"layer {number}": {"x": name} for number, (name, *_) in enumerate(layers)}
 
-    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def final_norm(self, x: Vectors, mask: Mask = None) -> Vectors:
         """The output, of what the last layer gives."""
         return x
 
@@ -158,7 +179,7 @@ def init_vectors(table: Tensor, how: str) -> None:
     nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
 
 
-def sources_of(rows: Int[Tensor, "B"], share: int) -> Int[Tensor, "N"]:
+def sources_of(rows: Rows, share: int) -> Int[Tensor, "N"]:
     """The sources of these rows, of which each source has so many."""
     if len(rows) % share:
         raise ValueError(f"{len(rows)} rows, but each source has {share}: they must stay together")

@@ -2,34 +2,18 @@
 convolutions."""
 
 from collections.abc import Iterator
+from functools import partial
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Mask, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.tap import HiddenUnits
-from glassformer.encoders.base import Encoder, State, only_causal
-
-
-class NoState(State):
-    """No token's output needs another token."""
-
-    in_place = True
-
-    def select(self, rows: Int[Tensor, "B"]) -> "NoState":
-        return self
-
-    def expand_beams(self, times: int) -> "NoState":
-        return self
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        pass
-
-    def fix(self, extent: int) -> bool:
-        return True
+from glassformer.encoders.base import Encoder, State, TensorState, only_causal
 
 
 class IdentityEncoder(Encoder):
@@ -44,54 +28,17 @@ class IdentityEncoder(Encoder):
         self.causal = causal
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         return x
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> NoState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
-        return NoState()
+        return TensorState([])
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
         return x
-
-
-class RecentInputs(State):
-    """For each layer, the last inputs that its next outputs will still read."""
-
-    def __init__(self, recent: list[Float[Tensor, "B _ d"]]) -> None:
-        self.recent = recent
-
-    def select(self, rows: Int[Tensor, "B"]) -> "RecentInputs":
-        return RecentInputs([part.index_select(0, rows) for part in self.recent])
-
-    def expand_beams(self, times: int) -> "RecentInputs":
-        return RecentInputs([part.repeat_interleave(times, 0) for part in self.recent])
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        assert isinstance(other, RecentInputs)
-        for part, new in zip(self.recent, other.recent, strict=True):
-            part.index_copy_(0, rows, new)
-
-    def fix(self, extent: int) -> bool:
-        self.in_place = True
-        return True
-
-    def slide(
-        self, layer: int, convolution: Convolution, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None
-    ) -> Float[Tensor, "B T e"]:
-        """One layer's outputs for new inputs, and what it will remember of them."""
-        out, recent = convolution.extend(x, self.recent[layer], mask)
-        self.recent[layer] = self.renew(self.recent[layer], recent)
-        return out
 
 
 class WindowEncoder(Encoder):
@@ -122,32 +69,27 @@ class WindowEncoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         return self._mlp(self.read(x, mask))
 
-    def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Float[Tensor, "B T d"]:
+    def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Vectors:
         hidden = self.dropout(self.activation(hidden))
         for layer in self.deeper:
             hidden = self.dropout(self.activation(layer(hidden)))
         return self.output(hidden)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
-        return RecentInputs([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
+        return TensorState([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
-        assert isinstance(state, RecentInputs)
-        return self._mlp(state.slide(0, self.read, x, mask))
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
+        assert isinstance(state, TensorState)
+        hidden, recent = self.read.extend(x, state.parts[0], mask)
+        state.advance([recent])
+        return self._mlp(hidden)
 
     def hidden_units(self) -> Iterator[HiddenUnits]:
         for number, layer in enumerate([self.read, *self.deeper]):
@@ -161,7 +103,7 @@ class CnnEncoder(Encoder):
 
     def __init__(
         self, *, width: int, convolutions: list[Convolution], around: list[Residual], norm: nn.Module, activation: str,
-        causal: bool,
+        causal: bool
     ) -> None:  # fmt: skip
         super().__init__()
         self.width = width
@@ -172,36 +114,37 @@ class CnnEncoder(Encoder):
         self.activation = ACTIVATIONS[activation]
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecentInputs:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
         like = next(self.parameters())
-        return RecentInputs([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
+        return TensorState([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
-        assert isinstance(state, RecentInputs)
-        for layer, (convolution, around) in enumerate(zip(self._slides(), self.around, strict=True)):
-            x = around(x, lambda x, at=layer, slide=convolution: self.activation(state.slide(at, slide, x, mask)), mask)
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
+        assert isinstance(state, TensorState)
+        recents = []
+
+        def slide(x: Vectors, convolution: Convolution, before: Tensor) -> Vectors:
+            out, recent = convolution.extend(x, before, mask)
+            recents.append(recent)
+            return self.activation(out)
+
+        for convolution, around, before in zip(self._slides(), self.around, state.parts, strict=True):
+            x = around(x, partial(slide, convolution=convolution, before=before), mask)
+        state.advance(recents)
         return self.norm(x, mask)
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
         return [("input",), *((f"around.{layer}.output",) for layer in range(len(self.around)))]
 
-    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def final_norm(self, x: Vectors, mask: Mask = None) -> Vectors:
         return self.norm(x, mask)
 
     def hidden_units(self) -> Iterator[HiddenUnits]:

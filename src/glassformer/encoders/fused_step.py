@@ -163,11 +163,7 @@ class FusedStep:
 
 
 def _linear(
-    x: Tensor,
-    *maps: nn.Linear,
-    norm: Norm | None = None,
-    activation: str | None = None,
-    residual: Tensor | None = None,
+    x: Tensor, *maps: nn.Linear, norm: Norm | None = None, activation: str | None = None, residual: Tensor | None = None
 ) -> Tensor:
     """What several maps give side by side; with an activation, that of the first, times what the second gives."""
     from glassformer.bricks.kernels.triton_decoding import linear_rows

@@ -1,37 +1,16 @@
 """RNN, LSTM and GRU as encoders, and as decoders that start from a memory."""
 
+from dataclasses import dataclass, replace
+from typing import Any
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.bricks.attention import Memory
-from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import Hidden
-from glassformer.encoders.base import Encoder, State, init_map, only_causal, sources_of
-
-
-class RecurrentState(State):
-    def __init__(self, hidden: Hidden) -> None:
-        self.hidden = hidden
-
-    def select(self, rows: Int[Tensor, "B"]) -> "RecurrentState":
-        return RecurrentState(tuple(part.index_select(1, rows) for part in self.hidden))
-
-    def expand_beams(self, times: int) -> "RecurrentState":
-        return RecurrentState(tuple(part.repeat_interleave(times, 1) for part in self.hidden))
-
-    def put(self, rows: Int[Tensor, "n"], other: State) -> None:
-        assert isinstance(other, RecurrentState)
-        for part, new in zip(self.hidden, other.hidden, strict=True):
-            part.index_copy_(1, rows, new)
-
-    def fix(self, extent: int) -> bool:
-        self.in_place = True
-        return True
-
-    def advance(self, hidden: Hidden) -> None:
-        self.hidden = tuple(map(self.renew, self.hidden, hidden))
+from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
+from glassformer.bricks.attention import Memory, MemoryAttention
+from glassformer.bricks.recurrent import Hidden, Recurrent
+from glassformer.encoders.base import Encoder, State, TensorState, init_map, only_causal, sources_of
 
 
 class RecurrentStack(Encoder):
@@ -68,42 +47,33 @@ class RecurrentEncoder(RecurrentStack):
         self.summary_pool = "ends" if layers.cell.bidirectional else "last"
 
     def forward(
-        self,
-        x: Float[Tensor, "B T i"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(memory, segments)
         out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
         return self.dropout(out)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentState:
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
         self.refuse_extras(memory)
         only_causal(self)
-        return RecurrentState(self.layers.init_state(batch))
+        return TensorState(self.layers.init_state(batch), axis=1)
 
-    def extend(
-        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
-        assert isinstance(state, RecurrentState)
-        out, hidden = self.layers(x, state.hidden, mask)
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
+        assert isinstance(state, TensorState)
+        out, hidden = self.layers(x, state.parts, mask)
         state.advance(hidden)
         return self.dropout(out)
 
 
+@dataclass(eq=False)
 class RecurrentDecoderState(State):
     """The layers' state and the last output; the memory and its keys once for each source, with `share` rows each."""
 
-    def __init__(
-        self, hidden: Hidden, last: Float[Tensor, "B 1 d"], memory: Memory, keys: Tensor | None, share: int = 1
-    ) -> None:
-        self.hidden = hidden
-        self.last = last
-        self.memory = memory
-        self.keys = keys
-        self.share = share
+    hidden: Hidden
+    last: Float[Tensor, "B 1 d"]
+    memory: Memory
+    keys: Tensor | None
+    share: int = 1
 
     def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None = None) -> None:
         """One token further; rows that have no new one stay where they were."""
@@ -118,26 +88,27 @@ class RecurrentDecoderState(State):
         self.in_place = True
         return True
 
-    def select(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+    def select(self, rows: Rows) -> "RecurrentDecoderState":
         sources = sources_of(rows, self.share)
         states, mask = self.memory
         memory = Memory(states.index_select(0, sources), None if mask is None else mask.index_select(0, sources))
         keys = None if self.keys is None else self.keys.index_select(0, sources)
-        return self._with(rows, memory, keys, self.share)
+        return self._with_past_of(rows, memory=memory, keys=keys)
 
     def expand_beams(self, times: int) -> "RecurrentDecoderState":
         rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(times)
-        return self._with(rows, self.memory, self.keys, self.share * times)
+        return self._with_past_of(rows, share=self.share * times)
 
-    def reorder(self, rows: Int[Tensor, "B"]) -> "RecurrentDecoderState":
+    def reorder(self, rows: Rows) -> "RecurrentDecoderState":
+        chosen = self._with_past_of(rows)
         if not self.in_place:
-            return self._with(rows, self.memory, self.keys, self.share)
-        self.advance(tuple(part.index_select(1, rows) for part in self.hidden), self.last.index_select(0, rows))
+            return chosen
+        self.advance(chosen.hidden, chosen.last)
         return self
 
-    def _with(self, rows: Int[Tensor, "B"], memory: Memory, keys: Tensor | None, share: int) -> "RecurrentDecoderState":
+    def _with_past_of(self, rows: Rows, **changes: Any) -> "RecurrentDecoderState":
         hidden = tuple(part.index_select(1, rows) for part in self.hidden)
-        return RecurrentDecoderState(hidden, self.last.index_select(0, rows), memory, keys, share)
+        return replace(self, hidden=hidden, last=self.last.index_select(0, rows), **changes)
 
 
 class RecurrentDecoder(RecurrentStack):
@@ -173,13 +144,8 @@ class RecurrentDecoder(RecurrentStack):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T i"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
         self.refuse_extras(None, segments)
         # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
         return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
@@ -199,9 +165,7 @@ class RecurrentDecoder(RecurrentStack):
             for bridge, first in zip(self.bridges, self.layers.first, strict=True)
         )
 
-    def extend(
-        self, x: Float[Tensor, "B T i"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
         assert isinstance(state, RecurrentDecoderState)
         if not self.input_feeding:
             h, hidden = self.layers(x, state.hidden, mask)
@@ -221,7 +185,7 @@ class RecurrentDecoder(RecurrentStack):
                 init_map(module, "xavier")
         super().init_weights(how)
 
-    def _attend(self, h: Float[Tensor, "B T d"], state: RecurrentDecoderState) -> Float[Tensor, "B T d"]:
+    def _attend(self, h: Vectors, state: RecurrentDecoderState) -> Vectors:
         """The output after each state: that itself, or joined with what it finds in the memory."""
         if self.attention is None or self.join is None:
             return self.dropout(h)

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import nn
 
-from glassformer.bricks.attention import Attention
+from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import EPS, NoNorm, Residual, make_norm
 from glassformer.bricks.own import OwnPositions
 from glassformer.bricks.pooling import make_pool
@@ -17,12 +16,11 @@ from glassformer.bricks.positions import LearnedPositions, NoPositions, OneHotPo
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.config.encoders import ENCODERS, MODEL_ALIASES, OWN, EncoderInfo, encoder_info, is_own_model
 from glassformer.config.errors import Misuse, SettingError, with_article
-from glassformer.config.plugins import OwnPart, note_part, own_part
+from glassformer.config.plugins import note_part, own_part
 from glassformer.config.sections import ModelSettings, Scaling
 from glassformer.encoders.base import Encoder
-from glassformer.encoders.blocks import Block
+from glassformer.encoders.blocks import Block, OwnAttention
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
-from glassformer.encoders.own_attention import OwnAttention
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
 
@@ -121,7 +119,11 @@ def build_window(settings: ModelSettings, place: Place) -> Encoder:
 
 @register_encoder("cnn")
 def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
-    width = settings.width
+    width, layers, bias = settings.width, range(settings.layers), bool(settings.bias)
+
+    def norm() -> nn.Module:
+        return make_norm(settings.norm, width, bias=bias)
+
     return CnnEncoder(
         width=width,
         convolutions=[
@@ -131,19 +133,12 @@ def build_cnn(settings: ModelSettings, place: Place) -> Encoder:
                 kernel=settings.kernel,
                 dilation=settings.dilation**layer,
                 causal=place.causal,
-                bias=bool(settings.bias),
+                bias=bias,
             )
-            for layer in range(settings.layers)
+            for layer in layers
         ],
-        around=[
-            Residual(
-                norm=make_norm(settings.norm, width, bias=bool(settings.bias)),
-                residual=settings.residual,
-                dropout=settings.dropout,
-            )
-            for _ in range(settings.layers)
-        ],
-        norm=make_norm(settings.norm, width, bias=bool(settings.bias)),
+        around=[Residual(norm=norm(), residual=settings.residual, dropout=settings.dropout) for _ in layers],
+        norm=norm(),
         activation=settings.activation,
         causal=place.causal,
     )
@@ -259,13 +254,19 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             dropout=settings.dropout,
         )
 
+    causal = place.causal and settings.causal_mask
     own = own_part("attention", settings.scores)
+    shared: dict[str, Any] = {
+        "width": width,
+        "heads": settings.heads,
+        "head_width": settings.head_width,
+        "bias": settings.attention_bias,
+        "dropout": settings.dropout,
+    }
 
     def attention(*, causal: bool, memory_width: int | None = None) -> Attention:
         return Attention(
-            width=width,
-            heads=settings.heads,
-            head_width=settings.head_width,
+            **shared,
             kv_heads=settings.kv_heads,
             memory_width=memory_width,
             scores=settings.scores if own is None else "query-key",
@@ -273,9 +274,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
             scale=settings.scale,
             output=settings.output_projection,
             qk_norm=settings.qk_norm,
-            bias=settings.attention_bias,
             eps=settings.norm_eps or EPS["rms"],
-            dropout=settings.dropout,
         )
 
     feed = FeedForward(
@@ -285,26 +284,15 @@ def _block(settings: ModelSettings, place: Place) -> Block:
         layers=settings.feed_layers,
         bias=settings.feed_bias,
     )
-    causal = place.causal and settings.causal_mask
+    if own is None:
+        attend: Attention | OwnAttention = attention(causal=causal)
+    else:
+        attend = OwnAttention(own, **shared, causal=causal, context=settings.context, eps=settings.norm_eps)
     return Block(
-        attend=attention(causal=causal) if own is None else _own_attention(own, settings, causal=causal),
+        attend=attend,
         around_attend=around(),
         feed=feed if settings.feed_forward else None,
         around_feed=around() if settings.feed_forward else None,
         cross_attention=None if memory_width is None else attention(causal=False, memory_width=memory_width),
         around_cross_attention=None if memory_width is None else around(),
-    )
-
-
-def _own_attention(part: OwnPart, settings: ModelSettings, *, causal: bool) -> OwnAttention:
-    return OwnAttention(
-        part,
-        width=settings.width,
-        heads=settings.heads,
-        causal=causal,
-        head_width=settings.head_width,
-        context=settings.context,
-        bias=settings.attention_bias,
-        eps=settings.norm_eps,
-        dropout=settings.dropout,
     )

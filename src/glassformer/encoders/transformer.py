@@ -4,10 +4,11 @@ import math
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from glassformer.bricks import Ids, Index, Mask, Vectors
 from glassformer.bricks.attention import KeyValues, Memory
 from glassformer.bricks.own import modules_of_ours
 from glassformer.bricks.positions import Positions, Rotary, Rotation
@@ -16,7 +17,7 @@ from glassformer.encoders.blocks import Block, TransformerState
 from glassformer.encoders.fused_step import Around, CpuStep, FusedStep, fused_step
 
 
-def within(segments: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+def within(segments: Ids) -> Ids:
     """The position of each token in its own segment, from 0 on."""
     index = torch.arange(segments.shape[1], device=segments.device)
     begins = torch.ones_like(segments, dtype=torch.bool)
@@ -64,12 +65,7 @@ class TransformerEncoder(Encoder):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T d"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
+        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
     ) -> Float[Tensor, "B T out"]:
         self._check(memory)
         index, seen = torch.arange(x.shape[1], device=x.device), None
@@ -105,9 +101,7 @@ class TransformerEncoder(Encoder):
         ]
         return TransformerState(past, cross, None if memory is None else memory.mask)
 
-    def extend(
-        self, x: Float[Tensor, "B T d"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T out"]:
+    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Float[Tensor, "B T out"]:
         assert isinstance(state, TransformerState)
         one_each = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
         if one_each and (state.in_place if x.is_cuda else state.alike):
@@ -132,9 +126,7 @@ class TransformerEncoder(Encoder):
             return memory
         return Memory(memory.states.chunk(len(self.blocks), -1)[layer], memory.mask)
 
-    def _output(
-        self, outputs: list[Float[Tensor, "B T d"]], mask: Bool[Tensor, "B T"] | None
-    ) -> Float[Tensor, "B T out"]:
+    def _output(self, outputs: list[Vectors], mask: Mask) -> Float[Tensor, "B T out"]:
         if self.output_parts == 1:
             return self.norm(outputs[-1], mask)
         # One call on one batch, the last block first: `capture` then records the norm of a text only once.
@@ -148,9 +140,7 @@ class TransformerEncoder(Encoder):
             return None
         return fused_step(self.own_blocks(), Around(self.positions, self.rotary, self.embed_norm, self.norm), device)
 
-    def _place(
-        self, x: Float[Tensor, "B T d"], index: Int[Tensor, "*B T"]
-    ) -> tuple[Float[Tensor, "B T d"], Rotation | None]:
+    def _place(self, x: Vectors, index: Index) -> tuple[Vectors, Rotation | None]:
         x = self.dropout(self.embed_norm(self.positions(x, index)))
         return x, None if self.rotary is None else self.rotary(index)
 
@@ -182,7 +172,7 @@ class TransformerEncoder(Encoder):
     def layer_outputs(self) -> list[tuple[str, ...]]:
         return [("embed_norm.output",), *((f"blocks.{layer}.output",) for layer in range(len(self.blocks)))]
 
-    def final_norm(self, x: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def final_norm(self, x: Vectors, mask: Mask = None) -> Vectors:
         return self.norm(x, mask)
 
     def position_encoding(self) -> Positions | None:

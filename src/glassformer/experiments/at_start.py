@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import attention_weights
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import trace
+from glassformer.bricks.recurrent import Recurrent, trace
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve

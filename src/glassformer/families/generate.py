@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.decoding.beam import beam_continuation
-from glassformer.decoding.generate import generate, guesses
 from glassformer.decoding.options import Sampling, check_writing
-from glassformer.decoding.running import Request
+from glassformer.decoding.running import Request, generate, guesses
 from glassformer.models.modules import LanguageModel
 from glassformer.notebook.html import facts, shares
 from glassformer.text.chat import Message, chat_ids, specials_of

@@ -21,8 +21,7 @@ from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT
 from glassformer.config.resolve import Config
 from glassformer.families.base import FAMILIES, Loaded, OwnModel, Processor
 from glassformer.families.build import build_model
-from glassformer.models.precision import lower_precision
-from glassformer.models.weights import UndrawnWeights, refuse_misfit, shapes_alone
+from glassformer.models.weights import UndrawnWeights, lower_precision, refuse_misfit, shapes_alone
 from glassformer.runs.run import CARD, Run
 from glassformer.training.device import Precision, choose_device, cpu_has_bf16
 

@@ -12,7 +12,7 @@ from glassformer.config.resolve import Config
 from glassformer.finetuning.sources import FinetuneSource, FinetuneSources
 from glassformer.models.weights import take_weights
 from glassformer.tasks.answers import Answers
-from glassformer.training.frozen import refuse_too_many, starred
+from glassformer.training.optimiser import refuse_too_many, starred
 
 
 def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, say: Say) -> dict[str, Any]:

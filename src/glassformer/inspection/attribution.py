@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.image import ConvolutionStack, Patches
+from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.progress import may_stop

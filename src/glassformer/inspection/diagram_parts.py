@@ -6,20 +6,18 @@ from functools import singledispatch
 
 from torch import nn
 
-from glassformer.bricks.attention import Attention
+from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.convolution import Convolution
+from glassformer.bricks.convolution import Convolution, ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS, Bias, FeedForward, MultilayerPerceptron
-from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import BatchNorm, LayerNorm, NoNorm, Residual, RMSNorm
 from glassformer.bricks.own import OwnNorm, OwnPool, OwnPositions
 from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool, UnitLength
 from glassformer.bricks.positions import AddedPositions, NoPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Tap
-from glassformer.encoders.own_attention import OwnAttention
+from glassformer.encoders.blocks import OwnAttention
 from glassformer.inspection.diagram_plan import Plan
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import Transform

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.embedding import OneHot, WordVectors
+from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.feed_forward import ACTIVATION_MODULES, Bias, MultilayerPerceptron
 from glassformer.bricks.norm import make_norm
 from glassformer.bricks.pooling import UnitLength, make_pool
@@ -29,6 +29,7 @@ from glassformer.models.inputs import (
     Input,
     MixedTokens,
     Shape,
+    TokenVectors,
     build_input,
     embed_tokens,
     rows_of,
@@ -155,29 +156,33 @@ def build_predictor(
 
 def _predictor(settings: ModelSettings, shape: Shape, outputs: int) -> Predictor:
     embed = build_input(settings, shape)
-    tokens = None if isinstance(embed, WordVectors | OneHot) else embed.tokens
+    tokens = None if isinstance(embed, TokenVectors) else embed.tokens
     encoder = _reading_encoder(settings, embed)
     if settings.pool == "flatten" and tokens is None:
         raise SettingError("model.pool flatten needs as many vectors of every example, and texts are of any length")
     pooled = encoder.width * (tokens or 1) if settings.pool == "flatten" else encoder.width
-    head = MultilayerPerceptron(
-        width=pooled,
-        out=outputs,
-        layers=settings.head_layers,
-        hidden=settings.head_hidden,
-        activation=settings.head_activation,
-        bias=settings.head_bias is not False,
-        dropout=settings.dropout,
-    )
+    head = _head(settings, pooled, outputs, settings.head_layers)
     _initialise(embed, encoder, settings)
     initialise_head(head, linear=settings.encoder == "linear")
     words = words_of(embed)
     if words is not None and settings.vectors_frozen:
         words.table.weight.requires_grad_(False)
     pool = make_pool(settings.pool, width=encoder.width, both_ways=settings.bidirectional)
-    if isinstance(embed, WordVectors | OneHot):
+    if isinstance(embed, TokenVectors):
         return TextPredictor(embed=embed, encoder=encoder, pool=pool, head=head, word_dropout=settings.word_dropout)
     return Predictor(embed=embed, encoder=encoder, pool=pool, head=head)
+
+
+def _head(settings: ModelSettings, width: int, outputs: int, layers: int) -> MultilayerPerceptron:
+    return MultilayerPerceptron(
+        width=width,
+        out=outputs,
+        layers=layers,
+        hidden=settings.head_hidden,
+        activation=settings.head_activation,
+        bias=settings.head_bias is not False,
+        dropout=settings.dropout,
+    )
 
 
 def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
@@ -208,15 +213,7 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
     )
     head: nn.Module = Bias(first) if biased else nn.Identity()
     if not linear:
-        rest = MultilayerPerceptron(
-            width=first,
-            out=outputs,
-            layers=settings.head_layers - 1,
-            hidden=settings.head_hidden,
-            activation=settings.head_activation,
-            bias=biased,
-            dropout=settings.dropout,
-        )
+        rest = _head(settings, first, outputs, settings.head_layers - 1)
         initialise_head(rest)
         activation = ACTIVATION_MODULES[settings.head_activation]()
         head = nn.Sequential(head, activation, nn.Dropout(settings.dropout), rest)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Mask, Vectors
+from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
-from glassformer.bricks.image import ConvolutionStack, Patches
 from glassformer.bricks.tap import Brick, record_vectors
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import ModelSettings
@@ -38,7 +39,7 @@ class Shape:
         return self.numbers + len(self.categories)
 
 
-Vectors = tuple[Float[Tensor, "B T d"], Bool[Tensor, "B T"] | None]
+MaskedVectors = tuple[Vectors, Mask]
 Numbers = Float[Tensor, "B F"]
 Categories = Int[Tensor, "B K"]
 Pixels = Float[Tensor, "B C H W"]
@@ -58,7 +59,7 @@ class ImageTokens(Brick, nn.Module):
         self.width = width
         self.tokens = tokens.cells
 
-    def forward(self, pixels: Pixels) -> Vectors:
+    def forward(self, pixels: Pixels) -> MaskedVectors:
         return self.cut(pixels), None
 
 
@@ -75,7 +76,7 @@ class ColumnTokens(Brick, nn.Module):
         self.offsets = nn.Embedding(numbers, width) if numbers else None
         self.values = nn.ModuleList(nn.Embedding(size, width, padding_idx=UNKNOWN) for size in categories)
 
-    def forward(self, numbers: Numbers, categories: Categories) -> Vectors:
+    def forward(self, numbers: Numbers, categories: Categories) -> MaskedVectors:
         parts = []
         if self.slopes is not None and self.offsets is not None:
             parts.append(numbers.unsqueeze(-1) * self.slopes.weight + self.offsets.weight)
@@ -94,7 +95,7 @@ class FlatColumns(Brick, nn.Module):
         self.width = numbers + sum(size - 1 for size in categories)
         self.tokens = 1
 
-    def forward(self, numbers: Numbers, categories: Categories) -> Vectors:
+    def forward(self, numbers: Numbers, categories: Categories) -> MaskedVectors:
         hot = [F.one_hot(categories[:, column], size)[:, 1:] for column, size in enumerate(self.sizes)]
         return torch.cat([numbers, *(vector.to(numbers) for vector in hot)], 1).unsqueeze(1), None
 
@@ -109,7 +110,7 @@ class FlatPixels(Brick, nn.Module):
         self.width = channels * height * width
         self.tokens = 1
 
-    def forward(self, pixels: Pixels) -> Vectors:
+    def forward(self, pixels: Pixels) -> MaskedVectors:
         return pixels.flatten(1).unsqueeze(1), None
 
 
@@ -142,7 +143,7 @@ class MixedTokens(Brick, nn.Module):
         """Tokens beside the text's."""
         self.tokens = None if words is not None else self.beside
 
-    def forward(self, *inputs: Tensor) -> Vectors:
+    def forward(self, *inputs: Tensor) -> MaskedVectors:
         given = list(inputs)
         ids, mask = (given.pop(0), given.pop(0)) if self.words is not None else (None, None)
         columns, image, text = self.kinds.weight
@@ -157,10 +158,11 @@ class MixedTokens(Brick, nn.Module):
         return torch.cat(parts, 1), F.pad(mask, (self.beside, 0), value=True)
 
 
-Input = WordVectors | OneHot | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
+TokenVectors = WordVectors | OneHot
+Input = TokenVectors | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | MixedTokens
 
 
-def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> WordVectors | OneHot:
+def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> TokenVectors:
     if settings.embed == "onehot":
         return OneHot(vocab=vocab)
     # a Transformer drops out after it has added positions

@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import AnyVectors, Ids, Mask, Vector, Vectors
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.bag import BagOfWords
-from glassformer.bricks.embedding import OneHot, WordDropout, WordVectors
+from glassformer.bricks.embedding import WordDropout, WordVectors
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.encoders.base import Encoder, State
-from glassformer.models.inputs import Vectors
+from glassformer.models.inputs import MaskedVectors, TokenVectors
 
 
 def device_of(model: nn.Module) -> torch.device:
@@ -31,14 +32,7 @@ class TokenModel(nn.Module):
     opaque = True
 
     def __init__(
-        self,
-        *,
-        embed: WordVectors | OneHot,
-        encoder: Encoder,
-        vocab: int,
-        context: int,
-        tied: bool,
-        bias: bool = False,
+        self, *, embed: TokenVectors, encoder: Encoder, vocab: int, context: int, tied: bool, bias: bool = False
     ) -> None:
         super().__init__()
         self.embed = embed
@@ -50,13 +44,7 @@ class TokenModel(nn.Module):
             assert isinstance(embed, WordVectors)
             self.head.weight = embed.table.weight
 
-    def states(
-        self,
-        tokens: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    def states(self, tokens: Ids, mask: Mask = None, *, segments: Ids | None = None) -> Vectors:
         """`segments`: which of several texts in one window each token belongs to; none knows of another."""
         if segments is None:
             return self.encoder(self.embed(tokens), mask)
@@ -66,16 +54,10 @@ class TokenModel(nn.Module):
         """What the head scores of the encoder's vectors: by itself, these."""
         return states
 
-    def features(
-        self,
-        tokens: Int[Tensor, "B T"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        segments: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+    def features(self, tokens: Ids, mask: Mask = None, *, segments: Ids | None = None) -> Vectors:
         return self.ready(self.states(tokens, mask, segments=segments))
 
-    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B T V"]:
         return self.head(self.features(tokens, mask))
 
 
@@ -86,9 +68,7 @@ class LanguageModel(TokenModel):
         """The state before the first token, with room for this many."""
         return self.encoder.init_state(batch, max_tokens)
 
-    def extend(
-        self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, tokens: Ids, state: State, mask: Mask = None) -> Vectors:
         """Features of more tokens; `head` scores those that matter."""
         return self.encoder.extend(self.embed(tokens), state, mask)
 
@@ -102,7 +82,7 @@ class Transform(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self.norm = norm
 
-    def forward(self, x: Float[Tensor, "*rest d"]) -> Float[Tensor, "*rest d"]:
+    def forward(self, x: AnyVectors) -> AnyVectors:
         return self.norm(self.activation(self.map(x)))
 
 
@@ -129,9 +109,9 @@ class Seq2Seq(nn.Module):
     def __init__(
         self,
         *,
-        embed_source: WordVectors | OneHot,
+        embed_source: TokenVectors,
         encoder: Encoder,
-        embed_target: WordVectors | OneHot,
+        embed_target: TokenVectors,
         decoder: Encoder,
         vocab: int,
         tied: bool = False,
@@ -153,21 +133,13 @@ class Seq2Seq(nn.Module):
         return Memory(self.encoder(self.embed_source(source), mask), mask)
 
     def features(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"] | None,
-        target: Int[Tensor, "B T"],
-        target_mask: Bool[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T d"]:
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"] | None, target: Ids, target_mask: Mask = None
+    ) -> Vectors:
         memory = self.encode(source, source_mask)
         return self.decoder(self.embed_target(target), target_mask, memory=memory)
 
     def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        source_mask: Bool[Tensor, "B S"] | None,
-        target: Int[Tensor, "B T"],
-        target_mask: Bool[Tensor, "B T"] | None = None,
+        self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"] | None, target: Ids, target_mask: Mask = None
     ) -> Float[Tensor, "B T V"]:
         return self.head(self.features(source, source_mask, target, target_mask))
 
@@ -175,9 +147,7 @@ class Seq2Seq(nn.Module):
         """The state before the first token of the target, with room for this many."""
         return self.decoder.init_state(memory.states.shape[0], max_tokens, memory)
 
-    def extend(
-        self, tokens: Int[Tensor, "B T"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T d"]:
+    def extend(self, tokens: Ids, state: State, mask: Mask = None) -> Vectors:
         """Features of more tokens of the target; `head` scores those that matter."""
         return self.decoder.extend(self.embed_target(tokens), state, mask)
 
@@ -198,11 +168,11 @@ class Predictor(nn.Module):
         self.pool = pool
         self.head = head
 
-    def vectors(self, *inputs: Tensor) -> Vectors:
+    def vectors(self, *inputs: Tensor) -> MaskedVectors:
         """What the encoder reads, and which of it is real."""
         return self.embed(*inputs)
 
-    def states(self, *inputs: Tensor) -> Float[Tensor, "B T d"]:
+    def states(self, *inputs: Tensor) -> Vectors:
         """A vector for each token; at padding, whatever it may be."""
         return self.encoder(*self.vectors(*inputs))
 
@@ -218,19 +188,12 @@ class Predictor(nn.Module):
 class TextPredictor(Predictor):
     """Reads B×T tokens, and a mask."""
 
-    def __init__(
-        self,
-        *,
-        embed: WordVectors | OneHot,
-        encoder: Encoder,
-        pool: nn.Module,
-        head: nn.Module,
-        word_dropout: float = 0.0,
-    ) -> None:
-        super().__init__(embed=embed, encoder=encoder, pool=pool, head=head)
+    def __init__(self, *, word_dropout: float = 0.0, **parts: Any) -> None:
+        """`parts`: as of any predictor."""
+        super().__init__(**parts)
         self.word_dropout = WordDropout(word_dropout)
 
-    def vectors(self, *inputs: Tensor) -> Vectors:
+    def vectors(self, *inputs: Tensor) -> MaskedVectors:
         tokens, mask = inputs if len(inputs) == 2 else (*inputs, None)
         return self.word_dropout(self.embed(tokens)), mask
 
@@ -246,16 +209,16 @@ class BagPredictor(nn.Module):
         self.bag = bag
         self.head = head
 
-    def states(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T d"]:
+    def states(self, tokens: Ids, mask: Mask = None) -> Vectors:
         """What each token adds to the features; padding adds 0."""
         return self.bag.contributions(tokens, mask)
 
-    def features(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+    def features(self, tokens: Ids, mask: Mask = None) -> Vector:
         return self.bag(tokens, mask)
 
-    def pool(self, states: Float[Tensor, "B T d"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B d"]:
+    def pool(self, states: Vectors, mask: Mask = None) -> Vector:
         """The features, where the states are there already."""
         return states.sum(1)
 
-    def forward(self, tokens: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B out"]:
+    def forward(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B out"]:
         return self.head(self.features(tokens, mask))

@@ -4,9 +4,10 @@ import inspect
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.bricks import Ids, Mask, Rows
 from glassformer.bricks.attention import Memory
 from glassformer.bricks.own import OwnCode
 from glassformer.config.errors import GlassformerError, SettingError, error_line, with_article
@@ -32,23 +33,23 @@ class Logits(nn.Module):
 class TokenIds(nn.Module):
     """The embedding of a module that embeds tokens itself: the ids as they are."""
 
-    def forward(self, tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T 1"]:
+    def forward(self, tokens: Ids) -> Int[Tensor, "B T 1"]:
         return tokens.unsqueeze(-1)
 
 
 class PastTokens(State):
     """The tokens so far. A module without a cache reads them all again for each new token."""
 
-    def __init__(self, tokens: Int[Tensor, "B T"], lengths: Int[Tensor, "B"]) -> None:
+    def __init__(self, tokens: Ids, lengths: Rows) -> None:
         self.tokens, self.lengths = tokens, lengths
 
-    def select(self, rows: Int[Tensor, "B"]) -> "PastTokens":
+    def select(self, rows: Rows) -> "PastTokens":
         return PastTokens(self.tokens[rows], self.lengths[rows])
 
     def expand_beams(self, times: int) -> "PastTokens":
         return PastTokens(self.tokens.repeat_interleave(times, 0), self.lengths.repeat_interleave(times))
 
-    def add(self, new: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None) -> Int[Tensor, "B T"]:
+    def add(self, new: Ids, mask: Mask) -> Ids:
         """Append tokens to each row and return their places; where the mask is False, nothing is appended."""
         places = self.lengths.unsqueeze(1) + torch.arange(new.shape[1], device=new.device)
         counts = torch.full_like(self.lengths, new.shape[1]) if mask is None else mask.sum(1)
@@ -77,12 +78,7 @@ class OwnTokenModule(OwnCode, Encoder):
         self.takes_mask = "mask" in inspect.signature(own.forward).parameters
 
     def forward(
-        self,
-        x: Int[Tensor, "B T 1"],
-        mask: Bool[Tensor, "B T"] | None = None,
-        *,
-        memory: Memory | None = None,
-        segments: Int[Tensor, "B T"] | None = None,
+        self, x: Int[Tensor, "B T 1"], mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
     ) -> Float[Tensor, "B T V"]:
         self.refuse_extras(memory, segments)
         tokens = x.squeeze(-1)
@@ -110,9 +106,7 @@ class OwnTokenModule(OwnCode, Encoder):
         empty = torch.zeros(batch, 0, dtype=torch.long, device=device)
         return PastTokens(empty, torch.zeros(batch, dtype=torch.long, device=device))
 
-    def extend(
-        self, x: Int[Tensor, "B T 1"], state: State, mask: Bool[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T V"]:
+    def extend(self, x: Int[Tensor, "B T 1"], state: State, mask: Mask = None) -> Float[Tensor, "B T V"]:
         assert isinstance(state, PastTokens)
         places = state.add(x.squeeze(-1), mask)
         real = torch.arange(state.tokens.shape[1], device=x.device) < state.lengths.unsqueeze(1)

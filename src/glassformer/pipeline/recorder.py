@@ -23,6 +23,7 @@ from glassformer.training.events import (
     Diverged,
     Ended,
     Event,
+    Finding,
     FindingReported,
     Listener,
     Noted,
@@ -30,7 +31,6 @@ from glassformer.training.events import (
     Stepped,
     Validated,
 )
-from glassformer.training.finding import Finding
 
 
 class Recorder:

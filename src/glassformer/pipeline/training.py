@@ -57,8 +57,8 @@ from glassformer.training.checkpointer import RunCheckpointer, Snapshot
 from glassformer.training.device import choose_device
 from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_peer_lost
 from glassformer.training.events import Ended, Failed, Noted
-from glassformer.training.frozen import freeze
 from glassformer.training.loop import Trainer
+from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
 from glassformer.training.threads import default_tuner
 

@@ -13,12 +13,11 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from glassformer.bricks.attention import Attention
+from glassformer.bricks.attention import Attention, MemoryAttention
 from glassformer.bricks.bag import BagOfWords
+from glassformer.bricks.convolution import ConvolutionStack, Patches
 from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.feed_forward import FeedForward
-from glassformer.bricks.image import ConvolutionStack, Patches
-from glassformer.bricks.memory_attention import MemoryAttention
 from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.bricks.own import OwnBrick
 from glassformer.bricks.pooling import AttentionPool

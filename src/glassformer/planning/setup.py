@@ -21,7 +21,7 @@ from glassformer.planning.training_step import Piece
 from glassformer.tasks.base import Task
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.budget import Stopwatch
-from glassformer.training.frozen import freeze
+from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
 
 BATCHES = 64

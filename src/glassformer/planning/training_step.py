@@ -21,9 +21,8 @@ from glassformer.models.weights import trained_weights
 from glassformer.planning.kernels import Kernels
 from glassformer.planning.memory_meter import AllocationMeter, Phase, TensorMeter, peaks_of
 from glassformer.tasks.base import Task
-from glassformer.training.average import Average
 from glassformer.training.device import PRECISIONS, Precision
-from glassformer.training.optimiser import Optimiser, decayed
+from glassformer.training.optimiser import Average, Optimiser, decayed
 
 Build = Callable[[], nn.Module]
 Piece = Sequence[Tensor]

@@ -13,7 +13,7 @@ from torch import nn
 
 from glassformer.bricks.attention import attend_written_out, attention_scores, attention_weights
 from glassformer.bricks.pooling import Pool
-from glassformer.bricks.recurrent_steps import elman_step, gru_gates, gru_step, lstm_gates, lstm_step
+from glassformer.bricks.recurrent import elman_step, gru_gates, gru_step, lstm_gates, lstm_step
 from glassformer.config.errors import Misuse, unknown
 from glassformer.config.presets import IMAGE, TEXT
 from glassformer.data.features.build import MixedFeatures

@@ -2,20 +2,50 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.data.order import drawn_rows
 from glassformer.notebook.html import facts, table
-from glassformer.tasks.among import ALONE, Among
 from glassformer.text.tokenizer import Tokenizer
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Among:
+    """This process among those that evaluate the same model together."""
+
+    rank: int = 0
+    world: int = 1
+
+    def spread(self, batches: Iterable[T], judge: Callable[[T], R]) -> list[R]:
+        """The result of every batch, in their order, on every process. `batches`: told in few words, since each process
+        passes over those of the others.
+        """
+        if self.world == 1:
+            return [judge(batch) for batch in batches]
+        mine, coming = [], iter(batches)
+        while batch_each := list(islice(coming, self.world)):
+            if self.rank < len(batch_each):
+                mine.append(judge(batch_each[self.rank]))
+        by_rank: list[list[R]] = [[]] * self.world
+        dist.all_gather_object(by_rank, mine)
+        return [by_rank[number % self.world][number // self.world] for number in range(sum(map(len, by_rank)))]
+
+
+ALONE = Among()
+
 
 MOST_ROWS = 40
 """Classes that a notebook shows."""

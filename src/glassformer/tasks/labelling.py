@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,8 @@ from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import CPU_TOKENS_AT_ONCE, TOKENS_AT_ONCE, LengthOrder
 from glassformer.data.wording import counted
 from glassformer.models.modules import Predictor, device_of
-from glassformer.tasks.among import ALONE, Among
 from glassformer.tasks.answers import Answers
-from glassformer.tasks.base import Batch, Evaluation, Task
+from glassformer.tasks.base import ALONE, Among, Batch, Evaluation, Task
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -126,6 +125,11 @@ class Labelling(Task):
             examples.compute(self.shared_by)
         how = how or AS_IN_TRAINING
         return self.judge(examples, score(self._reader(model), examples, self.outputs, how, self.shared_by))
+
+    def records_of(self, texts: Sequence[str], **columns: Sequence[Any]) -> list[dict[str, Any]]:
+        """Return one record per example, from columns of values."""
+        names = (self.noun, *columns)
+        return [dict(zip(names, row, strict=True)) for row in zip(texts, *columns.values(), strict=True)]
 
     def record_count(self, part: str) -> int:
         return len(self.parts[part])

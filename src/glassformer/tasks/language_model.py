@@ -1,6 +1,7 @@
 """Windows of packed tokens, and the task that predicts the next token at every position of one."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -50,6 +51,8 @@ class WindowTask(Task):
     """A task on packed tokens, window by window."""
 
     record = "window"
+    no_predictions = "holds no token to predict"
+    """Why a part cannot be evaluated."""
     parts: Mapping[str, Tokens]
     _order: WindowOrder
 
@@ -90,6 +93,26 @@ class WindowTask(Task):
     def drawn_windows(self, windows: list[Window]) -> list[Window]:
         """The windows that are judged."""
         return windows if self.share >= 1 else [windows[at] for at in self.drawn(len(windows)).tolist()]
+
+    def judge(
+        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
+    ) -> Evaluation:
+        """Metrics of what was predicted of a part, window by window."""
+        count = sum(record["tokens"] for record in records)
+        if not count:
+            raise DataError(f"the {part} part {self.no_predictions}")
+        loss = math.fsum(record["loss"] for record in records) / count
+        metrics = {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+        summary = f"loss {loss:.4f} {self.unit}, perplexity {perplexity_text(metrics['perplexity'])}, "
+        summary += self.measure(part, records, metrics)
+        metrics["tokens"] = count
+        return Evaluation(
+            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
+        )
+
+    @abstractmethod
+    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
+        """Add to the metrics what the loss does not say, and return it for the summary."""
 
     def judge_windows(
         self, windows: list[Window], judge: Callable[[list[Window]], Iterable[JudgedWindow]]
@@ -274,33 +297,17 @@ class LanguageModelling(WindowTask):
         assert isinstance(model, LanguageModel)
         return self.judge(part, *self._records(model, self.parts[part].ids, stride, most))
 
-    def judge(
-        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
-    ) -> Evaluation:
-        """Metrics of what was predicted of a part, window by window."""
+    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
         tokens = self.parts[part]
         nats = math.fsum(record["loss"] for record in records)
-        count = sum(record["tokens"] for record in records)
-        if not count:
-            raise DataError(f"the {part} part holds no token to predict")
         covered = sum(record["covered"] for record in records) / (len(tokens.ids) - 1)
-        metrics = {
-            "loss": nats / count,
-            "perplexity": math.exp(min(nats / count, 700.0)),
-            "bits_per_byte": nats / math.log(2) / (tokens.bytes * covered),
-            "tokens": count,
-        }
-        summary = (
-            f"loss {metrics['loss']:.4f} nats per token, perplexity {perplexity_text(metrics['perplexity'])}, "
-            f"{metrics['bits_per_byte']:.4f} bits per byte"
-        )
+        metrics["bits_per_byte"] = nats / math.log(2) / (tokens.bytes * covered)
+        summary = f"{metrics['bits_per_byte']:.4f} bits per byte"
         if self.last_only:
             summary += ", predicting only the token after each window"
         if tokens.unknown:
             summary += f" (flattered by {tokens.unknown / len(tokens.ids):.2%} unknown tokens)"
-        return Evaluation(
-            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
-        )
+        return summary
 
     def windows(self, count: int, stride: int | None = None, most: int | None = None) -> list[Window]:
         """Return the windows over `count` tokens: their inputs, and the first input whose successor is predicted.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.losses import SCORES_AT_ONCE
-from glassformer.config.errors import DataError
 from glassformer.data.mixing import mix, number
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
@@ -22,7 +21,6 @@ from glassformer.tasks.language_model import (
     JudgedWindow,
     Window,
     WindowTask,
-    perplexity_text,
     stack_rows,
     windows_over,
 )
@@ -84,15 +82,9 @@ class MaskedModelling(WindowTask):
     """Guessing hidden tokens of packed windows."""
 
     unit = "nats per guessed token"
+    no_predictions = "is too short: none of its tokens is hidden, and so none guessed"
 
-    def __init__(
-        self,
-        parts: dict[str, Tokens],
-        *,
-        masking: Masking,
-        seed: int = 0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, parts: dict[str, Tokens], *, masking: Masking, seed: int = 0, **settings: Any) -> None:
         super().__init__(parts, seed=seed, **settings)
         self.masking = masking
         self._key = mix(number(seed), _MASKED)
@@ -114,27 +106,10 @@ class MaskedModelling(WindowTask):
         assert isinstance(model, MaskedLanguageModel)
         return self.judge(part, *self._records(model, self.parts[part].ids, most))
 
-    def judge(
-        self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
-    ) -> Evaluation:
-        """Metrics of what was guessed of a part, window by window."""
+    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
         count = sum(record["tokens"] for record in records)
-        if not count:
-            raise DataError(f"the {part} part is too short: none of its tokens is hidden, and so none guessed")
-        loss = math.fsum(record["loss"] for record in records) / count
-        metrics = {
-            "loss": loss,
-            "perplexity": math.exp(min(loss, 700.0)),
-            "accuracy": sum(record["right"] for record in records) / count,
-            "tokens": count,
-        }
-        summary = (
-            f"loss {loss:.4f} nats per guessed token, perplexity {perplexity_text(metrics['perplexity'])}, "
-            f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
-        )
-        return Evaluation(
-            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
-        )
+        metrics["accuracy"] = sum(record["right"] for record in records) / count
+        return f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
 
     def windows(self, count: int, most: int | None = None) -> list[Window]:
         """The windows over so many tokens."""

@@ -90,23 +90,13 @@ class Classification(Labelling):
                 metrics[AVERAGE_PRECISION] = average_precision(answers == positive, probabilities[:, positive])
             else:
                 undefined[AVERAGE_PRECISION] = None
-        records = [
-            {
-                self.noun: text,
-                "label": names[answer],
-                "predicted": names[guess],
-                "probability": probability,
-                "loss": loss,
-            }
-            for text, answer, guess, probability, loss in zip(
-                examples.texts,
-                answers.tolist(),
-                predicted.tolist(),
-                probabilities.max(1).tolist(),
-                losses,
-                strict=True,
-            )
-        ]
+        records = self.records_of(
+            examples.texts,
+            label=[names[answer] for answer in answers.tolist()],
+            predicted=[names[guess] for guess in predicted.tolist()],
+            probability=probabilities.max(1).tolist(),
+            loss=losses,
+        )
         loss = f"{metrics['loss']:.4f}" if known.any() else "–"
         over = "" if known.all() else f" (over {counted(int(known.sum()), 'example')} with known labels)"
         summary = (
@@ -218,16 +208,13 @@ class Multilabel(Labelling):
         }
         unknown_names = [self.answers.unknown[number] for number in unknown.tolist()]
         names = np.array([*self.answers.names, *unknown_names], dtype=object)
-        records = [
-            {
-                self.noun: text,
-                "labels": names[of].tolist(),
-                "predicted": names[guess].tolist(),
-                "probabilities": dict(zip(self.answers.names, map(float, row), strict=True)),
-                "loss": float(loss),
-            }
-            for text, of, guess, row, loss in zip(examples.texts, true, predicted, probabilities, losses, strict=True)
-        ]
+        records = self.records_of(
+            examples.texts,
+            labels=[names[of].tolist() for of in true],
+            predicted=[names[guess].tolist() for guess in predicted],
+            probabilities=[dict(zip(self.answers.names, row, strict=True)) for row in probabilities.tolist()],
+            loss=losses.tolist(),
+        )
         summary = (
             f"micro F1 {metrics['micro_f1']:.4f} (always the most frequent set: {metrics['majority_micro_f1']:.4f}; "
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
@@ -305,10 +292,9 @@ class Regression(Labelling):
             "loss": float(self.losses(scores, answers).double().mean()),
             f"{self.noun}s": len(examples),
         }
-        records = [
-            {self.noun: text, "number": float(number), "predicted": float(guess), "error": float(error)}
-            for text, number, guess, error in zip(examples.texts, true, predicted, errors, strict=True)
-        ]
+        records = self.records_of(
+            examples.texts, number=true.tolist(), predicted=predicted.tolist(), error=errors.tolist()
+        )
         explained = f"R² {metrics['r2']:.4f}" if "r2" in metrics else "R² –"
         summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, {explained}"
         details = {} if "r2" in metrics else {"r2": None}

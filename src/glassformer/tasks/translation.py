@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from glassformer.bricks.losses import vocabulary_loss, vocabulary_losses
+from glassformer.bricks.losses import head_loss, head_losses
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.progress import may_stop
 from glassformer.data.features.texts import PairExamples, Sequences
@@ -108,9 +108,7 @@ class Translating(Task):
         source, source_mask, target, answers = tensors
         assert isinstance(model, Seq2Seq)
         features = model.features(source, source_mask, target)  # padding follows the target: causal, it never matters
-        return vocabulary_loss(
-            features.flatten(0, 1), model.head.weight, answers.flatten(), bias=model.head.bias, smoothing=self.smoothing
-        )
+        return head_loss(model.head, features.flatten(0, 1), answers.flatten(), smoothing=self.smoothing)
 
     @torch.no_grad()
     def evaluate(
@@ -176,9 +174,7 @@ class Translating(Task):
             _, *tensors = pairs.side_by_side(some)
             source, source_mask, target, answers = self._side_by_side(*tensors).tensors(device_of(model))
             features = model.features(source, source_mask, target)
-            losses = vocabulary_losses(
-                features.flatten(0, 1), model.head.weight, answers.flatten(), bias=model.head.bias
-            )
+            losses = head_losses(model.head, features.flatten(0, 1), answers.flatten())
             sums = losses.view_as(answers).double().sum(1).tolist()
             return list(zip(sums, (answers != NOTHING).sum(1).tolist(), strict=True))
 

@@ -1,7 +1,7 @@
 """All that going on with a run needs, and who keeps it, the best weights and moments on the way."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -115,25 +115,23 @@ class Checkpointer:
         """These weights are to be looked at later. `total`: updates in all, where that is known."""
 
 
+@dataclass
 class RunCheckpointer(Checkpointer):
-    """Keeps them in a run's folder. `first` writes the log, before each checkpoint. `card`: the card whose notes are
-    stored with weights and checkpoints; None: checkpoints hold no notes, and weights those on the card in the folder.
+    """Keeps them in a run's folder."""
+
+    run: Run
+    _: KW_ONLY
+    keep: int
+    first: Callable[[], None] = lambda: None
+    """Writes the log, before each checkpoint."""
+    card: dict[str, Any] | None = None
+    """The card whose notes are stored with weights and checkpoints; None: checkpoints hold no notes, and weights those
+    on the card in the folder.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        *,
-        keep: int,
-        first: Callable[[], None] = lambda: None,
-        card: dict[str, Any] | None = None,
-    ) -> None:
-        self.run = run
-        self.folder = run.checkpoints_path
-        self.keep = keep
-        self.first = first
-        self.card = card
-        self.notes = {} if card is None else card_notes(card)
+    def __post_init__(self) -> None:
+        self.folder = self.run.checkpoints_path
+        self.notes = {} if self.card is None else card_notes(self.card)
 
     def before_checkpoint(self) -> None:
         self.first()

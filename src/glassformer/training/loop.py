@@ -23,24 +23,28 @@ from glassformer.models.weights import take_weights
 from glassformer.runs.checkpoints import step_of
 from glassformer.runs.history import due
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.average import Average
 from glassformer.training.budget import Budget, Clock, Stopwatch
 from glassformer.training.checkpointer import Checkpointer, Progress, Snapshot
 from glassformer.training.device import StepLoss, choose_compile, choose_precision
-from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.parallel import Parallel, Replicated
 from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.distributed.shard_writer import ShardWriter
-from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped
-from glassformer.training.finding import lower_rate
-from glassformer.training.finite import first_not_finite, rows_not_finite
-from glassformer.training.optimiser import Optimiser
+from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Started, Stepped, lower_rate
+from glassformer.training.measurements import first_not_finite, rows_not_finite
+from glassformer.training.optimiser import Average, Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
-from glassformer.training.step import NotFinite, TrainingStep
+from glassformer.training.step import NotFinite, TrainingContext, TrainingStep
 from glassformer.training.threads import SpeedWatch, ThreadTuner
 from glassformer.training.validation import Validator
 
+COMPILING = {
+    "on": "compiling the step first, which takes a while (--training.compile off)",
+    "tuned": "compiling and tuning the step first, which takes minutes (--training.compile on)",
+}
+"""What is said of a step that is compiled, by how."""
 
-class Trainer:
+
+class Trainer(TrainingContext):
     """Trains one model on one task."""
 
     def __init__(
@@ -68,85 +72,68 @@ class Trainer:
         of a model that has no numbers yet; `tuner`: chooses the number of CPU threads while the machine is busy.
         """
         self.sharded = settings.parallel == "fsdp"
+        processes, progress = processes or Processes(), resume.progress if resume is not None else Progress()
+        check_shares(settings, processes)
         for part in model.modules():
             if isinstance(part, TransformerEncoder):
                 part.recompute = settings.recompute
-        self.model = model if self.sharded else model.to(device)
-        self.task = task
-        self.settings = settings
-        self.device = device
-        self.checkpointer = checkpointer
-        self.listen = listen
-        self.processes = processes or Processes()
+        model = model if self.sharded else model.to(device)
         self.total = total_steps(settings, task)
-        check_shares(settings, self.processes)
-        self.precision = choose_precision(settings.precision, device)
-        self.loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
-        self.parallel = self._make_parallel(first)
-        if resume is not None:
-            self.parallel.put_weights(resume.weights)
-        self.optimiser = Optimiser(model, settings, new, self.parallel.weights, self.parallel.muon)
-        self.average = Average(self.parallel.weights, settings.average)
-        self.progress = Progress()
-        if resume is not None:
-            self.optimiser.load(self.parallel.read(resume.optimiser))
-            self.progress = resume.progress
-        if resume is not None and resume.average:
-            self.average.load(self.parallel.read(resume.average))
+        precision = choose_precision(settings.precision, device)
+        loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
+        if self.sharded:
+            from glassformer.training.distributed.sharded import Sharded  # loading it takes seconds
+
+            parallel: Parallel = Sharded(loss, processes, device, precision, first)
         else:
-            self.progress.averaged = 0
-        self.progress.threads = settings.threads or self.progress.threads or torch.get_num_threads()
-        self._interrupt = interrupt = Interrupt()
-        self.step = TrainingStep(
-            loss=self.loss,
-            task=task,
-            settings=settings,
-            device=device,
-            precision=self.precision,
-            processes=self.processes,
-            parallel=self.parallel,
-            optimiser=self.optimiser,
-            average=self.average,
-            progress=self.progress,
-            say=lambda line: None if interrupt.asked else listen(Noted(line)),  # a compiler that was ended is no news
-        )
-        self.shard_writer: ShardWriter | None = None
-        if self.sharded and checkpointer.folder is not None:
-            self.shard_writer = ShardWriter(checkpointer.folder, self.processes, checkpointer.keep, checkpointer.notes)
-        self.shown, self.usual = shown, usual
-        self.done = 0.0
-        """How far through the training, 0 to 1."""
-        self.clock = clock or Stopwatch()
-        self.budget = None if settings.minutes is None else budget or Budget(60 * settings.minutes)
-        self._before = self.progress.elapsed
-        """Seconds of the commands that this one goes on from."""
-        self.validator = Validator(
-            parallel=self.parallel,
+            parallel = Replicated(loss, processes, device)
+        if resume is not None:
+            parallel.put_weights(resume.weights)
+        optimiser = Optimiser(model, settings, new, parallel.weights, parallel.muon)
+        average = Average(parallel.weights, settings.average)
+        if resume is not None:
+            optimiser.load(parallel.read(resume.optimiser))
+        if resume is not None and resume.average:
+            average.load(parallel.read(resume.average))
+        else:
+            progress.averaged = 0
+        progress.threads = settings.threads or progress.threads or torch.get_num_threads()
+        context = TrainingContext(
             model=model,
             task=task,
             settings=settings,
-            progress=self.progress,
-            average=self.average,
-            precision=self.precision,
-            processes=self.processes,
+            device=device,
+            precision=precision,
+            processes=processes,
+            loss=loss,
+            parallel=parallel,
+            optimiser=optimiser,
+            average=average,
+            progress=progress,
             checkpointer=checkpointer,
             listen=listen,
-            clock=self.clock,
-            budget=self.budget,
+            clock=clock or Stopwatch(),
+            budget=None if settings.minutes is None else budget or Budget(60 * settings.minutes),
         )
-        alone = self.processes.world == 1 and not self.sharded
-        tunable = device.type == "cpu" and alone and settings.threads is None and self.loss.how == "off"
+        super().__init__(**vars(context))
+        self._interrupt = interrupt = Interrupt()
+        # after Ctrl-C, the message of a compiler that was stopped is of no interest
+        self.step = TrainingStep(**vars(context), warn=lambda line: None if interrupt.asked else self.say(line))
+        self.validator = Validator(**vars(context))
+        self.shard_writer: ShardWriter | None = None
+        if self.sharded and checkpointer.folder is not None:
+            self.shard_writer = ShardWriter(checkpointer.folder, processes, checkpointer.keep, checkpointer.notes)
+        self.shown, self.usual = shown, usual
+        self.done = 0.0
+        """How far through the training, 0 to 1."""
+        self._before = progress.elapsed
+        """Seconds of the commands that this one goes on from."""
+        alone = processes.world == 1 and not self.sharded
+        tunable = device.type == "cpu" and alone and settings.threads is None and loss.how == "off"
         self.tuner = tuner if tunable else None
-        self.speed = SpeedWatch(self.progress.step, self.progress.tokens, self.progress.seconds)
+        self.speed = SpeedWatch(progress.step, progress.tokens, progress.seconds)
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
-
-    def _make_parallel(self, first: DeferredInit | None) -> Replicated:
-        if not self.sharded:
-            return Replicated(self.loss, self.processes, self.device)
-        from glassformer.training.distributed.sharded import Sharded
-
-        return Sharded(self.loss, self.processes, self.device, self.precision, first)
 
     def run(self) -> Ended:
         """Train to the end of the budget, until it is enough, or until asked to stop.
@@ -175,7 +162,7 @@ class Trainer:
         progress.elapsed = self.processes.from_first(self.elapsed())
         per_example = self.task.tokens_per_example
         if self.processes.first and (warning := self.precision.slowdown_warning("--training.precision")):
-            self._say(f"warning: {warning}")
+            self.say(f"warning: {warning}")
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
             self._tune_threads("other processes use the CPU")
@@ -190,7 +177,7 @@ class Trainer:
             is_first = not self.loss.ran
             asked = self._step(self._interrupt.asked)
             if is_first and self.loss.how != "off":
-                self._say(f"the first update was done {self.clock():.0f} s after the command began")
+                self.say(f"the first update was done {self.clock():.0f} s after the command began")
             self.done = self._part_done()
             self._keep_moment(last=self.done >= 1)
             changed = self._retune_threads()
@@ -255,7 +242,7 @@ class Trainer:
             said = f"{counted(choice.threads, 'thread')} instead of {before}, {times} times as fast now"
             progress.threads, progress.threads_since = choice.threads, progress.step
             torch.set_num_threads(choice.threads)
-        self._say(f"{reason}: {said} (--training.threads fixes the number)")
+        self.say(f"{reason}: {said} (--training.threads fixes the number)")
         return choice.threads != before
 
     def _seconds_left(self, update: float) -> float:
@@ -307,20 +294,14 @@ class Trainer:
 
     # --- between steps ---
 
-    def _say(self, text: str) -> None:
-        self.listen(Noted(text))
-
     def _notes(self) -> tuple[str, ...]:
-        notes = {
-            f"on {self.device}, matrix products in {self.precision.name}": True,
-            "compiling the step first, which takes a while (--training.compile off)": self.loss.how == "on",
-            "compiling and tuning the step first, which takes minutes (--training.compile on)": self.loss.how
-            == "tuned",
-            f"{self.processes.world} processes": self.processes.world > 1 and not self.sharded,
-            f"{self.processes.world} processes, each with its shard of the model (FSDP)": self.sharded,
-            f"reading and building took {self.progress.preparing:.0f} s of them": self.budget is not None,
-        }
-        return tuple(note for note, holds in notes.items() if holds)
+        notes = [f"on {self.device}, matrix products in {self.precision.name}", COMPILING.get(self.loss.how, "")]
+        if self.sharded or self.processes.world > 1:
+            shards = ", each with its shard of the model (FSDP)" if self.sharded else ""
+            notes.append(f"{self.processes.world} processes{shards}")
+        if self.budget is not None:
+            notes.append(f"reading and building took {self.progress.preparing:.0f} s of them")
+        return tuple(filter(None, notes))
 
     def _validate(self) -> None:
         """A validation, and a checkpoint."""

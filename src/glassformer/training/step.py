@@ -1,6 +1,11 @@
-"""One step of a training: the loss of a batch, its gradients, and the update of the weights."""
+"""One step of a training run: the loss of a batch, its gradients, and the update of the weights.
+
+On a CUDA GPU a step is recorded as CUDA graphs: small models then wait for arithmetic, and no longer for launches.
+"""
 
 import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,17 +15,110 @@ from glassformer.bricks.losses import l2_penalty
 from glassformer.bricks.own import is_own
 from glassformer.config.errors import Say
 from glassformer.config.sections import TrainingSettings
+from glassformer.models.cuda_graph import record
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.average import Average
-from glassformer.training.checkpointer import Progress
+from glassformer.training.budget import Budget, Clock
+from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.device import Precision, StepLoss
-from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.parallel import Parallel
 from glassformer.training.distributed.processes import Processes, reseed, share_of
-from glassformer.training.finite import LossWatch
-from glassformer.training.layer_stats import LayerStats, LayerStatsRecorder
-from glassformer.training.optimiser import Optimiser, decayed
-from glassformer.training.recorded_step import Recording, StepRecorder
+from glassformer.training.events import Listener, Noted
+from glassformer.training.measurements import LayerStats, LayerStatsRecorder, LossWatch
+from glassformer.training.optimiser import Average, Optimiser, decayed
 from glassformer.training.update_rules import gradients_of
+
+RUNS_BEFORE_RECORDING, MAX_SHAPES = 2, 4
+"""Steps of a shape that are run as they are before it is recorded; shapes that are recorded at most, as each holds what
+its step needs of memory.
+"""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A step on batches of one shape, as three graphs: a host that reads the loss while the backward pass runs has time
+    to call the update off.
+    """
+
+    tensors: tuple[Tensor, ...]
+    share: Tensor
+    loss: Tensor
+    weights: list[Tensor]
+    gradients: list[Tensor | None]
+    forward: torch.cuda.CUDAGraph
+    backward: torch.cuda.CUDAGraph
+    update: torch.cuda.CUDAGraph
+
+    def find_loss(self, tensors: Sequence[Tensor], share: float) -> Tensor:
+        torch._foreach_copy_(list(self.tensors), list(tensors))
+        self.share.fill_(share)
+        self.forward.replay()
+        return self.loss
+
+    def make_gradients(self) -> None:
+        """Gradients of the loss found last, where an update that is not recorded would look for them, too."""
+        for weight, gradient in zip(self.weights, self.gradients, strict=True):
+            weight.grad = gradient
+        self.backward.replay()
+
+
+@dataclass
+class StepRecorder:
+    """Recordings by the shape of a batch."""
+
+    weights: list[Tensor]
+    device: torch.device
+    loss: Callable[[tuple[Tensor, ...], Tensor], Tensor]
+    """The loss of a batch, times a factor."""
+    backward: Callable[[Tensor], None]
+    """Makes the gradients of a loss."""
+    update: Callable[[], None]
+    """What is done with the gradients."""
+    say: Say
+
+    def __post_init__(self) -> None:
+        self._times: Counter[tuple[object, ...]] = Counter()
+        self._recordings: dict[tuple[object, ...], Recording] = {}
+        self._can_record = True
+        self._pool = torch.cuda.graph_pool_handle()
+        """Memory that all share, as no two are ever at work at once."""
+
+    def find(self, tensors: tuple[Tensor, ...]) -> Recording | None:
+        """The recording of a step on a batch like this, made now if it is time for it; None: run it as it is."""
+        shape = tuple((tensor.shape, tensor.stride(), tensor.dtype) for tensor in tensors)
+        if shape not in self._recordings and self._can_record:
+            self._times[shape] += 1
+            if self._times[shape] > RUNS_BEFORE_RECORDING and len(self._recordings) < MAX_SHAPES:
+                recording = self._record(tensors)
+                if recording is None:
+                    self._can_record = False
+                else:
+                    self._recordings[shape] = recording
+        return self._recordings.get(shape)
+
+    def _record(self, tensors: tuple[Tensor, ...]) -> Recording | None:
+        # laid out just alike: a compiled step would be compiled again for others
+        fixed = tuple(
+            torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device=one.device) for one in tensors
+        )
+        torch._foreach_copy_(list(fixed), list(tensors))
+        share = torch.zeros((), device=self.device)
+        losses: list[Tensor] = []
+        for weight in self.weights:
+            weight.grad = None
+        graphs: list[torch.cuda.CUDAGraph] = []
+        for work in (
+            lambda: losses.append(self.loss(fixed, share)),
+            lambda: self.backward(losses[0]),
+            self.update,
+        ):
+            graph = record(work, self.device, self.say, pool=self._pool)
+            if graph is None:
+                for weight in self.weights:
+                    weight.grad = None
+                return None
+            graphs.append(graph)
+        gradients = [weight.grad for weight in self.weights]
+        return Recording(fixed, share, losses[0].detach(), self.weights, gradients, *graphs)
 
 
 class NotFinite(ArithmeticError):
@@ -38,21 +136,37 @@ class Share:
     """Tensors on the device, and what their summed loss counts."""
 
 
-@dataclass
-class TrainingStep:
-    """Makes the steps of one training, each a function of the seed, the step's number and the process's rank."""
+@dataclass(eq=False)
+class TrainingContext:
+    """What the parts of one training run have in common: its loop, its steps and its validations."""
 
-    loss: StepLoss
+    model: nn.Module
     task: Task
     settings: TrainingSettings
     device: torch.device
     precision: Precision
     processes: Processes
-    parallel: Replicated
+    loss: StepLoss
+    parallel: Parallel
     optimiser: Optimiser
     average: Average
     progress: Progress
-    say: Say
+    checkpointer: Checkpointer
+    listen: Listener
+    clock: Clock
+    """Seconds since the command began."""
+    budget: Budget | None
+    """Of the settings' minutes; None: the number of updates is given."""
+
+    def say(self, text: str) -> None:
+        self.listen(Noted(text))
+
+
+@dataclass
+class TrainingStep(TrainingContext):
+    """Makes the steps of one training, each a function of the seed, the step's number and the process's rank."""
+
+    warn: Say
 
     def __post_init__(self) -> None:
         self.sharded = self.settings.parallel == "fsdp"
@@ -120,7 +234,7 @@ class TrainingStep:
 
     def _loss_of(self, tensors: tuple[Tensor, ...], weight: float | Tensor) -> Tensor:
         with self.precision.autocast():
-            return self.loss.through(self.parallel.stepper, tensors, self.say) * weight
+            return self.loss.through(self.parallel.stepper, tensors, self.warn) * weight
 
     def _backward(self, loss: Tensor, *, first: bool = True) -> None:
         if self.penalised and first and not self.sharded:
@@ -139,7 +253,7 @@ class TrainingStep:
             self.optimiser.update()
 
         return StepRecorder(
-            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self.say
+            self.weights, self.device, loss=self._loss_of, backward=self._backward, update=update, say=self.warn
         )
 
     def update(self, factor: float) -> tuple[float | None, dict[str, LayerStats] | None]:

@@ -4,38 +4,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch import nn
-
-from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
-from glassformer.tasks.among import Among
-from glassformer.tasks.base import Evaluation, Task
-from glassformer.training.average import Average
-from glassformer.training.budget import EACH, FEWEST, RISE, Budget, Clock, fit_sample
-from glassformer.training.checkpointer import Checkpointer, Progress
-from glassformer.training.device import Precision
-from glassformer.training.distributed.parallel import Replicated
-from glassformer.training.distributed.processes import Processes
-from glassformer.training.events import Listener, Noted, Validated
+from glassformer.tasks.base import Among, Evaluation, Task
+from glassformer.training.budget import EACH, FEWEST, RISE, fit_sample
+from glassformer.training.events import Validated
+from glassformer.training.step import TrainingContext
 
 
 @dataclass
-class Validator:
+class Validator(TrainingContext):
     """Judges a model as it is trained, and keeps the best weights."""
 
-    parallel: Replicated
-    model: nn.Module
-    task: Task
-    settings: TrainingSettings
-    progress: Progress
-    average: Average
-    precision: Precision
-    processes: Processes
-    checkpointer: Checkpointer
-    listen: Listener
-    clock: Clock
-    budget: Budget | None
     last: float = 0.0
     """How much of the training was done at the last validation."""
     took: float = 0.0
@@ -74,7 +54,7 @@ class Validator:
         judged = max(1, round(progress.sample * count))
         if judged < count:
             why = "so that all of them take a tenth of the time at most"
-            self.listen(Noted(f"each validation judges {judged:,} of {counted(count, task.record)}, {why}"))
+            self.say(f"each validation judges {judged:,} of {counted(count, task.record)}, {why}")
         return self.processes.from_first(self.clock() - began)
 
     def validate(self) -> str | None:
@@ -190,14 +170,12 @@ class Validator:
             return task
         if whole:
             needed = duration(sum(budget.evaluation_seconds(progress)))
-            self.listen(Noted(f"the last evaluation is of all that is held out, which takes about {needed}"))
+            self.say(f"the last evaluation is of all that is held out, which takes about {needed}")
             return task
         share = min(1.0, max(share, *(FEWEST / task.record_count(part) for part in parts)))
-        self.listen(
-            Noted(
-                f"the last evaluation judges {share:.2g} of what is held out, drawn at random, so that it ends within "
-                "the minutes (`glassformer evaluate` judges all of it)"
-            )
+        self.say(
+            f"the last evaluation judges {share:.2g} of what is held out, drawn at random, so that it ends within "
+            "the minutes (`glassformer evaluate` judges all of it)"
         )
         return task.sample(share)
 
@@ -210,7 +188,7 @@ class Validator:
         if self.settings.patience is not None:
             enough = progress.since_best >= self.settings.patience
             if enough:
-                self.listen(Noted(f"stopped early: no better in {counted(self.settings.patience, 'validation')}"))
+                self.say(f"stopped early: no better in {counted(self.settings.patience, 'validation')}")
             return enough
         if self.budget is None or self.settings.keep == "last":
             return False
@@ -220,5 +198,5 @@ class Validator:
             reason = f"converged: neither score nor loss improved in {progress.stale} validations"
         else:
             return False
-        self.listen(Noted(f"{reason}; stopped early (--training.patience N waits for N validations)"))
+        self.say(f"{reason}; stopped early (--training.patience N waits for N validations)")
         return True

@@ -51,7 +51,7 @@ def _linear(
     x_at, w0_at, w1_at, w2_at, b0_at, b1_at, b2_at, gain_at, shift_at, residual_at, out_at,
     n0, n1, total, width, eps,
     NORM: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr, SHIFT: tl.constexpr, RESIDUAL: tl.constexpr,
-    GATED: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    GATED: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """Rows of up to three matrices side by side, or (gated) of two, one of which multiplies the other."""
     first = tl.program_id(0) * BLOCK_N
@@ -160,7 +160,7 @@ def _attend(
     qkv_at, keys_at, values_at, lengths_at, frequencies_at, q_gain_at, k_gain_at, out_at, best_at, sum_at,
     room, stride_row, heads, kv_heads, scale, eps,
     ROTARY: tl.constexpr, QK_NORM: tl.constexpr, GROUP: tl.constexpr, HALF: tl.constexpr, SPLITS: tl.constexpr,
-    BLOCK_S: tl.constexpr,
+    BLOCK_S: tl.constexpr
 ):  # fmt: skip
     """One row, one head of keys with the heads of queries that share it, one stretch of the past."""
     E: tl.constexpr = 2 * HALF

@@ -58,7 +58,7 @@ def softmax_loss_rows(scores: Tensor, true: Tensor, smoothing: float) -> tuple[T
 def _heads(
     packed_at, gains_at, cos_at, sin_at, q_at, k_at, v_at, by_packed_at, by_gains_at,
     q_b, q_t, q_h, k_b, k_t, k_h, v_b, v_t, v_h, tokens, length, angles, heads, kv_heads, eps,
-    BACKWARD: tl.constexpr, HALF: tl.constexpr, ROWS: tl.constexpr,
+    BACKWARD: tl.constexpr, HALF: tl.constexpr, ROWS: tl.constexpr
 ):  # fmt: skip
     """Queries (0), keys (1) or values (2) of some tokens and heads; backward, what stands there are their gradients."""
     E: tl.constexpr = 2 * HALF
@@ -119,7 +119,7 @@ Heads = tuple[Tensor, Tensor, Tensor]
 
 def _launch_heads(
     packed: Tensor, gains: Tensor, rotation: tuple[Tensor, Tensor], eps: float, heads: Heads,
-    gradients: tuple[Tensor, Tensor] | None = None,
+    gradients: tuple[Tensor, Tensor] | None = None
 ) -> None:  # fmt: skip
     length, (cos, sin) = packed.shape[1], rotation
     by_packed, by_gains = gradients or (packed, gains)

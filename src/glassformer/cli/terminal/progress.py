@@ -10,6 +10,7 @@ from rich.table import Table
 from glassformer.cli.terminal.show import console, is_live, make_table, say
 from glassformer.data.wording import counted
 from glassformer.training.events import (
+    NOTE,
     Checkpointed,
     Diverged,
     Ended,
@@ -22,7 +23,6 @@ from glassformer.training.events import (
     Stepped,
     Validated,
 )
-from glassformer.training.finding import NOTE
 from glassformer.training.progress import TrainingProgress
 from glassformer.trials.running.board import COLUMNS, BoardRow, BoardRows
 from glassformer.trials.running.engine import CellEvent

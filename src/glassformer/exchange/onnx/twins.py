@@ -13,8 +13,7 @@ from glassformer.bricks.attention import Attention, Memory, masked_softmax
 from glassformer.bricks.bag import BagOfWords, Spelled, spelled, vector_length
 from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import Hidden, Step, Trace, step_of, trace
+from glassformer.bricks.recurrent import Hidden, Recurrent, Step, Trace, step_of, trace
 from glassformer.encoders.recurrent import RecurrentDecoder
 from glassformer.exchange.exporting import Module, tensors_of
 

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.convolution import Convolution
-from glassformer.bricks.image import ConvolutionStack, Patches
+from glassformer.bricks.convolution import Convolution, ConvolutionStack, Patches
 from glassformer.bricks.norm import Residual
 from glassformer.config.arrays import Array
 from glassformer.encoders.convolutional import CnnEncoder, WindowEncoder

@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks.memory_attention import MemoryAttention
-from glassformer.bricks.recurrent import Recurrent
-from glassformer.bricks.recurrent_steps import Hidden
+from glassformer.bricks.attention import MemoryAttention
+from glassformer.bricks.recurrent import Hidden, Recurrent
 from glassformer.config.arrays import Array
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.numbers.steps import (

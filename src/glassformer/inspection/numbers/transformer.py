@@ -11,7 +11,7 @@ from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import NoNorm, Residual
 from glassformer.bricks.own import OwnNorm
 from glassformer.bricks.positions import OneHotPositions
-from glassformer.encoders.own_attention import OwnAttention
+from glassformer.encoders.blocks import OwnAttention
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.numbers.steps import (
     Activations,

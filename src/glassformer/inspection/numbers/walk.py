@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Memory
+from glassformer.bricks.convolution import ConvolutionStack
 from glassformer.bricks.embedding import OneHot, WordVectors
-from glassformer.bricks.image import ConvolutionStack
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder

@@ -5,6 +5,7 @@ What is updated is `weights`, by name: the whole ones, or this process's shards 
 """
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,63 +18,79 @@ from glassformer.runs.checkpoints import STARTS
 from glassformer.runs.stored_tensors import Rows
 from glassformer.training.device import StepLoss
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.muon import Muon
+from glassformer.training.update_rules import Muon
 
 
-class Replicated:
-    """Every process holds the whole model. One process is a world of one."""
+class Parallel(ABC):
+    """What training asks of the processes that share it, whatever each holds of the model."""
 
-    def __init__(self, loss: StepLoss, processes: Processes, device: torch.device) -> None:
-        self.model = loss.model
-        self.stepper: nn.Module = loss
-        if processes.world > 1:
-            self.stepper = DistributedDataParallel(loss, device_ids=[device] if device.type == "cuda" else None)
-        self.weights: dict[str, Tensor] = trained_weights(loss.model)
-        """What is trained, by name."""
+    model: nn.Module
+    """The model that others know."""
+    stepper: nn.Module
+    """What computes the loss of a step."""
+    weights: dict[str, Tensor]
+    """What is trained, by name: whole weights, or this process's shards of them."""
 
+    @abstractmethod
     def exchange(self, *, last: bool) -> contextlib.AbstractContextManager[object]:
-        """Processes exchange gradients once a step: with the last piece."""
-        if last or not isinstance(self.stepper, DistributedDataParallel):
-            return contextlib.nullcontext()
-        return self.stepper.no_sync()
+        """Processes exchange gradients once per step: with the last piece."""
 
+    @abstractmethod
+    def size(self, name: str) -> int:
+        """Return how many numbers a whole weight has."""
+
+    @abstractmethod
+    def sum(self, squares: Tensor) -> Tensor:
+        """Return sums over all weights, given sums over those of this process."""
+
+    @abstractmethod
+    @contextlib.contextmanager
+    def whole_weights(self) -> Iterator[None]:
+        """Each process has the whole model, to use it as it likes."""
+
+    @abstractmethod
+    def empty_model(self) -> nn.Module:
+        """Return the model on its device, to be filled with other weights."""
+
+    @abstractmethod
+    def take_weights(self) -> dict[str, Tensor]:
+        """Return all weights by name, on the first process; others may get none."""
+
+    @abstractmethod
+    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Fill the model with the weights of a checkpoint."""
+
+    @abstractmethod
+    def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
+        """Return what this process writes of a weight or of its optimiser state; None: another process writes it."""
+
+    @abstractmethod
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Return the weights as this process has them."""
+
+    @abstractmethod
+    def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
+        """Return the Muon of these weights."""
+
+    @abstractmethod
+    def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return what a checkpoint holds of the weights updated here: their average or their optimiser state."""
+
+    @abstractmethod
     def collect(self) -> None:
-        """After the backward pass: gradients stand beside the weights that are updated."""
+        """After the backward pass: put gradients beside the weights that are updated."""
 
     def zero(self) -> None:
         """Forget the gradients."""
         for weight in self.weights.values():
             weight.grad = None
 
-    def size(self, name: str) -> int:
-        """How many numbers a whole weight has."""
-        return self.weights[name].numel()
-
-    def sum(self, squares: Tensor) -> Tensor:
-        """Of numbers that were summed over these weights, those over all of them."""
-        return squares
-
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return the norm of the gradients of all weights."""
         return nn.utils.get_total_norm(gradients)
 
-    @contextlib.contextmanager
-    def whole_weights(self) -> Iterator[None]:
-        """Each process has the whole model, to use it as it likes."""
-        yield
-
-    def empty_model(self) -> nn.Module:
-        """The model on its device, for other weights."""
-        return self.model
-
-    def take_weights(self) -> dict[str, Tensor]:
-        """All weights by name; of several processes, the first one has them."""
-        return take_weights(self.model)
-
-    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
-        put_weights(self.model, dict(weights), "the checkpoint")
-
     def rows(self, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Rows]:
-        """What this process writes of a checkpoint."""
+        """Return what this process writes of a checkpoint."""
         parts = zip(STARTS, (self.named_tensors(), optimiser, average), strict=True)
         found = {
             start + name: self.rows_of(name.partition("/")[0], tensor)
@@ -82,17 +99,51 @@ class Replicated:
         }
         return {name: rows for name, rows in found.items() if rows is not None}
 
+
+class Replicated(Parallel):
+    """Every process holds the whole model. One process is a world of one."""
+
+    def __init__(self, loss: StepLoss, processes: Processes, device: torch.device) -> None:
+        self.model, self.stepper = loss.model, loss
+        if processes.world > 1:
+            self.stepper = DistributedDataParallel(loss, device_ids=[device] if device.type == "cuda" else None)
+        self.weights = trained_weights(loss.model)
+
+    def exchange(self, *, last: bool) -> contextlib.AbstractContextManager[object]:
+        if last or not isinstance(self.stepper, DistributedDataParallel):
+            return contextlib.nullcontext()
+        return self.stepper.no_sync()
+
+    def collect(self) -> None:
+        """Gradients are there already."""
+
+    def size(self, name: str) -> int:
+        return self.weights[name].numel()
+
+    def sum(self, squares: Tensor) -> Tensor:
+        return squares
+
+    @contextlib.contextmanager
+    def whole_weights(self) -> Iterator[None]:
+        yield
+
+    def empty_model(self) -> nn.Module:
+        return self.model
+
+    def take_weights(self) -> dict[str, Tensor]:
+        return take_weights(self.model)
+
+    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+        put_weights(self.model, dict(weights), "the checkpoint")
+
     def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
-        """A weight, or what is remembered of the weight of this name; None: another process writes it."""
         return Rows(tensor)
 
     def named_tensors(self) -> dict[str, Tensor]:
-        """The weights as this process has them."""
         return take_weights(self.model)
 
     def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
         return Muon(groups, **settings)
 
     def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What a checkpoint holds of the weights that are updated here: the average, what an optimiser remembers."""
         return dict(stored)

@@ -22,12 +22,12 @@ from glassformer.models.deferred_init import DeferredInit
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
 from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
-from glassformer.training.distributed.parallel import Replicated
+from glassformer.training.distributed.parallel import Parallel
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.muon import Muon, orthogonalise
+from glassformer.training.update_rules import Muon, orthogonalise
 
 
-class Sharded(Replicated):
+class Sharded(Parallel):
     """The model that is trained is a twin of the one that others know, which has numbers only where they are asked for
     (`whole_weights`). Of the twin, the blocks of a Transformer come together one at a time, the rest for a whole step.
     """

@@ -23,8 +23,8 @@ from glassformer.data.packing.store import pack
 from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
-from glassformer.decoding.generate import generate
 from glassformer.decoding.options import Sampling
+from glassformer.decoding.running import generate
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
 from glassformer.families.build import split_data
 from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
