@@ -15,9 +15,19 @@ from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.crossing import counted_panels
-from glassformer.experiments.curves import Curve, plain
-from glassformer.experiments.growth import COUNTED, MEASURED, Counted, Section, gradient_section, time_section
+from glassformer.experiments.curves import (
+    Curve,
+    Curves,
+    Section,
+    by_model,
+    leader,
+    lines,
+    named,
+    plain,
+    sentence,
+    small,
+)
+from glassformer.experiments.growth import MEASURED, Counted, counted_panels, reach_text, time_section
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -31,6 +41,7 @@ from glassformer.models.counting import (
     state_numbers,
 )
 from glassformer.models.modules import LanguageModel, device_of
+from glassformer.rendering.panels import Lines, Table
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""
@@ -63,6 +74,11 @@ class Cost:
     kept: int
     """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
 
+    def in_units(self) -> dict[str, float]:
+        """Return the numbers in the units of the charts' axes."""
+        seconds = {"forward": self.forward, "step": self.step, "token": self.token}
+        return {**{what: 1e3 * value for what, value in seconds.items()}, "kept": self.kept / 1e6}
+
 
 # --- time and memory ---
 
@@ -79,10 +95,10 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         costs, why = _costs_by_length(name, settings, plan, device, say)
         if why is not None:
             stopped[name] = why
-        measured = {length: _in_units(cost) for length, cost in costs.items()}
+        measured = {length: cost.in_units() for length, cost in costs.items()}
         formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
-        for what in MEASURED:
-            values = formulas if what in COUNTED else measured
+        for what, quantity in MEASURED.items():
+            values = formulas if quantity.counted else measured
             curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
         counted[name] = Counted(
             weights,
@@ -122,16 +138,6 @@ def _costs_by_length(
         if longer and cost.step * longer[0] / length > plan.of_time(LONGEST_STEP):
             return costs, f"stopped after T = {length:,}, where a step took {cost.step:.2f} s (--minutes)"
     return costs, None
-
-
-def _in_units(cost: Cost) -> dict[str, float]:
-    """What is measured at one length, as the axes of the charts have it."""
-    return {
-        "forward": 1e3 * cost.forward,
-        "step": 1e3 * cost.step,
-        "token": 1e3 * cost.token,
-        "kept": cost.kept / 1e6,
-    }
 
 
 def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
@@ -256,6 +262,32 @@ def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> Secti
         say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
     section = gradient_section(curves, {name: reach(settings) for name, settings in models.items()})
     return replace(section, numbers={"models": sizes_of(models), "gradient": plain(curves)})
+
+
+def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
+    """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
+    furthest = int(max(curve.x[-1] for curve in curves.values()))
+    marks = [*(mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest), furthest]
+    chart = Lines(
+        title="The gradient that reaches a token k back",
+        takeaway=leader("gradient", {name: curve.y[furthest] for name, curve in curves.items()}, furthest=furthest),
+        series=lines(curves, positive=True, dots=False),
+        x_name="k, tokens back",
+        y_name="of the gradient at k = 0",
+        log_y=True,
+        note=sentence("note gradient"),
+    )
+    table = Table(
+        title="What is left of the gradient",
+        columns=["model", *(f"k = {mark:,}" for mark in marks)],
+        rows=[[named(model), *(small(curve.y[mark]) for mark in marks)] for model, curve in curves.items()],
+    )
+    left = {
+        model: small(curve.y[furthest])
+        + ("" if curve.y[furthest] else f" (it reads {reach_text(reaches[model])} back)")
+        for model, curve in curves.items()
+    }
+    return Section([chart, table], sentence("finding gradient", furthest=furthest, left=by_model(left)))
 
 
 def gradient_by_distance(
