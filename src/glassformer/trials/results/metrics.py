@@ -5,12 +5,17 @@ Rows are ranked by a mean over examples, so that the scores of the table differ 
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.config.units import metric_name, two_digits
 from glassformer.statistics.intervals import Interval
 from glassformer.trials.outcome import Outcome
+
+sentence = partial(read_sentence, __name__)
+"""Return a sentence of a comparison's report, with facts filled in."""
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"
 MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
