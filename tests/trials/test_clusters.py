@@ -77,7 +77,7 @@ def table_of(out: Path) -> dict[str, Any]:
     for path in sorted(out.glob("cells/*/outcome.json")):
         outcome = Outcome.read(path)
         assert outcome.error is None
-        curve = [(step, score) for step, _, score in outcome.curve]
+        curve = [(point.updates, point.score) for point in outcome.curve]
         weights = (path.parent / "run" / "model.safetensors").read_bytes()
         table[path.parent.name] = [outcome.scores, outcome.metrics, outcome.examples, curve, outcome.steps, weights]
     rows = read_json(out / "comparison.json")["rows"]

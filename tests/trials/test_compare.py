@@ -302,4 +302,6 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     assert outcome.scores == truth.scores
     assert outcome.metrics == truth.metrics
     assert found.rows[0].values == [truth.metrics[truth.primary]]
-    assert [(step, score) for step, _, score in outcome.curve] == [(step, score) for step, _, score in truth.curve]
+    assert [(point.updates, point.score) for point in outcome.curve] == [
+        (point.updates, point.score) for point in truth.curve
+    ]

@@ -9,12 +9,14 @@ import pytest
 
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest
-from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.outcome import Cell, CurvePoint, Outcome
 from glassformer.trials.running.folder import Folder, id_of
 
 IDENTITY: dict[str, Any] = {"data": "x", "settings": {"data.same_text": "exact"}}
 CELL = Cell(name="bag", settings={"data.same_text": "exact"})
-OUTCOME = Outcome(cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[(1, 0.1, 0.5)])
+OUTCOME = Outcome(
+    cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[CurvePoint(1, 0.1, 0.5)]
+)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +45,7 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
         {"weights": [1.0]},
         {"curve": [[1, 2]]},
         {"curve": 5},
+        {"curve": [{"updates": "x", "seconds": 1.0, "score": 0.5}]},
         {"seconds": "x"},
         {"more": 1},
     ],

@@ -138,7 +138,7 @@ def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -
 
 def _curve(row: Row) -> Line | None:
     """The mean at the updates at which each of its seeds was validated."""
-    curves = [{at: value for at, _, value in outcome.curve} for outcome in row.outcomes if outcome.curve]
+    curves = [{point.updates: point.score for point in outcome.curve} for outcome in row.outcomes if outcome.curve]
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if not common:
         return None

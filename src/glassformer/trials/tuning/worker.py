@@ -20,13 +20,13 @@ from glassformer.runs.files import read_json, write_json
 from glassformer.trials.places.base import STOPPED, Place, Task, stopping, when_parent_is_gone
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
-    GAVE_UP,
     PROCESS,
     SETTINGS,
     WORKER,
     State,
     ask,
     begun,
+    gave_up,
     give_up,
     open_study,
     optuna,
@@ -90,7 +90,7 @@ class Worker:
             try:
                 with watched(None):
                     verdict = self._try(trial)
-                trial.set_user_attr(OUTCOME, verdict.outcome)
+                trial.set_user_attr(OUTCOME, {**verdict.outcome, "state": verdict.state.name})
             except optuna.exceptions.UpdateFinishedTrialError:
                 self.say(f"trial {trial.number}: another process took it for lost, so it does not count here")
                 continue
@@ -235,7 +235,7 @@ def _report(worker: Worker, reported: set[int]) -> None:
     for trial in worker.study.get_trials(deepcopy=False):
         if trial.state.is_finished() and trial.number not in reported:
             reported.add(trial.number)
-            if not trial.user_attrs.get(GAVE_UP):
+            if not gave_up(trial):
                 progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
                 worker.say(line_of(trial.number, worker.study, worker.search))
 
