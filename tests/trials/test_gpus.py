@@ -23,7 +23,7 @@ from glassformer.trials.places.base import Task
 from glassformer.trials.places.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
 from glassformer.trials.places.local import Local
 from glassformer.trials.places.ray_cluster import RayCluster
-from glassformer.trials.running.gpu_needs import gpu_needs
+from glassformer.trials.running.engine import gpu_needs
 
 tune_module = importlib.import_module("glassformer.trials.tune")
 

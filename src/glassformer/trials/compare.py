@@ -30,9 +30,8 @@ from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
-from glassformer.trials.running.engine import CellEvent, CellListener, Engine
+from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
 from glassformer.trials.running.folder import Folder, id_of
-from glassformer.trials.running.gpu_needs import gpu_needs
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
     AUTO,

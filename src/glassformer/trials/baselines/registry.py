@@ -88,15 +88,13 @@ def evaluate_baseline(
 
 @baselines.register
 def _(family: LanguageFamily, kind: str) -> list[Baseline]:
-    return [
-        Baseline(names.UNIGRAM, lambda data, part: BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))),
-        Baseline(
-            names.NGRAM,
-            lambda data, part: BaselineResult(
-                *judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task)
-            ),
-        ),
-    ]
+    def unigrams(data: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))
+
+    def ngrams(data: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task))
+
+    return [Baseline(names.UNIGRAM, unigrams), Baseline(names.NGRAM, ngrams)]
 
 
 @baselines.register
@@ -181,7 +179,7 @@ def _logit(shares: Floats) -> NDArray[np.float64]:
 
 UNSEEN = -50.0
 """The score of a class that no training example has."""
-MOST_CATEGORIES = 255
+MAX_CATEGORIES = 255
 """Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
 """The most of logistic regression: its default of 100 is often too few to arrive."""
@@ -210,17 +208,11 @@ class Estimator:
     """The name of its boosted trees."""
 
 
-LINEAR_MODULES = (
-    "compose",
-    "feature_extraction.text",
-    "linear_model",
-    "model_selection",
-    "multiclass",
-    "pipeline",
+MODULES = (
+    *("compose", "ensemble", "feature_extraction.text", "linear_model", "model_selection", "multiclass", "pipeline"),
     "preprocessing",
 )
-"""Modules of scikit-learn that linear models need."""
-BOOSTING_MODULES = ("ensemble",)
+"""Modules of scikit-learn that references need."""
 
 
 class _Fitted(NamedTuple):
@@ -230,19 +222,19 @@ class _Fitted(NamedTuple):
 
 def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
     """Fit and evaluate a model in about `seconds`; if it has to try less, its note says so."""
-    for module in BOOSTING_MODULES if name == names.BOOSTING else LINEAR_MODULES:
+    for module in MODULES:
         _scikit(module)  # importing can take longer than fitting, so it happens before the clock starts
     task = prepared.task
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
+    categories = _categories(task.parts["train"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what did not quite converge, or of a label that every example has
         before = time.perf_counter()
         if name == names.BOOSTING:
-            few = [0 < count <= MOST_CATEGORIES for count in _categories(task.parts["train"])]
+            few = [0 < count <= MAX_CATEGORIES for count in categories]
             trees = getattr(_scikit("ensemble"), estimator.boosting)(categorical_features=few, random_state=0)
             fitted = _Fitted(trees.fit(train, answers), "")
         else:
-            categories = _categories(task.parts["train"])
             fitted = _fit_linear(name, estimator, categories, train, answers, seconds)
         took = time.perf_counter() - before
         scores = estimator.scores(fitted.model, _read(task.parts[part]), task)
@@ -349,18 +341,11 @@ def _size(model: Any) -> int:
     return sum(np.size(getattr(part, "coef_", ())) + np.size(getattr(part, "intercept_", ())) for part in parts)
 
 
-def _logistic(kind: str, strength: float) -> Any:
+def _logistic(kind: str, strength: float, *, per_label: bool = False) -> Any:
     """Return logistic regression; for the many features of texts one-vs-rest, which takes half as long."""
-    make = _scikit("linear_model").LogisticRegression
-    if kind == TABLE:
-        return make(C=strength, max_iter=ITERATIONS)
-    return _scikit("multiclass").OneVsRestClassifier(make(C=strength, solver="liblinear", max_iter=ITERATIONS))
-
-
-def _one_per_label(kind: str, strength: float) -> Any:
     solver = "lbfgs" if kind == TABLE else "liblinear"
-    head = _scikit("linear_model").LogisticRegression(C=strength, solver=solver, max_iter=ITERATIONS)
-    return _scikit("multiclass").OneVsRestClassifier(head)
+    model = _scikit("linear_model").LogisticRegression(C=strength, solver=solver, max_iter=ITERATIONS)
+    return model if kind == TABLE and not per_label else _scikit("multiclass").OneVsRestClassifier(model)
 
 
 def _of_classes(model: Any, examples: Any, task: Any) -> Any:
@@ -372,7 +357,7 @@ def _of_classes(model: Any, examples: Any, task: Any) -> Any:
 
 CLASSIFIER = Estimator(_logistic, "accuracy", _of_classes, "HistGradientBoostingClassifier")
 MULTILABEL_CLASSIFIER = Estimator(
-    _one_per_label,
+    partial(_logistic, per_label=True),
     "f1_micro",
     lambda model, examples, task: np.reshape(model.decision_function(examples), (-1, task.outputs)),
 )

@@ -85,6 +85,8 @@ class Marks(TypedDict, total=False):
     again: int
     start: str
     outcome: Outcome
+
+
 """The structure of a trial's marks, which are user attributes of Optuna: PROCESS, WORKER …"""
 REMEDY = "restore it from a copy, or name another --out"
 
