@@ -210,7 +210,7 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
     ids = ["lstm-0"]
 
     def identity(data: str = "a") -> dict[str, Any]:
-        return {"data": data, "settings": {"training.steps": 3}}
+        return {"data": data, "training.steps": 3}
 
     def chosen(data: str = "a", ids: list[str] = ids) -> Path:
         return Folder.choose(None, "/some/iris.csv", identity(data), ids).path

@@ -12,7 +12,7 @@ from glassformer.runs.files import json_digest
 from glassformer.trials.outcome import Cell, CurvePoint, Outcome
 from glassformer.trials.running.folder import Folder, id_of
 
-IDENTITY: dict[str, Any] = {"data": "x", "settings": {"data.same_text": "exact"}}
+IDENTITY: dict[str, Any] = {"data": "x", "data.same_text": "exact"}
 CELL = Cell(name="bag", settings={"data.same_text": "exact"})
 OUTCOME = Outcome(
     cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[CurvePoint(1, 0.1, 0.5)]
@@ -20,7 +20,13 @@ OUTCOME = Outcome(
 
 
 @pytest.mark.parametrize(
-    "question", ["{}", '{"same": 5, "asked": []}', '{"same": {"settings": 5}, "asked": []}', '{"same": {}, "asked": 5}']
+    "question",
+    [
+        "{}",
+        '{"identity": 5, "ids": [], "finished": false}',
+        '{"identity": {}, "ids": [5], "finished": false}',
+        '{"identity": {}, "ids": 5, "finished": false}',
+    ],
 )
 def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     (tmp_path / "question.json").write_text(question)

@@ -89,14 +89,14 @@ class Question:
     def identity(self) -> dict[str, Any]:
         """The comparison's identity: what is in its folder belongs together as long as this is equal."""
         return {
+            **self.shared.settings,
             "data": self.shared.fingerprint,
-            "settings": self.shared.settings,
             "mode": self.options.mode,
-            "folds": self.options.folds,
-            "parameters": self.options.parameters,
             "part": self.shared.part,
-            "cpu_seconds": self.options.cpu_seconds,
-            **({"bricks": files} if (files := own_files()) else {}),
+            "--folds": self.options.folds,
+            "--parameters": self.options.parameters,
+            "--cpu-seconds": self.options.cpu_seconds,
+            "--brick": own_files() or None,
         }
 
     @property

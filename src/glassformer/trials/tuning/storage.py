@@ -69,6 +69,8 @@ class Outcome(TypedDict, total=False):
     """The structure of an outcome; that of a complete trial has all of it."""
 
     state: str
+    """The name of one of Optuna's states: COMPLETE, PRUNED or FAIL."""
+    value: float
     primary: str
     metrics: dict[str, float]
     values: list[float]
