@@ -26,10 +26,9 @@ from glassformer.training.events import Ended, Event, Started, Stepped, Validate
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, CurvePoint, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
-from glassformer.trials.running.convergence import undertraining
 from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.folder import OUTCOME
-from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
+from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example, undertraining
 from glassformer.verbs.train import train
 
 RUN = "run"

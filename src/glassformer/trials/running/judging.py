@@ -1,5 +1,5 @@
 """How a model is judged: a score for each example, the seconds of one use, whether a run has learned from the examples,
-and what folds come to together.
+whether it was trained to its end, and what folds come to together.
 """
 
 import contextlib
@@ -9,20 +9,24 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.config.errors import GlassformerError, silent
+from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
+from glassformer.config.sentences import sentence
 from glassformer.data.packing.store import pack
 from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
+from glassformer.data.wording import counted
 from glassformer.decoding.generate import generate
 from glassformer.decoding.options import Sampling
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
@@ -212,7 +216,7 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     `trained`: the run's configuration; `corpus`: the data of the comparison, which judges on this `part` of it.
     """
     if run.card()["data"]["fingerprint"] != corpus.fingerprint:
-        return "it was trained on other data: it may have seen some of these examples", False
+        return sentence(__name__, "other data"), False
     other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
     if other is None and not trained.data.refit:
         return "", False
@@ -224,13 +228,10 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     shares = {name: known_share(family, examples, own[name]) for name in ("train", "validation") if name in own}
     learned = shares.get("train")
     if learned is None:
-        return f"it was trained with another data.{other or 'refit'}: it may have seen some of these examples", False
+        return sentence(__name__, "other split", setting=other or "refit"), False
     if learned > 0:
-        some = "" if learned == 1 else "some of "
-        return f"it has learned from {some}these examples: its score does not say how good it is", True
-    if shares.get("validation"):
-        return "its weights were chosen on some of these examples: its score is a little too good", False
-    return "", False
+        return sentence(__name__, "learned", some="" if learned == 1 else "some of "), True
+    return sentence(__name__, "chosen") if shares.get("validation") else "", False
 
 
 @singledispatch
@@ -251,6 +252,61 @@ def _(family: StreamFamily, examples: Part, known: Part) -> float:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
         return max(0, both) / (examples.span[1] - examples.span[0])
     return float(np.isin(examples.keys, known.keys).sum() / max(1, len(examples.keys)))
+
+
+# --- whether a training run came to its end: before that, a score says how far it got, not how good the model is ---
+
+MIN_UPDATES = 10
+"""The updates after which a loss can tell anything: with fewer, not even each tenth of a training is one."""
+
+LAST_SHARE = 0.2
+"""The part of the updates, at the end, in which a loss should have stopped to fall."""
+FALLING_PACE = 0.25
+"""It is falling still if it falls there at more than such a part of its average pace."""
+STOPPED_EARLY = "stopped early"
+"""The status of a run whose validation got no better: that is an end."""
+
+
+def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why a run was not trained to its end, in a few words; empty: it was. None: its log does not say.
+
+    An epoch is asked for of examples, not of a text: a long one is rarely read to its end, and its loss tells enough.
+    """
+    if card.get("status") == STOPPED_EARLY:
+        return ""
+    updates = int(card.get("steps", 0))
+    epoch = 0 if reads_stream(str(card.get("task"))) else math.ceil(card.get("steps_per_epoch") or 0)
+    if 0 < updates < epoch:
+        return sentence(__name__, "within epoch", updates=counted(updates, "update"), epoch=epoch)
+    if 0 < updates < MIN_UPDATES:
+        return sentence(__name__, "few updates", updates=counted(updates, "update"))
+    return falling(log, updates)
+
+
+def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
+    """How far the best validation loss fell in the last fifth of the updates, if that is much of its whole way from the
+    loss of the first batch, and it fell from one validation to the next for as long again; else nothing. None: there is
+    too little to tell by.
+
+    How much is much follows from the learning rate, which falls as well: a loss is soon still where the rate is low.
+    """
+    start, rates, losses = None, [0.0, 0.0], []
+    for line in log:
+        if line.get("event") == "step":
+            start = float(line["loss"]) if start is None else start
+            rates[line["step"] > (1 - LAST_SHARE) * updates] += float(line["lr"])
+        elif line.get("event") == "validation" and "loss" in line:
+            losses.append((int(line["step"]), float(line["loss"])))
+    before = [loss for step, loss in losses if step <= (1 - LAST_SHARE) * updates]
+    if start is None or not before or not sum(rates) > 0:
+        return None
+    best = min(loss for _, loss in losses)
+    fell, whole = min(start, *before) - best, start - best
+    recent = [loss for step, loss in losses if step >= (1 - 2 * LAST_SHARE) * updates]
+    steadily = all(after < loss for loss, after in pairwise(recent))
+    if not steadily or fell <= FALLING_PACE * whole * rates[1] / sum(rates):
+        return ""
+    return sentence(__name__, "falling", fell=fell, whole=whole)
 
 
 # --- the folds of a cross-validation, all rows together ---
