@@ -255,7 +255,7 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
             if event.what == "begun":
                 os.kill(place.running["lstm-0"].process.pid, signal.SIGKILL)
 
-        place = Local(room=1, threads=1, lock=lock)
+        place = Local(jobs=1, threads=1, lock=lock)
         engine = Engine(folder=folder, part="test", place=place, hear=kill)
         (outcome,) = engine.run([cell])
     assert outcome.error is not None
