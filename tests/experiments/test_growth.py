@@ -6,13 +6,15 @@ import pytest
 
 from glassformer.experiments.associative_recall import recall_section
 from glassformer.experiments.cost import gradient_section
-from glassformer.experiments.curves import Curve, Section, growth_view
 from glassformer.experiments.growth import (
     MEASURED,
     Counted,
+    Curve,
+    Section,
     counted_panels,
     crossings,
     doubling,
+    growth_view,
     power,
     time_section,
     when_above,

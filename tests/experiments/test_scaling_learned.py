@@ -11,7 +11,7 @@ from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
 from glassformer.experiments import associative_recall, variants
-from glassformer.experiments.curves import Curve
+from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, same_size_models, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.experiments.variants import attention_section

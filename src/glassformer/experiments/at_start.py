@@ -14,7 +14,7 @@ from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.encoders.base import Encoder
-from glassformer.experiments.curves import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small
+from glassformer.experiments.growth import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
 from glassformer.rendering.panels import Lines, Table

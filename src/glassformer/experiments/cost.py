@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,19 +15,23 @@ from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.curves import (
+from glassformer.experiments.growth import (
+    MEASURED,
+    Counted,
     Curve,
     Curves,
     Section,
     by_model,
+    counted_panels,
     leader,
     lines,
     named,
     plain,
+    reach_text,
     sentence,
     small,
+    time_section,
 )
-from glassformer.experiments.growth import MEASURED, Counted, counted_panels, reach_text, time_section
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -57,6 +61,12 @@ ENOUGH = 0.05
 """Seconds of repeating after which the fewest are enough."""
 ENDLESS = 2**40
 """Tokens of a text at which only the highest power of T counts."""
+SERIAL: dict[str, Callable[[ModelSettings, int], Any]] = {
+    "serial_steps": serial_steps,
+    "serial_additions": serial_additions,
+    "path_length": path_length,
+}
+"""Counts by length that no chart of times has; a path length of None means that there is no path."""
 TEXTS = 16
 """Random texts over which a gradient is averaged."""
 
@@ -102,17 +112,21 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
             curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
         counted[name] = Counted(
             weights,
-            serial_steps(settings, longest),
-            serial_additions(settings, longest),
-            serial_order(settings),
-            path_length(settings, longest),
-            reach(settings),
-            _orders(settings),
+            **{what: number(settings, longest) for what, number in SERIAL.items()},
+            order=serial_order(settings),
+            reach=reach(settings),
+            orders=_orders(settings),
         )
     numbers = {
         "models": sizes_of(models),
-        **{what: plain(by_model) for what, by_model in curves.items()},
-        **_serial_numbers(models, plan.lengths),
+        **{what: plain(of_models) for what, of_models in curves.items()},
+        **{
+            what: {
+                name: {"x": list(plan.lengths), "y": [number(settings, length) for length in plan.lengths]}
+                for name, settings in models.items()
+            }
+            for what, number in SERIAL.items()
+        },
     }
     section = time_section(curves, counted, stopped)
     table, *charts = section.panels
@@ -145,22 +159,6 @@ def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
     return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
-    }
-
-
-def _serial_numbers(models: Mapping[str, ModelSettings], lengths: Sequence[int]) -> dict[str, Any]:
-    """Return the counts that no chart of times has, by length; a path length of None means that there is no path."""
-    counts: dict[str, Callable[[ModelSettings, int], int | None]] = {
-        "serial_steps": serial_steps,
-        "serial_additions": serial_additions,
-        "path_length": path_length,
-    }
-    return {
-        what: {
-            name: {"x": list(lengths), "y": [number(settings, length) for length in lengths]}
-            for name, settings in models.items()
-        }
-        for what, number in counts.items()
     }
 
 

@@ -1,18 +1,93 @@
-"""How cost and memory grow with length: powers fitted to measurements, crossings, and the charts and tables of them."""
+"""Curves by length, distance or position: how they are drawn, what powers fit them, where they cross, and the parts
+that a report of growth consists of.
+"""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.curves import NAMES, Curve, Curves, Section, by_model, lines, sentence
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.models.counting import layer_multiplications, serial_additions, serial_steps
-from glassformer.rendering.panels import Lines, Table
-from glassformer.rendering.takeaways import course, listed
+from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
+from glassformer.rendering.takeaways import course, leading, listed
+from glassformer.rendering.view import View
+
+NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
+
+sentence = partial(read_sentence, __name__)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One model's numbers."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+Curves = Mapping[str, Curve]
+"""Curves by the model's name."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the whole: its panels, and what they say in a sentence or two."""
+
+    panels: Sequence[Panel]
+    finding: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """All numbers, for programs."""
+
+
+def growth_view(sections: Sequence[Section], how: str) -> View:
+    """Return all parts under one title. `how`: the machine of the measurements, and their number."""
+    findings = Words(title="In short", text="\n\n".join(section.finding for section in sections))
+    panels = [panel for section in sections for panel in section.panels]
+    return View("Growth with length", [findings, *panels], note=how)
+
+
+def plain(curves: Curves) -> dict[str, dict[str, list[float]]]:
+    """Return curves as JSON stores them."""
+    return {name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()}
+
+
+def named(name: str) -> str:
+    """Return the name of a model as people write it; any other name as it is."""
+    return NAMES.get(name, name)
+
+
+def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[Line]:
+    """Return a line per curve. `positive`: without the values that a logarithmic axis cannot show."""
+    drawn = []
+    for name, curve in curves.items():
+        points = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y > 0 or not positive]
+        drawn.append(Line(name=named(name), x=[x for x, _ in points], y=[y for _, y in points], dots=dots))
+    return drawn
+
+
+def leader(part: str, values: Mapping[str, float], **facts: object) -> str:
+    """Name the model with the largest value, in the words of `part` in the file of sentences."""
+    does, do, even = (sentence(f"{part} {number}", **facts) for number in ("leads", "lead", "even"))
+    return leading([named(name) for name in values], list(values.values()), does=does, do=do, even=even)
+
+
+def by_model(values: Mapping[str, str]) -> str:
+    """Return `RNN 0.25; Transformer 0.75`."""
+    return "; ".join(f"{named(model)} {value}" for model, value in values.items())
+
+
+def small(value: float) -> str:
+    """Return two digits of a share that may be very small."""
+    return "nothing" if value == 0 else f"{value:.2g}"
+
+
+# --- time and memory by length ---
 
 
 class Quantity(NamedTuple):
@@ -49,13 +124,13 @@ class Counted:
     """What follows from a model's formulas, at one length."""
 
     weights: int
-    serial: int
+    serial_steps: int
     """Layers and recurrent steps that must run one after the other."""
-    additions: int
+    serial_additions: int
     """Additions that must run one after the other if every sum over tokens is a tree."""
     order: str
     """How the serial steps grow with the length."""
-    path: int | None
+    path_length: int | None
     """Steps from the first token to the last output; None: no path."""
     reach: int | None
     """Tokens back that an output can depend on; None: all."""
@@ -163,10 +238,10 @@ def _counted_table(counted: Mapping[str, Counted], longest: float) -> Table:
     rows = {
         model: {
             "weights": counts.weights,
-            "serial steps": counts.serial,
-            "serial additions": counts.additions,
+            "serial steps": counts.serial_steps,
+            "serial additions": counts.serial_additions,
             "serial steps grow as": counts.order,
-            "path from first to last": "none" if counts.path is None else counts.path,
+            "path from first to last": "none" if counts.path_length is None else counts.path_length,
             "reaches back": reach_text(counts.reach),
         }
         for model, counts in counted.items()

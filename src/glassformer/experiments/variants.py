@@ -16,7 +16,7 @@ from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import Say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
-from glassformer.experiments.curves import Curve, Curves, Section, leader, lines, plain, sentence
+from glassformer.experiments.growth import Curve, Curves, Section, leader, lines, plain, sentence
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, MINUTES, ScalingRequest
 from glassformer.families.build import build_model, prepare
@@ -42,19 +42,20 @@ LEARNED = 3
 
 
 def train_variants(
-    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], device: torch.device, say: Say
+    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], announcement: str, device: torch.device, say: Say
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Each kind of a model's `setting`, the model that was trained briefly with it, and its task. `kinds`: the kinds,
-    with what is said before the training of each.
+    """Yield each kind of a model's `setting` in words, the model that was trained briefly with it, and its task.
+
+    `kinds`: the kinds, with the words for each, which fill the announcement of its training.
     """
     config, table = infer_config({}, chosen, silent)
     prepared = prepare(config, silent, rows=table)
-    for kind, announcement in kinds.items():
-        say(announcement)
+    for kind, words in kinds.items():
+        say(announcement.format(words))
         changed: Any = {setting: kind}
         model = build_model(replace(config, model=replace(config.model, **changed)), prepared)
         train_briefly(model, prepared.task, config.training, device)
-        yield kind, model, prepared.task
+        yield words, model, prepared.task
 
 
 # --- beyond the length of training ---
@@ -75,15 +76,12 @@ def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section
         "model.context": CONTEXT,
         **brief_training(updates, plan.seed),
     }
-    kinds = {
-        kind: f"positions: {name}, {updates:,} updates on texts of {CONTEXT} characters"
-        for kind, name in POSITIONS.items()
-    }
+    announcement = f"positions: {{}}, {updates:,} updates on texts of {CONTEXT} characters"
     losses = {}
-    for kind, model, task in train_variants(chosen, "positions", kinds, device, say):
+    for kind, model, task in train_variants(chosen, "positions", POSITIONS, announcement, device, say):
         length = CONTEXT if kind in BOUND else FURTHER * CONTEXT
         ids = task.parts["validation"].ids
-        losses[POSITIONS[kind]] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
+        losses[kind] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
     section = beyond_section(losses, context=CONTEXT, updates=updates)
     return replace(section, numbers={"context": CONTEXT, "updates": updates, "loss": losses})
 
@@ -158,14 +156,12 @@ def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Sect
         "training.label_smoothing": 0.0,
         **brief_training(updates, plan.seed),
     }
-    kinds = {
-        kind: f"an LSTM that writes letters backwards, {name}: {updates:,} updates" for kind, name in ATTENTION.items()
-    }
+    announcement = f"an LSTM that writes letters backwards, {{}}: {updates:,} updates"
     letters, exact = {}, {}
-    for kind, model, task in train_variants(chosen, "attention", kinds, device, say):
+    for kind, model, task in train_variants(chosen, "attention", ATTENTION, announcement, device, say):
         records = task.evaluate(model, "validation").records
         pairs = [(record["target"], record["output"]) for record in records]
-        letters[ATTENTION[kind]], exact[ATTENTION[kind]] = by_length(pairs)
+        letters[kind], exact[kind] = by_length(pairs)
         baseline = most_frequent_letter([wanted for wanted, _ in pairs])
     section = attention_section(letters, exact, updates=updates, baseline=baseline, minutes=plan.minutes)
     numbers = {"updates": updates, "baseline": baseline, "letters": plain(letters), "exact": plain(exact)}

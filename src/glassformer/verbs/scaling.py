@@ -13,7 +13,7 @@ from glassformer.data.wording import counted
 from glassformer.experiments.associative_recall import recall_part
 from glassformer.experiments.at_start import start_part
 from glassformer.experiments.cost import REPEATS, gradient_part, time_part
-from glassformer.experiments.curves import Section, growth_view
+from glassformer.experiments.growth import Section, growth_view
 from glassformer.experiments.request import (
     CHOSEN,
     LAYERS,
