@@ -25,7 +25,7 @@ from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.prediction import Classification, Multilabel, Regression
+from glassformer.tasks.prediction import Classification, Multilabel, Regression, most_frequent_set
 from glassformer.tasks.translation import judge
 from glassformer.trials.baselines import names
 from glassformer.trials.baselines.language import judge_hidden, judge_ngrams, judge_unigrams, left_out
@@ -87,7 +87,7 @@ def evaluate_baseline(
 
 
 @baselines.register
-def _(family: LanguageFamily, kind: str) -> list[Baseline]:
+def language_baselines(family: LanguageFamily, kind: str) -> list[Baseline]:
     def unigrams(data: Any, part: str) -> BaselineResult:
         return BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))
 
@@ -98,12 +98,12 @@ def _(family: LanguageFamily, kind: str) -> list[Baseline]:
 
 
 @baselines.register
-def _(family: MaskedFamily, kind: str) -> list[Baseline]:
+def masked_baselines(family: MaskedFamily, kind: str) -> list[Baseline]:
     return [Baseline(names.UNIGRAM, lambda prepared, part: BaselineResult(*judge_hidden(prepared.task, part)))]
 
 
 @baselines.register
-def _(family: TranslationFamily, kind: str) -> list[Baseline]:
+def translation_baselines(family: TranslationFamily, kind: str) -> list[Baseline]:
     return [Baseline(names.COPY, _judge_copies)]
 
 
@@ -160,9 +160,7 @@ def _label_set(choose: Callable[[Floats], NDArray[np.bool_]], task: Multilabel) 
 
 
 def _most_frequent(answers: Floats) -> NDArray[np.bool_]:
-    """The most frequent set of labels; of two, the one with the first label that they differ in."""
-    sets, counts = np.unique(answers > 0.5, axis=0, return_counts=True)
-    return sets[np.flatnonzero(counts == counts.max())[-1]]
+    return most_frequent_set(answers > 0.5)[0]
 
 
 def _every_label(answers: Floats) -> NDArray[np.bool_]:
@@ -383,17 +381,17 @@ def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Ba
 
 
 @baselines.register
-def _(family: ClassificationFamily, kind: str) -> list[Baseline]:
+def classification_baselines(family: ClassificationFamily, kind: str) -> list[Baseline]:
     return _of_labels({names.MAJORITY: _class_shares}, CLASSIFIER, kind)
 
 
 @baselines.register
-def _(family: RegressionFamily, kind: str) -> list[Baseline]:
+def regression_baselines(family: RegressionFamily, kind: str) -> list[Baseline]:
     return _of_labels({names.MEAN: _mean}, REGRESSOR, kind)
 
 
 @baselines.register
-def _(family: MultilabelFamily, kind: str) -> list[Baseline]:
+def multilabel_baselines(family: MultilabelFamily, kind: str) -> list[Baseline]:
     usual, all_labels = (partial(_label_set, choose) for choose in (_most_frequent, _every_label))
     constants: Constants = {names.SET: usual, names.EACH: _label_shares, names.EVERY: all_labels}
     return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)

@@ -47,7 +47,7 @@ def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     costs = [row.seconds for row in placed]
     if not placed or max(costs) < MIN_COST_RATIO * min(costs):
         return []
-    low, high = ([getattr(row.interval, end, row.score) for row in placed] for end in ("low", "high"))
+    low, high = [row.low for row in placed], [row.high for row in placed]
     metric = titled(done[0].metric)
     floors = [row for row in done if row.kind == FLOOR]
     reach = max(high) - min(low)
@@ -192,7 +192,7 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
     series = []
     for label, line in along(rows, key).items():
         x = [float(row.parameters if key == SIZE else row.varied[key]) for row in line]
-        low, high = ([getattr(row.interval, end, row.score) for row in line] for end in ("low", "high"))
+        low, high = [row.low for row in line], [row.high for row in line]
         ends: dict[str, Any] = {"low": low, "high": high} if any(row.interval for row in line) else {}
         own = {colours[row.label] for row in line if row.label in colours}
         colour = own.pop() if len(own) == 1 else None

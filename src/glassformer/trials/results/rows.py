@@ -78,6 +78,16 @@ class Row:
         return float(np.mean(self.values)) if self.outcomes else math.nan
 
     @property
+    def low(self) -> float:
+        """The lower end of the interval; the score where there is none."""
+        return self.score if self.interval is None else self.interval.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval; the score where there is none."""
+        return self.score if self.interval is None else self.interval.high
+
+    @property
     def half(self) -> float | None:
         """Half of the interval."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2

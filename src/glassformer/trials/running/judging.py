@@ -109,7 +109,7 @@ def score_records(family: Family, evaluation: Evaluation) -> list[float]:
 
 
 @score_records.register
-def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
+def score_classification(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
     """Return the scores whose mean is the primary metric; none for average precision, which is not a mean."""
     labels, predicted = ([record[key] for record in evaluation.records] for key in ("label", "predicted"))
     if evaluation.primary == "accuracy":
@@ -131,7 +131,7 @@ def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[flo
 
 
 @score_records.register
-def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
+def score_multilabel(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
     """F1: twice what is in both sets, divided by what is in each; two empty sets agree."""
     sets = [(set(record["labels"]), set(record["predicted"])) for record in evaluation.records]
     return [
@@ -141,17 +141,17 @@ def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
 
 
 @score_records.register
-def _(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
+def score_regression(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
     return [-float(record["error"] ** 2) for record in evaluation.records]
 
 
 @score_records.register
-def _(family: StreamFamily, evaluation: Evaluation) -> list[float]:
+def score_stream(family: StreamFamily, evaluation: Evaluation) -> list[float]:
     return [float(-record["loss"] / record["tokens"]) if record["tokens"] else 0.0 for record in evaluation.records]
 
 
 @score_records.register
-def _(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
+def score_translation(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
@@ -184,26 +184,26 @@ def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
 
 
 @uses.register
-def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
+def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
     start = loaded.tokenizer.start
     prompt = [0 if start is None else start]
     return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=list(loaded.tokenizer.specials))
 
 
 @uses.register
-def _(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
+def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
     ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
     window = stack_rows(device_of(loaded.model), [ids])
     return (loaded.model(window) for _ in itertools.count())
 
 
 @uses.register
-def _(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Iterator[object]:
+def translation_uses(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Iterator[object]:
     return (loaded.translate(source) for source in itertools.cycle(part.sources))
 
 
 @uses.register
-def _(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
+def labelling_uses(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
     return (loaded.predict_part(part.select("given", [row])) for row in itertools.cycle(range(len(part))))
 
 
@@ -242,12 +242,12 @@ def known_share(family: Family, examples: Any, known: Any) -> float | None:
 
 @known_share.register(LabellingFamily)
 @known_share.register(TranslationFamily)
-def _(family: Family, examples: Any, known: Any) -> float:
+def known_example_share(family: Family, examples: Any, known: Any) -> float:
     return float(np.isin(examples.keys, known.keys).mean())
 
 
 @known_share.register
-def _(family: StreamFamily, examples: Part, known: Part) -> float:
+def known_stream_share(family: StreamFamily, examples: Part, known: Part) -> float:
     if examples.span is not None and known.span is not None:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
         return max(0, both) / (examples.span[1] - examples.span[0])
@@ -319,7 +319,7 @@ def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
 
 
 @fold_metric.register
-def _(family: LanguageFamily, config: Config) -> tuple[str, bool]:
+def language_fold_metric(family: LanguageFamily, config: Config) -> tuple[str, bool]:
     """Return a metric that does not depend on the tokens, since each fold may train its own tokenizer."""
     return "bits_per_byte", True
 
@@ -335,7 +335,7 @@ def pooled_metrics(family: Family, records: Records, folds: Folds) -> dict[str, 
 
 
 @pooled_metrics.register
-def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_classification_metrics(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
     names = sorted({record[key] for record in records for key in ("label", "predicted")})
     numbers = {name: number for number, name in enumerate(names)}
     true, predicted = (np.array([numbers[record[key]] for record in records]) for key in ("label", "predicted"))
@@ -348,7 +348,7 @@ def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str,
 
 
 @pooled_metrics.register
-def _(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_multilabel_metrics(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
     names = sorted({name for record in records for key in ("labels", "predicted") for name in record[key]})
     true, predicted = (
         np.array([[name in record[key] for name in names] for record in records]) for key in ("labels", "predicted")
@@ -362,7 +362,7 @@ def _mean_loss(records: Records) -> dict[str, float]:
 
 
 @pooled_metrics.register
-def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_regression_metrics(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
     true, predicted = (np.array([record[key] for record in records], float) for key in ("number", "predicted"))
     square, variance = float(np.mean((predicted - true) ** 2)), float(true.var())
     return {
@@ -374,21 +374,21 @@ def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, flo
 
 
 @pooled_metrics.register
-def _(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_translation_metrics(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
     return judge([dict(record) for record in records], "greedy").metrics
 
 
 @pooled_metrics.register
-def _(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_stream_metrics(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
     tokens = sum(fold["tokens"] for fold in folds)
     loss = math.fsum(fold["loss"] * fold["tokens"] for fold in folds) / tokens
     return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": tokens}
 
 
 @pooled_metrics.register
-def _(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_language_metrics(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
     """Folds may cut the text into different tokens: bits over bytes are the fair sum."""
     bits = [fold["loss"] * fold["tokens"] / math.log(2) for fold in folds]
     size = math.fsum(n / fold["bits_per_byte"] for n, fold in zip(bits, folds, strict=True) if n)
-    of_tokens = pooled_metrics.dispatch(StreamFamily)(family, records, folds)
+    of_tokens = pooled_stream_metrics(family, records, folds)
     return {**of_tokens, "bits_per_byte": math.fsum(bits) / size if size else 0.0}
