@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.units import duration
+from glassformer.config.units import duration, size
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.takeaways import listed
 from glassformer.rendering.view import View
@@ -16,7 +16,7 @@ from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
-from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, sentence, titled
+from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, rounded, sentence, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.panels import (
@@ -133,7 +133,7 @@ class Comparison:
             "parameters": amount(row.parameters) if row.parameters else "",
             "training": row.took if row.outcomes and row.seconds else "",
             "one example": duration(row.per_example),
-            "memory": memory(row.memory),
+            "memory": "" if row.memory is None else size(row.memory),
             "updates": "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}",
         }
 

@@ -152,12 +152,3 @@ def amount(number: float | None) -> str:
         if number >= size * (10 if letter == "k" else 1):
             return f"{two_digits(number / size)}{letter}"
     return f"{number:,.0f}"
-
-
-def memory(size: int | None) -> str:
-    if size is None:
-        return ""
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-        if size >= unit:
-            return f"{two_digits(size / unit)} {name}"
-    return f"{size / 2**10:.0f} KiB"
