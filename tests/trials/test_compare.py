@@ -23,7 +23,7 @@ from glassformer.trials.places.local import Local
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.folder import Folder
+from glassformer.trials.running.folder import AskedQuestion, Folder
 from helpers.running import PATIENCE, begin, steps_saved, wait_for
 
 IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
@@ -213,11 +213,11 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
         return {"data": data, "training.steps": 3}
 
     def chosen(data: str = "a", ids: list[str] = ids) -> Path:
-        return Folder.choose(None, "/some/iris.csv", identity(data), ids).path
+        return Folder.choose(None, "/some/iris.csv", AskedQuestion(identity(data), ids)).path
 
     first = Folder(chosen())
     assert first.path == Path("runs/compare-iris-1")
-    first.open(identity(), ids, overwrite=False)
+    first.open(AskedQuestion(identity(), ids), overwrite=False)
     assert chosen() == first.path
     assert chosen(ids=["rnn-0"]) == Path("runs/compare-iris-2")
     assert chosen(data="b") == Path("runs/compare-iris-2")
@@ -249,7 +249,7 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     (cell,) = [Cell(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
     with folder.locked([].append) as lock:
-        folder.open({}, [], overwrite=False)
+        folder.open(AskedQuestion({}, []), overwrite=False)
 
         def kill(event: CellEvent) -> None:
             if event.what == "begun":

@@ -10,7 +10,7 @@ import pytest
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest
 from glassformer.trials.outcome import Cell, CurvePoint, Outcome
-from glassformer.trials.running.folder import Folder, id_of
+from glassformer.trials.running.folder import AskedQuestion, Folder, id_of
 
 IDENTITY: dict[str, Any] = {"data": "x", "data.same_text": "exact"}
 CELL = Cell(name="bag", settings={"data.same_text": "exact"})
@@ -32,9 +32,9 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     (tmp_path / "question.json").write_text(question)
     folder = Folder(tmp_path)
     with pytest.raises(RunError, match="--overwrite"):
-        folder.open(IDENTITY, [], overwrite=False)
-    folder.open(IDENTITY, ["a"], overwrite=True)
-    folder.open(IDENTITY, ["a"], overwrite=False)
+        folder.open(AskedQuestion(IDENTITY, []), overwrite=False)
+    folder.open(AskedQuestion(IDENTITY, ["a"]), overwrite=True)
+    folder.open(AskedQuestion(IDENTITY, ["a"]), overwrite=False)
 
 
 @pytest.mark.parametrize(

@@ -120,14 +120,14 @@ def compare(
     )
     question = ask(requested, options, say)
     where = str(requested.get("data.path") or requested.get("data.source_file"))
-    folder = Folder.choose(out, where, *question.key)
+    folder = Folder.choose(out, where, question.asked)
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
     with board or contextlib.nullcontext(), logging_to(log_to), folder.locked(say) as lock:
         if on != SLURM or overwrite:
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
-        folder.open(*question.key, overwrite=overwrite)
+        folder.open(question.asked, overwrite=overwrite)
         table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen, say)
         plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None

@@ -119,16 +119,8 @@ class Engine:
             step = int(event.get("step", 0))
             if step > job.furthest:
                 job.furthest, job.retries = step, 0
-            self.hear(
-                CellEvent(
-                    cell=job.cell,
-                    what=str(event["event"]),
-                    done=job.done,
-                    step=step,
-                    score=event.get("score"),
-                    name=str(event.get("name", "")),
-                )
-            )
+            more = {name: event[name] for name in ("score", "name") if name in event}
+            self.hear(CellEvent(cell=job.cell, what=str(event["event"]), done=job.done, step=step, **more))
 
     def _end(self, job: _Job, end: TaskEnd) -> Outcome:
         outcome = self.folder.outcome(job.cell)

@@ -67,31 +67,25 @@ class Folder:
         self.path = path
 
     @classmethod
-    def choose(
-        cls,
-        out: "str | os.PathLike[str] | None",
-        data: str,
-        identity: Mapping[str, Any],
-        ids: Sequence[str],
-    ) -> "Folder":
+    def choose(cls, out: "str | os.PathLike[str] | None", data: str, asked: AskedQuestion) -> "Folder":
         """Return the folder `out`; if None, the folder of the same comparison that was stopped, else a new one."""
 
         def is_same(path: Path) -> bool:
             try:
-                return cls(path)._question() == AskedQuestion(dict(identity), list(ids))
+                return cls(path)._question() == asked
             except RunError:  # damaged: whatever it was, it cannot go on
                 return False
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
-    def open(self, identity: dict[str, Any], ids: list[str], *, overwrite: bool) -> None:
+    def open(self, asked: AskedQuestion, *, overwrite: bool) -> None:
         """Make it, or see that what is there belongs to the same question."""
         path = self.path
         if overwrite:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
         there = None if overwrite else self._question()
-        if there is not None and (changed := there.difference(identity)):
+        if there is not None and (changed := there.difference(asked.identity)):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
@@ -99,7 +93,7 @@ class Folder:
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
         # first: it makes the folder that of a comparison
-        self._write(AskedQuestion(identity, list(dict.fromkeys([*before, *ids]))))
+        self._write(replace(asked, ids=list(dict.fromkeys([*before, *asked.ids]))))
         with writing(path):
             (path / "cells").mkdir(exist_ok=True)
 
