@@ -128,7 +128,11 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     longest, columns = distances[-1], [f"{x:,.0f}" for x in distances]
     chart = Lines(
         title="Remembered over a distance",
-        takeaway=leader("recall", {name: curve.y[-1] for name, curve in curves.items()}, longest=longest),
+        takeaway=leader(
+            ("recall leads", "recall lead", "recall even"),
+            {name: curve.y[-1] for name, curve in curves.items()},
+            longest=longest,
+        ),
         series=[*lines(curves), Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)],
         x_name="other pairs in between",
         y_name="answered rightly",

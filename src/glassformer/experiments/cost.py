@@ -268,7 +268,11 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
     marks = [*(mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest), furthest]
     chart = Lines(
         title="The gradient that reaches a token k back",
-        takeaway=leader("gradient", {name: curve.y[furthest] for name, curve in curves.items()}, furthest=furthest),
+        takeaway=leader(
+            ("gradient leads", "gradient lead", "gradient even"),
+            {name: curve.y[furthest] for name, curve in curves.items()},
+            furthest=furthest,
+        ),
         series=lines(curves, positive=True, dots=False),
         x_name="k, tokens back",
         y_name="of the gradient at k = 0",

@@ -71,9 +71,9 @@ def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[
     return drawn
 
 
-def leader(part: str, values: Mapping[str, float], **facts: object) -> str:
-    """Name the model with the largest value, in the words of `part` in the file of sentences."""
-    does, do, even = (sentence(f"{part} {number}", **facts) for number in ("leads", "lead", "even"))
+def leader(words: tuple[str, str, str], values: Mapping[str, float], **facts: object) -> str:
+    """Name the model with the largest value. `words`: the names of the sentences for one leader, several, and all."""
+    does, do, even = (sentence(name, **facts) for name in words)
     return leading([named(name) for name in values], list(values.values()), does=does, do=do, even=even)
 
 
@@ -97,17 +97,21 @@ class Quantity(NamedTuple):
     unit: str
     more: str
     """The verb of a model that has more of it."""
+    note: str = ""
+    """The name of the sentence below its chart, if there is one."""
     counted: bool = False
     """Whether it follows from the formulas, without a measurement."""
 
 
 MEASURED = {
-    "multiplications": Quantity("Counted: multiplications of a forward pass", "millions", "multiplies more", True),
+    "multiplications": Quantity(
+        "Counted: multiplications of a forward pass", "millions", "multiplies more", "note multiplications", True
+    ),
     "forward": Quantity("Forward pass", "milliseconds", "takes longer"),
-    "step": Quantity("Loss and gradients", "milliseconds", "takes longer"),
-    "token": Quantity("One more token after T", "milliseconds", "takes longer"),
-    "kept": Quantity("Kept for the gradients", "MB", "keeps more"),
-    "state": Quantity("Counted: kept to write on", "kB", "keeps more", True),
+    "step": Quantity("Loss and gradients", "milliseconds", "takes longer", "note step"),
+    "token": Quantity("One more token after T", "milliseconds", "takes longer", "note token"),
+    "kept": Quantity("Kept for the gradients", "MB", "keeps more", "note kept"),
+    "state": Quantity("Counted: kept to write on", "kB", "keeps more", "note state", True),
 }
 MIN_GROWTH, MIN_LENGTHS = 4, 3
 """Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
@@ -212,7 +216,7 @@ def crossings(curves: Curves, more: str) -> str:
 def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
     """`curves`: by the names in MEASURED, then by model. `counted`: at the longest length. `stopped`: why, if early."""
     charts = [
-        _chart(quantity.title, crossings(curves[what], quantity.more), curves[what], quantity.unit, what)
+        _chart(quantity.title, crossings(curves[what], quantity.more), curves[what], quantity.unit, quantity.note)
         for what, quantity in MEASURED.items()
     ]
     told = {
@@ -273,9 +277,13 @@ def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Line
     counts = ", ".join(f"{NAMES[model]} {curve.y[-1]:,.0f}" for model, curve in steps.items())
     of_layers = {"attention" if model == ATTENTION else model: curve for model, curve in layers.items()}
     return [
-        _chart(f"Counted: multiplications of one layer of width {width}", cross, of_layers, "millions", "layers"),
+        _chart(f"Counted: multiplications of one layer of width {width}", cross, of_layers, "millions", "note layers"),
         _chart(
-            "Counted: serial steps and additions", f"Steps at {lengths[-1]:,} tokens: {counts}", steps, "steps", "steps"
+            "Counted: serial steps and additions",
+            f"Steps at {lengths[-1]:,} tokens: {counts}",
+            steps,
+            "steps",
+            "note steps",
         ),
     ]
 
@@ -289,7 +297,7 @@ def _chart(title: str, takeaway: str, curves: Curves, unit: str, note: str) -> L
         y_name=unit,
         log_x=True,
         log_y=True,
-        note="" if note == "forward" else sentence(f"note {note}"),
+        note=sentence(note) if note else "",
     )
 
 

@@ -241,9 +241,9 @@ def _headline(rows: Sequence[Row], mode: str) -> str:
     if not any(row.is_trained for row in judged):
         return sentence("takeaway no model")
     unranked = {
-        "undertrained": any(row.undertrained for row in rows),
-        "seen": any(row.seen for row in rows),
-        "unmasked": bool(unmasked),
+        "among undertrained": any(row.undertrained for row in rows),
+        "among seen": any(row.seen for row in rows),
+        "among unmasked": bool(unmasked),
     }
     reasons = [reason for reason, holds in unranked.items() if holds]
     best = best_rows(judged)
@@ -251,7 +251,7 @@ def _headline(rows: Sequence[Row], mode: str) -> str:
         "takeaway best",
         names=listed([row.label for row in best]),
         score="scores" if len(best) == 1 else "score",
-        among=sentence(f"among {reasons[0] if len(reasons) == 1 else 'several'}") if reasons else "",
+        among=sentence(reasons[0] if len(reasons) == 1 else "among several") if reasons else "",
         metric=titled(best[0].metric),
         value=best[0].score_text,
     )

@@ -100,7 +100,7 @@ class TuneResult:
         sentences, count = [], len(self.complete)
         if count > 1:
             untested = sentence("no test part") if self.run is not None and self.test is None else ""
-            sentences.append(f"{sentence('chosen', count=count)}{untested}.")
+            sentences.append(sentence("chosen", count=count, untested=untested))
         if self.test is not None:
             look = sentence("look", looks=self.looks) if self.looks > 1 else ""
             sentences.append(sentence("test", look=look, metric=titled(self.primary), value=self.test[self.primary]))
