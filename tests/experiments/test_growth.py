@@ -4,22 +4,23 @@ import math
 
 import pytest
 
-from glassformer.experiments.crossing import counted_panels, crossings, when_above
-from glassformer.experiments.curves import Curve
+from glassformer.experiments.associative_recall import recall_section
+from glassformer.experiments.cost import gradient_section
 from glassformer.experiments.growth import (
     MEASURED,
     Counted,
+    Curve,
     Section,
-    attention_section,
-    beyond_section,
+    counted_panels,
+    crossings,
     doubling,
-    gradient_section,
     growth_view,
     power,
-    recall_section,
     time_section,
+    when_above,
 )
 from glassformer.experiments.models import same_size_models
+from glassformer.experiments.variants import attention_section, beyond_section
 from glassformer.rendering.panels import Line, Lines, Table, Words
 
 LENGTHS = [64.0, 128.0, 256.0, 512.0]
@@ -87,8 +88,8 @@ def test_time() -> None:
     }
     section = time_section(curves, counted, {"rnn": "stopped after T = 512"})
     charts, (table, fitted) = charts_of(section), tables_of(section)
-    assert [chart.title for chart in charts] == [title for title, _ in MEASURED.values()]
-    assert [what for what, (title, _) in MEASURED.items() if title.startswith("Counted: ")] == [
+    assert [chart.title for chart in charts] == [quantity.title for quantity in MEASURED.values()]
+    assert [what for what, quantity in MEASURED.items() if quantity.title.startswith("Counted: ")] == [
         "multiplications",
         "state",
     ]

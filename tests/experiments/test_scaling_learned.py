@@ -11,10 +11,10 @@ from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
 from glassformer.experiments import associative_recall, variants
-from glassformer.experiments.curves import Curve
-from glassformer.experiments.growth import attention_section
+from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, same_size_models, train_briefly
 from glassformer.experiments.request import ScalingRequest
+from glassformer.experiments.variants import attention_section
 from glassformer.models.build import build_language_model
 from helpers.scaled import tiny
 

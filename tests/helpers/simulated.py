@@ -6,7 +6,7 @@ import numpy as np
 
 from glassformer.families.base import Family
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell, Outcome
+from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell, CurvePoint, Outcome
 from glassformer.trials.running.judging import outcome_of
 
 EXAMPLES = 1000
@@ -36,7 +36,8 @@ def outcomes_of(
         right[np.argsort(hardness)[: round(share * count)]] = 1
         value = float(right.mean())
         curve = [
-            (at, at / 10, value * (1 - 0.5 ** (at / 20)) + chance.normal(0, 0.002)) for at in (20, 40, 60, 80, 100)
+            CurvePoint(at, at / 10, value * (1 - 0.5 ** (at / 20)) + chance.normal(0, 0.002))
+            for at in (20, 40, 60, 80, 100)
         ]
         given = {
             "part": "test",

@@ -14,8 +14,14 @@ from glassformer.families.build import prepare
 from glassformer.families.recognition import infer_config
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.trials.baselines.kneser_ney import USUAL, KneserNey, discounts_of
-from glassformer.trials.baselines.language import best_length, judge_unigrams, records_of
+from glassformer.trials.baselines.language import (
+    USUAL,
+    KneserNey,
+    best_length,
+    discounts_of,
+    judge_unigrams,
+    records_of,
+)
 from glassformer.trials.baselines.names import NGRAM, UNIGRAM
 from glassformer.trials.baselines.registry import evaluate_baseline
 from glassformer.trials.outcome import FLOOR

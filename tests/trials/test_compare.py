@@ -22,7 +22,7 @@ from glassformer.trials.places.local import Local
 from glassformer.trials.results.comparison import Comparison
 from glassformer.trials.running.engine import CellEvent, Engine
 from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.folder import Folder
+from glassformer.trials.running.folder import AskedQuestion, Folder
 from helpers.running import PATIENCE, begin, steps_saved, wait_for
 
 IRIS: dict[str, Any] = {"seeds": 1, "steps": 3, "references": False}
@@ -209,14 +209,14 @@ def test_the_folder_of_a_comparison_that_was_stopped_is_found_again(
     ids = ["lstm-0"]
 
     def identity(data: str = "a") -> dict[str, Any]:
-        return {"data": data, "settings": {"training.steps": 3}}
+        return {"data": data, "training.steps": 3}
 
     def chosen(data: str = "a", ids: list[str] = ids) -> Path:
-        return Folder.choose(None, "/some/iris.csv", identity(data), ids).path
+        return Folder.choose(None, "/some/iris.csv", AskedQuestion(identity(data), ids)).path
 
     first = Folder(chosen())
     assert first.path == Path("runs/compare-iris-1")
-    first.open(identity(), ids, overwrite=False)
+    first.open(AskedQuestion(identity(), ids), overwrite=False)
     assert chosen() == first.path
     assert chosen(ids=["rnn-0"]) == Path("runs/compare-iris-2")
     assert chosen(data="b") == Path("runs/compare-iris-2")
@@ -248,13 +248,13 @@ def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     (cell,) = [Cell(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
     with folder.locked([].append) as lock:
-        folder.open({}, [], overwrite=False)
+        folder.open(AskedQuestion({}, []), overwrite=False)
 
         def kill(event: CellEvent) -> None:
             if event.what == "begun":
                 os.kill(place.running["lstm-0"].process.pid, signal.SIGKILL)
 
-        place = Local(room=1, threads=1, lock=lock)
+        place = Local(jobs=1, threads=1, lock=lock)
         engine = Engine(folder=folder, part="test", place=place, hear=kill)
         (outcome,) = engine.run([cell])
     assert outcome.error is not None
@@ -301,4 +301,6 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     assert outcome.scores == truth.scores
     assert outcome.metrics == truth.metrics
     assert found.rows[0].values == [truth.metrics[truth.primary]]
-    assert [(step, score) for step, _, score in outcome.curve] == [(step, score) for step, _, score in truth.curve]
+    assert [(point.updates, point.score) for point in outcome.curve] == [
+        (point.updates, point.score) for point in truth.curve
+    ]

@@ -69,8 +69,8 @@ def test_a_trained_model_is_judged_as_evaluate_judges_it(kind: str, tmp_path: Pa
     assert outcome.per_example > 0
     assert outcome.memory is not None
     assert outcome.memory >= 4 * outcome.parameters
-    assert [step for step, _, _ in outcome.curve] == [1, 2, 3]
-    assert all(before[1] <= after[1] for before, after in zip(outcome.curve, outcome.curve[1:], strict=False))
+    assert [point.updates for point in outcome.curve] == [1, 2, 3]
+    assert all(before.seconds <= after.seconds for before, after in zip(outcome.curve, outcome.curve[1:], strict=False))
     assert outcome.tokenizer == (Run(run).card()["tokenizer"] or {}).get("hash")
     outcome.write(tmp_path / OUTCOME)
     assert Outcome.read(tmp_path / OUTCOME) == outcome
@@ -158,7 +158,9 @@ def test_a_stopped_training_goes_on_and_a_finished_one_is_only_judged(
     assert [one.get("resume") for one in asked] == [True]
     assert gone_on.scores == truth.scores
     assert gone_on.metrics == truth.metrics
-    assert [(step, score) for step, _, score in gone_on.curve] == [(step, score) for step, _, score in truth.curve]
+    assert [(point.updates, point.score) for point in gone_on.curve] == [
+        (point.updates, point.score) for point in truth.curve
+    ]
     again = done(cell, tmp_path / "half")
     assert len(asked) == 1
     assert again.metrics == truth.metrics

@@ -9,24 +9,32 @@ import pytest
 
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest
-from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.running.folder import Folder, id_of
+from glassformer.trials.outcome import Cell, CurvePoint, Outcome
+from glassformer.trials.running.folder import AskedQuestion, Folder, id_of
 
-IDENTITY: dict[str, Any] = {"data": "x", "settings": {"data.same_text": "exact"}}
+IDENTITY: dict[str, Any] = {"data": "x", "data.same_text": "exact"}
 CELL = Cell(name="bag", settings={"data.same_text": "exact"})
-OUTCOME = Outcome(cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[(1, 0.1, 0.5)])
+OUTCOME = Outcome(
+    cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[CurvePoint(1, 0.1, 0.5)]
+)
 
 
 @pytest.mark.parametrize(
-    "question", ["{}", '{"same": 5, "asked": []}', '{"same": {"settings": 5}, "asked": []}', '{"same": {}, "asked": 5}']
+    "question",
+    [
+        "{}",
+        '{"identity": 5, "ids": [], "finished": false}',
+        '{"identity": {}, "ids": [5], "finished": false}',
+        '{"identity": {}, "ids": 5, "finished": false}',
+    ],
 )
 def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     (tmp_path / "question.json").write_text(question)
     folder = Folder(tmp_path)
     with pytest.raises(RunError, match="--overwrite"):
-        folder.open(IDENTITY, [], overwrite=False)
-    folder.open(IDENTITY, ["a"], overwrite=True)
-    folder.open(IDENTITY, ["a"], overwrite=False)
+        folder.open(AskedQuestion(IDENTITY, []), overwrite=False)
+    folder.open(AskedQuestion(IDENTITY, ["a"]), overwrite=True)
+    folder.open(AskedQuestion(IDENTITY, ["a"]), overwrite=False)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +51,7 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
         {"weights": [1.0]},
         {"curve": [[1, 2]]},
         {"curve": 5},
+        {"curve": [{"updates": "x", "seconds": 1.0, "score": 0.5}]},
         {"seconds": "x"},
         {"more": 1},
     ],

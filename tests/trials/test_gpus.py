@@ -23,7 +23,7 @@ from glassformer.trials.places.base import Task
 from glassformer.trials.places.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
 from glassformer.trials.places.local import Local
 from glassformer.trials.places.ray_cluster import RayCluster
-from glassformer.trials.running.gpu_needs import gpu_needs
+from glassformer.trials.running.engine import gpu_needs
 
 tune_module = importlib.import_module("glassformer.trials.tune")
 
@@ -182,13 +182,13 @@ def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(choice, "visible_gpus", lambda *, measured: [])
     planned: list[str] = []
     place = choice.PlaceOptions().place(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
-    assert place == Local(room=1, threads=choice.torch.get_num_threads(), gpus=[])
+    assert place == Local(jobs=1, threads=choice.torch.get_num_threads(), gpus=[])
     assert not planned
     with monkeypatch.context() as patch:  # one process at a time chooses its own number of threads
         patch.setattr(choice, "default_tuner", lambda: ThreadTuner(2))
         patch.setattr(choice.torch, "get_num_threads", lambda: 2)
-        assert choice.PlaceOptions().place(tmp_path, "compare", print) == Local(room=1, threads=None, gpus=[])
-        assert choice.PlaceOptions(jobs=2).place(tmp_path, "compare", print) == Local(room=2, threads=1, gpus=[])
+        assert choice.PlaceOptions().place(tmp_path, "compare", print) == Local(jobs=1, threads=None, gpus=[])
+        assert choice.PlaceOptions(jobs=2).place(tmp_path, "compare", print) == Local(jobs=2, threads=1, gpus=[])
     with pytest.raises(Misuse, match="--jobs wants a whole number or auto, not 'many'"):
         gf.compare("iris", jobs="many")
     with pytest.raises(

@@ -56,7 +56,7 @@ def test_each_process_has_a_gpu(
 ) -> None:
     """No GPU is needed: a process is told by a variable which one it has."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "before")
-    place = Local(room=4, threads=3, gpus=[*map(Gpu, names)])
+    place = Local(jobs=4, threads=3, gpus=[*map(Gpu, names)])
     code = "import os; print('seen', os.environ['CUDA_VISIBLE_DEVICES'], os.environ['OMP_NUM_THREADS'])"
     place.start([run_code(str(number), code, tmp_path) for number in range(4)])
     place.start([run_code("none", code, tmp_path, takes_gpu=False)])
@@ -67,7 +67,7 @@ def test_each_process_has_a_gpu(
 
 
 def test_a_gpu_that_is_free_again_is_taken(tmp_path: Path) -> None:
-    place = Local(room=2, gpus=[Gpu("0"), Gpu("1")])
+    place = Local(jobs=2, gpus=[Gpu("0"), Gpu("1")])
     place.start([run_code("short", "pass", tmp_path), run_code("long", SAVES, tmp_path)])
     while "short" in place.running:
         place.ended()

@@ -15,7 +15,6 @@ from glassformer.trials.results.metrics import (
     amount,
     decimals_of,
     from_to,
-    memory,
     rounded,
     with_ends,
 )
@@ -154,4 +153,3 @@ def test_amounts() -> None:
         "0 s", "30 µs", "4.2 ms", "1.4 s", "90 s", "3.0 min", "2.5 h", "",
     ]  # fmt: skip
     assert [amount(one) for one in (0, 950, 12_345, 3_400_000, 2e9)] == ["0", "950", "12k", "3.4M", "2.0B"]
-    assert [memory(one) for one in (2000, 300 * 2**20, 3 * 2**30, None)] == ["2 KiB", "300 MiB", "3.0 GiB", ""]

@@ -17,7 +17,7 @@ from helpers.simulated import floor, outcomes_of, reference
 
 def unlike(mode: str = "ladder") -> Comparison:
     long = [
-        replace(one, steps=20_000, curve=[(200 * at, seconds, value) for at, seconds, value in one.curve])
+        replace(one, steps=20_000, curve=[replace(point, updates=200 * point.updates) for point in one.curve])
         for one in outcomes_of("bag", 0.7, seconds=3.0)
     ]
     known: dict[str, Any] = {"per_example": 0.00412, "memory": 1300 * 2**20, "parameters": 12_345_678}

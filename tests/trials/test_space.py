@@ -154,7 +154,7 @@ def test_what_a_person_writes() -> None:
         ("model.width: []", "has no values to choose from"),
         ("model.width: [64, 64]", "has 64 twice"),
         ("model.width: [64, wide]", "model.width wants a whole number, not 'wide'"),
-        ("model.width: [0, 64]", "model.width: 0 is below 1, the least it may be"),
+        ("model.width: [0, 64]", "model.width: value is 0, but must be at least 1"),
         ("model.pool: [mean, maximum]", "unknown value 'maximum'"),
         ("model.pool: {low: 1, high: 2}", "is not a number: list its values, as in [last, first,"),
         ("training.lr: {low: 0.1}", "a range has low and high, and high is missing"),

@@ -7,13 +7,8 @@ from typing import Any
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
-<<<<<<< HEAD
 from glassformer.runs.files import SEVERITIES
-from glassformer.training.finding import Finding
-=======
-from glassformer.runs.log import SEVERITIES
 from glassformer.training.events import Finding
->>>>>>> f-core
 
 UNSEEN = "not looked at"
 """How the log names what could not be looked at."""

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.exact import recall_rows
-from glassformer.experiments.curves import Curve, plain
-from glassformer.experiments.growth import Section, recall_section
+from glassformer.experiments.growth import Curve, Curves, Section, by_model, leader, lines, named, plain, sentence
 from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
+from glassformer.rendering.panels import Line, Lines, Table
 from glassformer.tasks.base import Batch, Evaluation, Task
 
 SIGNS = ascii_lowercase + digits + "?"
@@ -120,3 +120,32 @@ def recall_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section
         say(f"{name}, {updates:,} updates: " + ", ".join(f"{y:.2f}" for y in curves[name].y))
     section = recall_section(curves, updates=updates, asked=HELD_OUT, chance=CHANCE)
     return replace(section, numbers={"models": sizes_of(models), "updates": updates, "accuracy": plain(curves)})
+
+
+def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -> Section:
+    """`curves`: the part of the questions that is answered rightly, by distance."""
+    distances = [float(x) for x in next(iter(curves.values())).x]
+    longest, columns = distances[-1], [f"{x:,.0f}" for x in distances]
+    chart = Lines(
+        title="Remembered over a distance",
+        takeaway=leader(
+            ("recall leads", "recall lead", "recall even"),
+            {name: curve.y[-1] for name, curve in curves.items()},
+            longest=longest,
+        ),
+        series=[*lines(curves), Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)],
+        x_name="other pairs in between",
+        y_name="answered rightly",
+        log_x=True,
+        note=sentence("note recall", updates=updates, asked=asked),
+    )
+    table = Table(
+        title="Answered rightly, by distance",
+        columns=["model", *columns],
+        rows=[[named(model), *curve.y] for model, curve in curves.items()],
+        bars=columns,
+    )
+    last = by_model({model: f"{curve.y[-1]:.2f}" for model, curve in curves.items()})
+    return Section(
+        [chart, table], sentence("finding recall", updates=updates, longest=longest, last=last, chance=chance)
+    )

@@ -13,11 +13,10 @@ from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.encoders.base import Encoder
-from glassformer.experiments.curves import NAMES, Curve, Curves, plain
-from glassformer.experiments.growth import Section, small
+from glassformer.experiments.growth import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.rendering.panels import Line, Lines, Table
+from glassformer.rendering.panels import Lines, Table
 
 HEAD_WIDTHS = (4, 16, 64, 256, 1024)
 KEYS, QUERIES = 64, 512
@@ -40,11 +39,8 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
     """Measure the gradient by depth of each model, and of a Transformer the softmax with and without 1/√d."""
     gradients = gradients_by_depth(plan, device)
     numbers: dict[str, Any] = {"layers": DEPTH, "gradient": plain(gradients)}
-    first = "; ".join(f"{name} {small(curve.y[0])}" for name, curve in gradients.items())
-    finding = (
-        f"Before training, the gradient at the first of {DEPTH} layers, as a fraction of the gradient at the last: "
-        f"{first}."
-    )
+    first = by_model({name: small(curve.y[0]) for name, curve in gradients.items()})
+    finding = sentence("finding start", layers=DEPTH, first=first)
     if TRANSFORMER not in plan.models:
         return Section(_depth_panels(gradients), finding, numbers)
     largest, entropy = softmax_by_width(plan.seed)
@@ -53,12 +49,15 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         _width_chart("Softmax at the start: entropy", entropy, f"nats; uniform: {math.log(KEYS):.2f}"),
     ]
     widest = {name: curve.y[-1] for name, curve in largest.items()}
-    sharpness = (
-        f"Before training, over {KEYS} random keys of width {HEAD_WIDTHS[-1]:,}, the largest weight of a softmax is "
-        f"{widest['without']:.2f} without 1/√d and {widest['with 1/√d']:.2f} with it."
+    sharpness = sentence(
+        "finding sharpness",
+        keys=KEYS,
+        width=HEAD_WIDTHS[-1],
+        without=widest["without"],
+        scaled=widest["with 1/√d"],
     )
     numbers |= {"largest_weight": plain(largest), "entropy": plain(entropy)}
-    return Section([*charts, *_depth_panels(gradients)], f"{sharpness} {finding}", numbers)
+    return Section([*charts, *_depth_panels(gradients)], sharpness + finding, numbers)
 
 
 # --- softmax ---
@@ -90,7 +89,7 @@ def _width_chart(title: str, curves: Curves, y_name: str) -> Lines:
     return Lines(
         title=title,
         takeaway=f"At d = {HEAD_WIDTHS[-1]:,}: {ends}",
-        series=[Line(name=name, x=curve.x, y=curve.y, dots=True) for name, curve in curves.items()],
+        series=lines(curves),
         x_name="d, width of a head",
         y_name=y_name,
         log_x=True,
@@ -166,20 +165,11 @@ def _depth_panels(gradients: Curves) -> list[Lines | Table]:
     chart = Lines(
         title="Gradient before training, by depth",
         takeaway="At the first layer: " + "; ".join(f"{name} {small(first[name])}" for name in ends),
-        series=[
-            Line(
-                name=name,
-                x=[x for x, y in zip(curve.x, curve.y, strict=True) if y > 0],
-                y=[y for y in curve.y if y > 0],
-                dots=True,
-            )
-            for name, curve in gradients.items()
-        ],
+        series=lines(gradients, positive=True),
         x_name="layer",
         y_name="fraction of the gradient at the last layer",
         log_y=True,
-        note=f"{DEPTH} layers of width {WIDTH}; {TEXTS} random texts of {TOKENS} tokens; the norm of the loss's "
-        "gradient at each layer's output. Transformers use Xavier initialisation, the others their default.",
+        note=sentence("note depth", layers=DEPTH, width=WIDTH, texts=TEXTS, tokens=TOKENS),
     )
     table = Table(
         title="Gradient before training, by layer",

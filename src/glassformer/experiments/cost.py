@@ -3,7 +3,7 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +15,23 @@ from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.crossing import counted_panels
-from glassformer.experiments.curves import Curve, plain
-from glassformer.experiments.growth import COUNTED, MEASURED, Counted, Section, gradient_section, time_section
+from glassformer.experiments.growth import (
+    MEASURED,
+    Counted,
+    Curve,
+    Curves,
+    Section,
+    by_model,
+    counted_panels,
+    leader,
+    lines,
+    named,
+    plain,
+    reach_text,
+    sentence,
+    small,
+    time_section,
+)
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -31,6 +45,7 @@ from glassformer.models.counting import (
     state_numbers,
 )
 from glassformer.models.modules import LanguageModel, device_of
+from glassformer.rendering.panels import Lines, Table
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""
@@ -46,6 +61,12 @@ ENOUGH = 0.05
 """Seconds of repeating after which the fewest are enough."""
 ENDLESS = 2**40
 """Tokens of a text at which only the highest power of T counts."""
+SERIAL: dict[str, Callable[[ModelSettings, int], Any]] = {
+    "serial_steps": serial_steps,
+    "serial_additions": serial_additions,
+    "path_length": path_length,
+}
+"""Counts by length that no chart of times has; a path length of None means that there is no path."""
 TEXTS = 16
 """Random texts over which a gradient is averaged."""
 
@@ -63,6 +84,11 @@ class Cost:
     kept: int
     """Bytes that the forward pass keeps for the gradients; on a CUDA GPU, the most that was held at once."""
 
+    def in_units(self) -> dict[str, float]:
+        """Return the numbers in the units of the charts' axes."""
+        seconds = {"forward": self.forward, "step": self.step, "token": self.token}
+        return {**{what: 1e3 * value for what, value in seconds.items()}, "kept": self.kept / 1e6}
+
 
 # --- time and memory ---
 
@@ -79,24 +105,28 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         costs, why = _costs_by_length(name, settings, plan, device, say)
         if why is not None:
             stopped[name] = why
-        measured = {length: _in_units(cost) for length, cost in costs.items()}
+        measured = {length: cost.in_units() for length, cost in costs.items()}
         formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
-        for what in MEASURED:
-            values = formulas if what in COUNTED else measured
+        for what, quantity in MEASURED.items():
+            values = formulas if quantity.counted else measured
             curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
         counted[name] = Counted(
             weights,
-            serial_steps(settings, longest),
-            serial_additions(settings, longest),
-            serial_order(settings),
-            path_length(settings, longest),
-            reach(settings),
-            _orders(settings),
+            **{what: number(settings, longest) for what, number in SERIAL.items()},
+            order=serial_order(settings),
+            reach=reach(settings),
+            orders=_orders(settings),
         )
     numbers = {
         "models": sizes_of(models),
-        **{what: plain(by_model) for what, by_model in curves.items()},
-        **_serial_numbers(models, plan.lengths),
+        **{what: plain(of_models) for what, of_models in curves.items()},
+        **{
+            what: {
+                name: {"x": list(plan.lengths), "y": [number(settings, length) for length in plan.lengths]}
+                for name, settings in models.items()
+            }
+            for what, number in SERIAL.items()
+        },
     }
     section = time_section(curves, counted, stopped)
     table, *charts = section.panels
@@ -124,37 +154,11 @@ def _costs_by_length(
     return costs, None
 
 
-def _in_units(cost: Cost) -> dict[str, float]:
-    """What is measured at one length, as the axes of the charts have it."""
-    return {
-        "forward": 1e3 * cost.forward,
-        "step": 1e3 * cost.step,
-        "token": 1e3 * cost.token,
-        "kept": cost.kept / 1e6,
-    }
-
-
 def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
     """What is counted at one length."""
     return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
-    }
-
-
-def _serial_numbers(models: Mapping[str, ModelSettings], lengths: Sequence[int]) -> dict[str, Any]:
-    """Return the counts that no chart of times has, by length; a path length of None means that there is no path."""
-    counts: dict[str, Callable[[ModelSettings, int], int | None]] = {
-        "serial_steps": serial_steps,
-        "serial_additions": serial_additions,
-        "path_length": path_length,
-    }
-    return {
-        what: {
-            name: {"x": list(lengths), "y": [number(settings, length) for length in lengths]}
-            for name, settings in models.items()
-        }
-        for what, number in counts.items()
     }
 
 
@@ -256,6 +260,36 @@ def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> Secti
         say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
     section = gradient_section(curves, {name: reach(settings) for name, settings in models.items()})
     return replace(section, numbers={"models": sizes_of(models), "gradient": plain(curves)})
+
+
+def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
+    """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
+    furthest = int(max(curve.x[-1] for curve in curves.values()))
+    marks = [*(mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest), furthest]
+    chart = Lines(
+        title="The gradient that reaches a token k back",
+        takeaway=leader(
+            ("gradient leads", "gradient lead", "gradient even"),
+            {name: curve.y[furthest] for name, curve in curves.items()},
+            furthest=furthest,
+        ),
+        series=lines(curves, positive=True, dots=False),
+        x_name="k, tokens back",
+        y_name="of the gradient at k = 0",
+        log_y=True,
+        note=sentence("note gradient"),
+    )
+    table = Table(
+        title="What is left of the gradient",
+        columns=["model", *(f"k = {mark:,}" for mark in marks)],
+        rows=[[named(model), *(small(curve.y[mark]) for mark in marks)] for model, curve in curves.items()],
+    )
+    left = {
+        model: small(curve.y[furthest])
+        + ("" if curve.y[furthest] else f" (it reads {reach_text(reaches[model])} back)")
+        for model, curve in curves.items()
+    }
+    return Section([chart, table], sentence("finding gradient", furthest=furthest, left=by_model(left)))
 
 
 def gradient_by_distance(

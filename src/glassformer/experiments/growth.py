@@ -1,78 +1,38 @@
-"""How cost and memory grow with length, drawn: plain numbers by length, distance or position in, panels out."""
+"""Curves by length, distance or position: how they are drawn, what powers fit them, where they cross, and the parts
+that a report of growth consists of.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
-from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.experiments.crossing import crossings
-from glassformer.experiments.curves import NAMES, Curve, Curves
-from glassformer.experiments.request import MINUTES
+from glassformer.config.sections import ModelSettings
+from glassformer.config.sentences import sentence as read_sentence
+from glassformer.models.counting import layer_multiplications, serial_additions, serial_steps
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
-from glassformer.rendering.takeaways import leading
+from glassformer.rendering.takeaways import course, leading, listed
 from glassformer.rendering.view import View
 
-MEASURED = {
-    "multiplications": ("Counted: multiplications of a forward pass", "millions"),
-    "forward": ("Forward pass", "milliseconds"),
-    "step": ("Loss and gradients", "milliseconds"),
-    "token": ("One more token after T", "milliseconds"),
-    "kept": ("Kept for the gradients", "MB"),
-    "state": ("Counted: kept to write on", "kB"),
-}
-"""What is measured or counted by length: its name, and the unit of its axis."""
-COUNTED = ("state", "multiplications")
-MORE = {
-    "multiplications": "multiplies more",
-    "forward": "takes longer",
-    "step": "takes longer",
-    "token": "takes longer",
-    "kept": "keeps more",
-    "state": "keeps more",
-}
-"""What is said of a model that has more of each."""
-NOTES = {
-    "step": "Of one text; the update that follows does not depend on T.",
-    "token": "With what is kept of the T tokens before it.",
-    "kept": "Fused attention never writes its T×T weights down: a Transformer's memory grows as T does.",
-    "state": "What the next token needs of all before it, by the formulas.",
-    "multiplications": "Attention over all T×T pairs; a kernel that skips the hidden ones makes half of these.",
-}
+NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
 
-GROWN, LEAST = 4, 3
-"""Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
-many such lengths can tell a power from noise.
-"""
-LEARNED = 3
-"""A model counts as undertrained if its mean score is below this multiple of a trivial baseline's."""
-UNDERTRAINED = (
-    " {who} undertrained: the mean over all lengths is {scores} after {updates:,} updates, against {baseline:.2f} for "
-    "the baseline. Use --minutes {minutes:g} or more before you compare them."
-)
-ORDERS = ("the same", "T", "T²")
+sentence = partial(read_sentence, __name__)
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What follows from a model's formulas, at one length."""
+class Curve:
+    """One model's numbers."""
 
-    weights: int
-    serial: int
-    """Layers and recurrent steps that must run one after the other."""
-    additions: int
-    """Additions that must run one after the other if every sum over tokens is a tree."""
-    order: str
-    """How the serial steps grow with the length."""
-    path: int | None
-    """Steps from the first token to the last output; None: no path."""
-    reach: int | None
-    """Tokens back that an output can depend on; None: all."""
-    orders: Mapping[str, int]
-    """The power of T with which each number grows in the end, by the names in MEASURED."""
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+Curves = Mapping[str, Curve]
+"""Curves by the model's name."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +46,110 @@ class Section:
 
 
 def growth_view(sections: Sequence[Section], how: str) -> View:
-    """All parts under one title. `how`: on what it was measured, and how often."""
+    """Return all parts under one title. `how`: the machine of the measurements, and their number."""
     findings = Words(title="In short", text="\n\n".join(section.finding for section in sections))
     panels = [panel for section in sections for panel in section.panels]
     return View("Growth with length", [findings, *panels], note=how)
 
 
+def plain(curves: Curves) -> dict[str, dict[str, list[float]]]:
+    """Return curves as JSON stores them."""
+    return {name: {"x": list(curve.x), "y": list(curve.y)} for name, curve in curves.items()}
+
+
+def named(name: str) -> str:
+    """Return the name of a model as people write it; any other name as it is."""
+    return NAMES.get(name, name)
+
+
+def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[Line]:
+    """Return a line per curve. `positive`: without the values that a logarithmic axis cannot show."""
+    drawn = []
+    for name, curve in curves.items():
+        points = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y > 0 or not positive]
+        drawn.append(Line(name=named(name), x=[x for x, _ in points], y=[y for _, y in points], dots=dots))
+    return drawn
+
+
+def leader(words: tuple[str, str, str], values: Mapping[str, float], **facts: object) -> str:
+    """Name the model with the largest value. `words`: the names of the sentences for one leader, several, and all."""
+    does, do, even = (sentence(name, **facts) for name in words)
+    return leading([named(name) for name in values], list(values.values()), does=does, do=do, even=even)
+
+
+def by_model(values: Mapping[str, str]) -> str:
+    """Return `RNN 0.25; Transformer 0.75`."""
+    return "; ".join(f"{named(model)} {value}" for model, value in values.items())
+
+
+def small(value: float) -> str:
+    """Return two digits of a share that may be very small."""
+    return "nothing" if value == 0 else f"{value:.2g}"
+
+
+# --- time and memory by length ---
+
+
+class Quantity(NamedTuple):
+    """A number by length of the text."""
+
+    title: str
+    unit: str
+    more: str
+    """The verb of a model that has more of it."""
+    note: str = ""
+    """The name of the sentence below its chart, if there is one."""
+    counted: bool = False
+    """Whether it follows from the formulas, without a measurement."""
+
+
+MEASURED = {
+    "multiplications": Quantity(
+        "Counted: multiplications of a forward pass", "millions", "multiplies more", "note multiplications", True
+    ),
+    "forward": Quantity("Forward pass", "milliseconds", "takes longer"),
+    "step": Quantity("Loss and gradients", "milliseconds", "takes longer", "note step"),
+    "token": Quantity("One more token after T", "milliseconds", "takes longer", "note token"),
+    "kept": Quantity("Kept for the gradients", "MB", "keeps more", "note kept"),
+    "state": Quantity("Counted: kept to write on", "kB", "keeps more", "note state", True),
+}
+MIN_GROWTH, MIN_LENGTHS = 4, 3
+"""Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
+many such lengths can tell a power from noise.
+"""
+ORDERS = ("the same", "T", "T²")
+ATTENTION = "transformer"
+SHORTEST, LONGEST = 8, 64
+"""Counted lengths: from the width divided by the one, to the width times the other."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What follows from a model's formulas, at one length."""
+
+    weights: int
+    serial_steps: int
+    """Layers and recurrent steps that must run one after the other."""
+    serial_additions: int
+    """Additions that must run one after the other if every sum over tokens is a tree."""
+    order: str
+    """How the serial steps grow with the length."""
+    path_length: int | None
+    """Steps from the first token to the last output; None: no path."""
+    reach: int | None
+    """Tokens back that an output can depend on; None: all."""
+    orders: Mapping[str, int]
+    """The power of T with which each number grows in the end, by the names in MEASURED."""
+
+
+# --- fitting ---
+
+
 def power(curve: Curve) -> float:
     """p of y ~ x^p: the slope of log y over log x, fitted where growth has set in; NaN: too short to tell."""
-    pairs, least = list(zip(curve.x, curve.y, strict=True)), GROWN * min(curve.y)
+    pairs, least = list(zip(curve.x, curve.y, strict=True)), MIN_GROWTH * min(curve.y)
     grown = list(takewhile(lambda pair: pair[1] >= least, reversed(pairs)))
-    if len(grown) < LEAST:
+    if len(grown) < MIN_LENGTHS:
         return math.nan
     x, y = np.log(grown).T
     return float(np.polyfit(x, y, 1)[0])
@@ -119,268 +172,135 @@ def doubling(curve: Curve, order: int, *, counted: bool = False) -> str:
     return f"{measured}, {'too short to tell, ' if order else ''}{by_formula}"
 
 
+# --- where the cost of attention crosses that of the others ---
+
+
+def when_above(a: Curve, b: Curve) -> str:
+    """At which lengths `a` is above `b`, of those that both have: `from 512 tokens on`, `beyond 64 tokens`, where both
+    are equal at 64, `at every length`, `at no length`.
+    """
+    other = dict(zip(b.x, b.y, strict=True))
+    shared = [(x, y - other[x]) for x, y in zip(a.x, a.y, strict=True) if x in other]
+    above = [difference > 0 for _, difference in shared]
+    if all(above) or not any(above):
+        return f"at {'every' if all(above) else 'no'} length"
+    if not above[-1]:
+        return "at some lengths, not at the end"
+    first = max(place for place, higher in enumerate(above) if not higher) + 1
+    before, difference = shared[first - 1]
+    return f"beyond {before:,.0f} tokens" if difference == 0 else f"from {shared[first][0]:,.0f} tokens on"
+
+
+def crossings(curves: Curves, more: str) -> str:
+    """From which length on the Transformer costs more than each of the others: `The Transformer takes longer than the
+    RNN from 512 tokens on`. `more`: takes longer, keeps more. Without a Transformer, who costs least in the end.
+    """
+    if len(curves) == 1:
+        ((model, curve),) = curves.items()
+        return f"{NAMES[model]} {course(curve.y)}"
+    if ATTENTION not in curves:
+        ends = {model: curve.y[-1] for model, curve in curves.items()}
+        first = [NAMES[model] for model, end in ends.items() if end == min(ends.values())]
+        return f"{listed(first, 9)} {'ends' if len(first) == 1 else 'end'} the lowest"
+    told: dict[str, list[str]] = {}
+    for model, curve in curves.items():
+        if model != ATTENTION:
+            told.setdefault(when_above(curves[ATTENTION], curve), []).append(NAMES[model])
+    parts = [f"the {listed(models, 9)} {when}" for when, models in told.items()]
+    return f"The {NAMES[ATTENTION]} {more} than {', than '.join(parts)}"
+
+
+# --- charts and tables ---
+
+
 def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
     """`curves`: by the names in MEASURED, then by model. `counted`: at the longest length. `stopped`: why, if early."""
-    models = list(counted)
     charts = [
-        Lines(
-            title=title,
-            takeaway=crossings(curves[what], MORE[what]),
-            series=[Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves[what].items()],
-            x_name="T, tokens of the text",
-            y_name=unit,
-            log_x=True,
-            log_y=True,
-            note=NOTES.get(what, ""),
-        )
-        for what, (title, unit) in MEASURED.items()
+        _chart(quantity.title, crossings(curves[what], quantity.more), curves[what], quantity.unit, quantity.note)
+        for what, quantity in MEASURED.items()
     ]
     told = {
         what: {
-            model: doubling(curves[what][model], counted[model].orders[what], counted=what in COUNTED)
-            for model in models
+            model: doubling(curves[what][model], counts.orders[what], counted=quantity.counted)
+            for model, counts in counted.items()
         }
-        for what in MEASURED
+        for what, quantity in MEASURED.items()
     }
     fitted = Table(
         title="When the text doubles",
-        columns=["model", *(title for title, _ in MEASURED.values())],
-        rows=[[NAMES[model], *(told[what][model] for what in MEASURED)] for model in models],
-        note="A factor, the power of T that it stands for, and the power that the formulas have for long texts. Fitted "
-        f"where growth has set in: to {LEAST} lengths at least that take {GROWN} times the least. Below that, what "
-        "every call costs hides how it grows, and what was measured between the last two lengths stands here.",
-    )
-    longest = max(curve.x[-1] for curve in curves["forward"].values())
-    table = Table(
-        title=f"Counted, at T = {longest:,.0f}",
-        columns=[
-            "model",
-            "weights",
-            "serial steps",
-            "serial additions",
-            "serial steps grow as",
-            "path from first to last",
-            "reaches back",
-        ],
-        rows=[
-            [
-                NAMES[model],
-                counts.weights,
-                counts.serial,
-                counts.additions,
-                counts.order,
-                "none" if counts.path is None else counts.path,
-                _back(counts.reach),
-            ]
-            for model, counts in counted.items()
-        ],
-        note="Serial steps: layers and recurrent steps that no number of processors can run in parallel. "
-        "Serial additions: every sum over tokens is taken as a tree, so n inputs need ⌈log₂ n⌉ additions. Attention "
-        "and mean pooling sum T vectors this way; an RNN adds its inputs one after the other, in T steps. The path of "
-        "a CNN is the number of layers it would need.",
+        columns=["model", *(quantity.title for quantity in MEASURED.values())],
+        rows=[[NAMES[model], *(told[what][model] for what in MEASURED)] for model in counted],
+        note=sentence("note fitted", least=MIN_LENGTHS, grown=MIN_GROWTH),
     )
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
-    finding = (
-        f"When the text doubles, loss and gradients take: {_listed(told['step'])}. "
-        f"One more token takes: {_listed(told['token'])}.{early}"
-    )
-    return Section([table, *charts, fitted], finding)
+    finding = sentence("finding time", step=by_model(told["step"]), token=by_model(told["token"]), stopped=early)
+    longest = max(curve.x[-1] for curve in curves["forward"].values())
+    return Section([_counted_table(counted, longest), *charts, fitted], finding)
 
 
-def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
-    """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
-    furthest = int(max(curve.x[-1] for curve in curves.values()))
-    marks = [mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest]
-    chart = Lines(
-        title="The gradient that reaches a token k back",
-        takeaway=leading(
-            [NAMES[model] for model in curves],
-            [curve.y[furthest] for curve in curves.values()],
-            does=f"has most of it left, {furthest:,} tokens back",
-            do=f"have most of it left, {furthest:,} tokens back",
-            even=f"As much is left of all, {furthest:,} tokens back ({{number}})",
-        ),
-        series=[
-            Line(
-                name=NAMES[model],
-                x=[x for x, y in zip(curve.x, curve.y, strict=True) if y > 0],
-                y=[y for y in curve.y if y > 0],
-            )
-            for model, curve in curves.items()
-        ],
-        x_name="k, tokens back",
-        y_name="of the gradient at k = 0",
-        log_y=True,
-        note="Before training, weights by Xavier's rule or torch's. Where a line ends, nothing arrives.",
-    )
-    table = Table(
-        title="What is left of the gradient",
-        columns=["model", *(f"k = {mark:,}" for mark in [*marks, furthest])],
-        rows=[
-            [NAMES[model], *(small(curve.y[mark]) for mark in [*marks, furthest])] for model, curve in curves.items()
-        ],
-    )
-    left = {
-        model: f"{small(curve.y[furthest])}{'' if curve.y[furthest] else f' (it reads {_back(reaches[model])} back)'}"
-        for model, curve in curves.items()
+def _counted_table(counted: Mapping[str, Counted], longest: float) -> Table:
+    rows = {
+        model: {
+            "weights": counts.weights,
+            "serial steps": counts.serial_steps,
+            "serial additions": counts.serial_additions,
+            "serial steps grow as": counts.order,
+            "path from first to last": "none" if counts.path_length is None else counts.path_length,
+            "reaches back": reach_text(counts.reach),
+        }
+        for model, counts in counted.items()
     }
-    return Section(
-        [chart, table], f"Of the gradient at the last token, {furthest:,} tokens back arrive: {_listed(left)}."
+    return Table(
+        title=f"Counted, at T = {longest:,.0f}",
+        columns=["model", *next(iter(rows.values()))],
+        rows=[[NAMES[model], *row.values()] for model, row in rows.items()],
+        note=sentence("note counted"),
     )
 
 
-def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -> Section:
-    """`curves`: the part of the questions that is answered rightly, by distance."""
-    distances = [float(x) for x in next(iter(curves.values())).x]
-    by_chance = Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)
-    chart = Lines(
-        title="Remembered over a distance",
-        takeaway=leading(
-            [NAMES[model] for model in curves],
-            [curve.y[-1] for curve in curves.values()],
-            does=f"remembers most over {distances[-1]:,.0f} pairs",
-            do=f"remember most over {distances[-1]:,.0f} pairs",
-            even=f"All remember as much over {distances[-1]:,.0f} pairs ({{number}})",
-        ),
-        series=[
-            *(Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves.items()),
-            by_chance,
-        ],
-        x_name="other pairs in between",
-        y_name="answered rightly",
-        log_x=True,
-        note=f"k7 … ?k: which digit came with the letter? {updates:,} updates for each model, all distances mixed; "
-        f"{asked:,} new rows of each distance. The pair asked for stands first: it must be kept, not searched for.",
-    )
-    table = Table(
-        title="Answered rightly, by distance",
-        columns=["model", *(f"{x:,.0f}" for x in distances)],
-        rows=[[NAMES[model], *curve.y] for model, curve in curves.items()],
-        bars=[f"{x:,.0f}" for x in distances],
-    )
-    last = _listed({model: f"{curve.y[-1]:.2f}" for model, curve in curves.items()})
-    return Section(
-        [chart, table],
-        f"After {updates:,} updates, with {distances[-1]:,.0f} other pairs in between, so much is remembered: {last}; "
-        f"chance is {chance:.2f}.",
-    )
-
-
-def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updates: int) -> Section:
-    """`losses`: at each position, by the kind of positions in words; one that ends at the context has none beyond."""
-    width = max(1, context // 4)
-    curves = {kind: _stretches(values, width) for kind, values in losses.items()}
-    heights = [y for curve in curves.values() for y in curve.y]
-    beyond = {kind: float(np.mean(values[-context // 2 :])) for kind, values in losses.items() if len(values) > context}
-    border = Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True)
-    chart = Lines(
-        title="Beyond the length of training",
-        takeaway=leading(
-            [f"{kind} positions" for kind in beyond],
-            [-loss for loss in beyond.values()],
-            does="have the lowest loss beyond it",
-            do="have the lowest loss beyond it",
-            even="All have the same loss beyond it",
-            none="No positions go on beyond it",
-        ).partition(" (")[0],
-        series=[*(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()), border],
-        x_name="position in the text",
-        y_name="loss, nats per character",
-        note=f"Transformers that differ in their positions alone, {updates:,} updates on texts of {context:,} "
-        f"characters; means over {width:,} positions.",
-    )
-    within = {kind: float(np.mean(values[context // 2 : context])) for kind, values in losses.items()}
-    last = {
-        kind: float(np.mean(values[-context // 2 :])) if len(values) > context else "has no vector there"
-        for kind, values in losses.items()
+def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Lines]:
+    """Compare one layer of each kind, all of one width, as lectures do; and the steps that wait for one another."""
+    doublings = int(math.log2(width * LONGEST // max(2, width // SHORTEST)))
+    lengths = [max(2, width // SHORTEST) * 2**number for number in range(doublings + 1)]
+    layers = {
+        model: Curve(lengths, [layer_multiplications(settings, width=width, tokens=T) / 1e6 for T in lengths])
+        for model, settings in models.items()
+        if layer_multiplications(settings, width=width, tokens=1)
     }
-    longest = max(map(len, losses.values()))
-    table = Table(
-        title="Loss within and beyond",
-        columns=[
-            "positions",
-            f"positions {context // 2:,} to {context:,}",
-            f"the last {context // 2:,} of {longest:,}",
-        ],
-        rows=[[kind, within[kind], last[kind]] for kind in losses],
+    steps = {
+        model: Curve(lengths, [serial_steps(settings, T) + serial_additions(settings, T) for T in lengths])
+        for model, settings in models.items()
+    }
+    cross = (
+        crossings(layers, "multiplies more").replace("The Transformer", "Attention").replace("Transformer", "attention")
     )
-    told = "; ".join(
-        f"{kind} {within[kind]:.2f} → {end if isinstance(end, str) else f'{end:.2f}'}" for kind, end in last.items()
-    )
-    return Section(
-        [chart, table], f"Loss at the end of the trained length, and at {longest // context}× of it: {told}."
-    )
-
-
-def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline: float, minutes: float) -> Section:
-    """Show right letters and right answers by length of the source, with attention and without.
-
-    `baseline`: the share of right letters of a baseline that always writes the most frequent letter.
-    """
-    longest = max(curve.x[-1] for curve in letters.values())
-    lengths = [min(curve.x[0] for curve in letters.values()), longest]
-    trivial = Line(name="most frequent letter", x=lengths, y=[baseline] * 2, faint=True)
-    charts = [
-        Lines(
-            title=title,
-            takeaway=_at_the_end(curves),
-            series=[
-                *(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()),
-                *([trivial] if curves is letters else []),
-            ],
-            x_name="letters of the source",
-            y_name=what,
-            note=f"An LSTM writes letters backwards, {updates:,} updates each.",
-        )
-        for title, what, curves in (
-            ("Right letters, by length of the source", "letters in their place", letters),
-            ("Right answers, by length of the source", "answers without a mistake", exact),
-        )
+    counts = ", ".join(f"{NAMES[model]} {curve.y[-1]:,.0f}" for model, curve in steps.items())
+    of_layers = {"attention" if model == ATTENTION else model: curve for model, curve in layers.items()}
+    return [
+        _chart(f"Counted: multiplications of one layer of width {width}", cross, of_layers, "millions", "note layers"),
+        _chart(
+            "Counted: serial steps and additions",
+            f"Steps at {lengths[-1]:,} tokens: {counts}",
+            steps,
+            "steps",
+            "note steps",
+        ),
     ]
-    last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
-    means = {kind: fmean(curve.y) for kind, curve in letters.items()}
-    finding = (
-        f"Share of correct letters when writing {longest:,.0f} letters backwards: {last}; always writing the most "
-        f"frequent letter gets {baseline:.2f}."
-    )
-    return Section(charts, finding + _untrained(means, baseline, updates, minutes))
 
 
-def _untrained(means: Mapping[str, float], baseline: float, updates: int, minutes: float) -> str:
-    """Say which models learned little: their mean score is below LEARNED times the trivial baseline."""
-    weak = [name for name, mean in means.items() if mean < LEARNED * baseline]
-    if not weak:
-        return ""
-    who = "Both are" if len(weak) == 2 else f"The LSTM {weak[0]} is"
-    scores = " and ".join(f"{means[name]:.2f}" for name in weak)
-    return UNDERTRAINED.format(
-        who=who,
-        scores=scores,
-        updates=updates,
-        baseline=baseline,
-        minutes=MINUTES if minutes < MINUTES else 2 * minutes,
+def _chart(title: str, takeaway: str, curves: Curves, unit: str, note: str) -> Lines:
+    return Lines(
+        title=title,
+        takeaway=takeaway,
+        series=lines(curves),
+        x_name="T, tokens of the text",
+        y_name=unit,
+        log_x=True,
+        log_y=True,
+        note=sentence(note) if note else "",
     )
 
 
-def _at_the_end(curves: Curves) -> str:
-    ends = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in curves.items())
-    return f"At {max(curve.x[-1] for curve in curves.values()):,.0f} letters: {ends}"
-
-
-def _stretches(values: Sequence[float], width: int) -> Curve:
-    """Means over stretches of so many positions, each at its middle."""
-    several = len(values) // width
-    means = np.asarray(values[: several * width]).reshape(several, width).mean(1)
-    return Curve([width * (place + 0.5) for place in range(several)], means.tolist())
-
-
-def _listed(values: Mapping[str, str]) -> str:
-    return "; ".join(f"{NAMES[model]} {value}" for model, value in values.items())
-
-
-def _back(reach: int | None) -> str:
+def reach_text(reach: int | None) -> str:
+    """Return how many tokens back a model reads."""
     return "all" if reach is None else f"{reach:,} tokens"
-
-
-def small(value: float) -> str:
-    return "nothing" if value == 0 else f"{value:.2g}"

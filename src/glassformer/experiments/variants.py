@@ -16,13 +16,13 @@ from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import Say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
-from glassformer.experiments.curves import Curve, plain
-from glassformer.experiments.growth import Section, attention_section, beyond_section
+from glassformer.experiments.growth import Curve, Curves, Section, leader, lines, plain, sentence
 from glassformer.experiments.models import brief_training, train_briefly
-from glassformer.experiments.request import HEADS, ScalingRequest
+from glassformer.experiments.request import HEADS, MINUTES, ScalingRequest
 from glassformer.families.build import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.models.modules import LanguageModel, device_of
+from glassformer.rendering.panels import Line, Lines, Table
 from glassformer.tasks.language_model import answers
 
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
@@ -37,22 +37,25 @@ ATTENTION = {"additive": "with attention", "none": "without attention"}
 """Attention by its setting, and in words."""
 ATTENTION_UPDATES, ROWS = 300, 8000
 SHORTEST, LONGEST = 2, 16
+LEARNED = 3
+"""A model counts as undertrained if its mean score is below this multiple of a trivial baseline's."""
 
 
 def train_variants(
-    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], device: torch.device, say: Say
+    chosen: Mapping[str, Any], setting: str, kinds: Mapping[Any, str], announcement: str, device: torch.device, say: Say
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Each kind of a model's `setting`, the model that was trained briefly with it, and its task. `kinds`: the kinds,
-    with what is said before the training of each.
+    """Yield each kind of a model's `setting` in words, the model that was trained briefly with it, and its task.
+
+    `kinds`: the kinds, with the words for each, which fill the announcement of its training.
     """
     config, table = infer_config({}, chosen, silent)
     prepared = prepare(config, silent, rows=table)
-    for kind, announcement in kinds.items():
-        say(announcement)
+    for kind, words in kinds.items():
+        say(announcement.format(words))
         changed: Any = {setting: kind}
         model = build_model(replace(config, model=replace(config.model, **changed)), prepared)
         train_briefly(model, prepared.task, config.training, device)
-        yield kind, model, prepared.task
+        yield words, model, prepared.task
 
 
 # --- beyond the length of training ---
@@ -73,17 +76,53 @@ def beyond_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section
         "model.context": CONTEXT,
         **brief_training(updates, plan.seed),
     }
-    kinds = {
-        kind: f"positions: {name}, {updates:,} updates on texts of {CONTEXT} characters"
-        for kind, name in POSITIONS.items()
-    }
+    announcement = f"positions: {{}}, {updates:,} updates on texts of {CONTEXT} characters"
     losses = {}
-    for kind, model, task in train_variants(chosen, "positions", kinds, device, say):
+    for kind, model, task in train_variants(chosen, "positions", POSITIONS, announcement, device, say):
         length = CONTEXT if kind in BOUND else FURTHER * CONTEXT
         ids = task.parts["validation"].ids
-        losses[POSITIONS[kind]] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
+        losses[kind] = loss_by_position(model, ids, length, TEXTS, start=task.start).tolist()
     section = beyond_section(losses, context=CONTEXT, updates=updates)
     return replace(section, numbers={"context": CONTEXT, "updates": updates, "loss": losses})
+
+
+def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updates: int) -> Section:
+    """`losses`: at each position, by the kind of positions in words; one that ends at the context has none beyond."""
+    width, half = max(1, context // 4), context // 2
+    curves = {kind: _stretches(values, width) for kind, values in losses.items()}
+    heights = [y for curve in curves.values() for y in curve.y]
+    within = {kind: fmean(values[half:context]) for kind, values in losses.items()}
+    beyond = {kind: fmean(values[-half:]) for kind, values in losses.items() if len(values) > context}
+    told = leader(
+        ("beyond leads", "beyond lead", "beyond even"), {f"{kind} positions": -loss for kind, loss in beyond.items()}
+    )
+    chart = Lines(
+        title="Beyond the length of training",
+        takeaway=told.partition(" (")[0] if beyond else sentence("beyond none"),
+        series=[
+            *lines(curves),
+            Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True),
+        ],
+        x_name="position in the text",
+        y_name="loss, nats per character",
+        note=sentence("note beyond", updates=updates, context=context, width=width),
+    )
+    longest, missing = max(map(len, losses.values())), "has no vector there"
+    table = Table(
+        title="Loss within and beyond",
+        columns=["positions", f"positions {half:,} to {context:,}", f"the last {half:,} of {longest:,}"],
+        rows=[[kind, within[kind], beyond.get(kind, missing)] for kind in losses],
+    )
+    ends = {kind: f"{beyond[kind]:.2f}" if kind in beyond else missing for kind in losses}
+    changes = "; ".join(f"{kind} {within[kind]:.2f} → {end}" for kind, end in ends.items())
+    return Section([chart, table], sentence("finding beyond", times=longest // context, changes=changes))
+
+
+def _stretches(values: Sequence[float], width: int) -> Curve:
+    """Means over stretches of so many positions, each at its middle."""
+    several = len(values) // width
+    means = np.asarray(values[: several * width]).reshape(several, width).mean(1)
+    return Curve([width * (place + 0.5) for place in range(several)], means.tolist())
 
 
 @torch.inference_mode()
@@ -119,18 +158,56 @@ def attention_part(plan: ScalingRequest, device: torch.device, say: Say) -> Sect
         "training.label_smoothing": 0.0,
         **brief_training(updates, plan.seed),
     }
-    kinds = {
-        kind: f"an LSTM that writes letters backwards, {name}: {updates:,} updates" for kind, name in ATTENTION.items()
-    }
+    announcement = f"an LSTM that writes letters backwards, {{}}: {updates:,} updates"
     letters, exact = {}, {}
-    for kind, model, task in train_variants(chosen, "attention", kinds, device, say):
+    for kind, model, task in train_variants(chosen, "attention", ATTENTION, announcement, device, say):
         records = task.evaluate(model, "validation").records
         pairs = [(record["target"], record["output"]) for record in records]
-        letters[ATTENTION[kind]], exact[ATTENTION[kind]] = by_length(pairs)
+        letters[kind], exact[kind] = by_length(pairs)
         baseline = most_frequent_letter([wanted for wanted, _ in pairs])
     section = attention_section(letters, exact, updates=updates, baseline=baseline, minutes=plan.minutes)
     numbers = {"updates": updates, "baseline": baseline, "letters": plain(letters), "exact": plain(exact)}
     return replace(section, numbers=numbers)
+
+
+def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline: float, minutes: float) -> Section:
+    """Show right letters and right answers by length of the source, with attention and without.
+
+    `baseline`: the share of right letters of a baseline that always writes the most frequent letter.
+    """
+    longest = max(curve.x[-1] for curve in letters.values())
+    shortest = min(curve.x[0] for curve in letters.values())
+    trivial = Line(name="most frequent letter", x=[shortest, longest], y=[baseline] * 2, faint=True)
+    charts = [
+        Lines(
+            title=f"Right {what}, by length of the source",
+            takeaway=f"At {longest:,.0f} letters: {_ends(curves)}",
+            series=[*lines(curves), *more],
+            x_name="letters of the source",
+            y_name=y_name,
+            note=sentence("note attention", updates=updates),
+        )
+        for what, y_name, curves, more in (
+            ("letters", "letters in their place", letters, [trivial]),
+            ("answers", "answers without a mistake", exact, []),
+        )
+    ]
+    finding = sentence("finding attention", longest=longest, last=_ends(letters), baseline=baseline)
+    means = {kind: fmean(curve.y) for kind, curve in letters.items()}
+    if weak := {kind: mean for kind, mean in means.items() if mean < LEARNED * baseline}:
+        finding += sentence(
+            "undertrained",
+            who="Both are" if len(weak) == 2 else f"The LSTM {next(iter(weak))} is",
+            scores=" and ".join(f"{mean:.2f}" for mean in weak.values()),
+            updates=updates,
+            baseline=baseline,
+            minutes=MINUTES if minutes < MINUTES else 2 * minutes,
+        )
+    return Section(charts, finding)
+
+
+def _ends(curves: Curves) -> str:
+    return ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in curves.items())
 
 
 def most_frequent_letter(targets: Sequence[str]) -> float:

@@ -11,8 +11,6 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 
-from glassformer.config.errors import Misuse
-from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Written, text_logprobs
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from glassformer.runs.log import SEVERITIES
+from glassformer.runs.files import SEVERITIES
 from glassformer.tasks.base import Evaluation
 from glassformer.training.measurements import MOST_ROWS, LayerStats
 

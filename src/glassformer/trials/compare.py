@@ -30,9 +30,8 @@ from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
-from glassformer.trials.running.engine import CellEvent, CellListener, Engine
+from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
 from glassformer.trials.running.folder import Folder, id_of
-from glassformer.trials.running.gpu_needs import gpu_needs
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
     AUTO,
@@ -121,14 +120,14 @@ def compare(
     )
     question = ask(requested, options, say)
     where = str(requested.get("data.path") or requested.get("data.source_file"))
-    folder = Folder.choose(out, where, *question.key)
+    folder = Folder.choose(out, where, question.asked)
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
     with board or contextlib.nullcontext(), logging_to(log_to), folder.locked(say) as lock:
         if on != SLURM or overwrite:
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
-        folder.open(*question.key, overwrite=overwrite)
+        folder.open(question.asked, overwrite=overwrite)
         table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen, say)
         plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None

@@ -153,8 +153,7 @@ def cross_validate(
         data=data, config=config, model=model, listen=listen, command=command, log_to=log_to, settings=settings
     )
     requested = _read_flags(request, folds)
-    folder = _choose_folder(out, requested, resume=resume)
-    _check_folder(folder, requested, resume=resume, overwrite=overwrite)
+    folder = _choose_folder(out, requested, resume=resume, overwrite=overwrite)
     with Run.locked(folder, "cross-validation", lambda line: listen(Noted(line))):
         return _cross_validate(folder, requested, request, refit=refit, resume=resume, overwrite=overwrite)
 
@@ -222,35 +221,30 @@ def _read_flags(request: TrainRequest, folds: int | None) -> dict[str, Any]:
     return requested
 
 
-def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, resume: bool) -> Path:
-    if out is not None:
-        return Path(out)
-    if resume:
+def _choose_folder(out: "str | Path | None", requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> Path:
+    """Return the folder of the folds; raise an error if none can be made or continued there."""
+    if out is None and resume:
         raise Misuse("--resume goes on with folds that are in --out: name it")
-    data = requested.get("data.path") or requested.get("data.source_file") or "data"
-    task = requested.get("task")
-    usual = task if task in OWN_TASKS else ModelSettings.encoder
-    return Run.next_name(data, f"{requested.get('model.encoder', usual)}-folds")
-
-
-def _check_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Whether folds can be made here, or are there."""
+    if out is None:
+        data, task = requested.get("data.path") or requested.get("data.source_file") or "data", requested.get("task")
+        encoder = requested.get("model.encoder", task if task in OWN_TASKS else ModelSettings.encoder)
+        out = Run.next_name(data, f"{encoder}-folds")
+    folder = Path(out)
     refuse_out(requested, folder)
     if (folder / FOLDS).exists():
-        return
+        return folder
     if resume and "data.folds" not in requested:
         raise NotARun(f"{folder} holds no folds to go on with: there is no {FOLDS} in it")
     Run.check_free(folder, overwrite=overwrite)
     if requested.get("data.folds") is None:
         raise SettingError("how many folds? give folds=… (--folds 5)")
+    return folder
 
 
 def _open_folder(folder: Path, requested: Mapping[str, Any], *, resume: bool, overwrite: bool) -> dict[str, Any] | None:
     """The settings of what was begun in the folder, if they are the same; None where nothing was."""
-    if overwrite:
-        for path in sorted(
-            contents(folder), key=lambda path: path.name in (FOLDS, CARD)
-        ):  # what tells whose it is last
+    if overwrite:  # the files that name the owner of the folder are removed last
+        for path in sorted(contents(folder), key=lambda path: path.name in (FOLDS, CARD)):
             remove(path)
     if not (folder / FOLDS).exists():
         return None
@@ -295,32 +289,21 @@ def _write_records(folder: Path, records: list[dict[str, Any]]) -> None:
 
 def _summarise(folder: Path, count: int, reason: str, refit: Trained | None = None) -> CrossValidated:
     """What the folds that are done came to."""
-    runs = {number + 1: Run(_fold_folder(folder, number)) for number in range(count)}
-    cards = {
-        number: run.card()
-        for number, run in runs.items()
-        if (run.path / CARD).exists() and (run.path / RECORDS).exists()
-    }
-    if not cards:
+    runs = [Run(_fold_folder(folder, number)) for number in range(count)]
+    runs = [run for run in runs if (run.path / CARD).exists() and (run.path / RECORDS).exists()]
+    if not runs:
         return CrossValidated(out=str(folder), task="", model="", reason=reason, refit=refit)
     records: list[dict[str, Any]] = []
     folds: list[Fold] = []
-    for number, card in cards.items():
-        path = runs[number].path
-        lines = (path / RECORDS).read_text(encoding="utf-8").split("\n")  # texts may hold other line ends
+    for run in runs:
+        lines = (run.path / RECORDS).read_text(encoding="utf-8").split("\n")  # texts may hold other line ends
         records += [json.loads(line) for line in lines if line]
+        card, number = run.card(), int(run.path.name.rpartition("-")[2])
         steps = card["best"]["step"]
-        folds.append(
-            Fold(
-                number,
-                path.name,
-                card["validation"],
-                steps=steps,
-                total=max(steps, card.get("total_steps") or card["steps"]),
-            )
-        )
+        total = max(steps, card.get("total_steps") or card["steps"])
+        folds.append(Fold(number, run.path.name, card["validation"], steps=steps, total=total))
     family, config = FAMILIES[card["task"]], card["config"]
-    primary, lower = fold_metric(family, runs[number].config())
+    primary, lower = fold_metric(family, run.config())
     values = [fold.metrics[primary] for fold in folds]
     return CrossValidated(
         out=str(folder),

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest, read_json, write_json
+from glassformer.runs.json_shape import WrongShape, made
 
 TRAINED, FLOOR, REFERENCE, GIVEN = "trained", "floor", "reference", "given"
 """A model that is trained; what learns nothing (or only counts); another library's model; a run that was there."""
@@ -40,6 +41,16 @@ class Cell:
     def row(self) -> str:
         """What names the row, the same for all seeds."""
         return json.dumps([self.name, self.varied], sort_keys=True)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A validation during a training run."""
+
+    updates: int
+    seconds: float
+    score: float
+    """The primary metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +87,7 @@ class Outcome:
     """The hash of its tokenizer, where it reads words."""
     run: str | None = None
     """Its folder, as seen from the comparison's."""
-    curve: list[tuple[int, float, float]] = field(default_factory=list)
-    """Validations on the way: updates, seconds, the primary metric."""
+    curve: list[CurvePoint] = field(default_factory=list)
     threads: int = 0
     """How many it was trained with: times depend on it, and sums to the last bit."""
     note: str = ""
@@ -99,32 +109,16 @@ class Outcome:
         if value.pop(DIGEST, None) != json_digest(value):
             raise RunError(f"{path} is damaged, or was changed after it was written")
         try:
-            outcome = cls(
-                **{**value, "cell": Cell(**value["cell"]), "curve": [tuple(point) for point in value["curve"]]}
-            )
-            if outcome._is_sound():
-                return outcome
-        except (AttributeError, KeyError, TypeError, ValueError):
-            pass
-        raise RunError(f"{path} is damaged")
+            outcome = made(value, cls)
+        except WrongShape as error:
+            raise RunError(f"{path} is damaged: {error}") from None
+        if not outcome._is_consistent():
+            raise RunError(f"{path} is damaged")
+        return outcome
 
-    def _is_sound(self) -> bool:
-        """Whether what is compared are numbers, and what names it texts."""
-        cell = self.cell
-        texts = (cell.name, cell.kind, self.part, self.primary, self.examples, self.note)
-        numbers = (
-            *(cell.repeat, self.parameters, self.steps, self.seconds, self.threads),
-            *(value for value in (self.learned, self.per_example, self.memory) if value is not None),
-            *self.metrics.values(),
-            *self.scores,
-            *(self.weights or ()),
-            *(number for point in self.curve for number in point),
-        )
+    def _is_consistent(self) -> bool:
         return (
-            all(isinstance(text, str) for text in texts)
-            and all(isinstance(number, int | float) for number in numbers)
-            and cell.kind in KINDS
-            and all(len(point) == 3 for point in self.curve)
+            self.cell.kind in KINDS
             and (self.error is not None or self.primary in self.metrics)
             and (self.weights is None or len(self.weights) == len(self.scores))
         )

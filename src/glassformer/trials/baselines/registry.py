@@ -25,7 +25,7 @@ from glassformer.families.language import LanguageFamily
 from glassformer.families.masked import MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.prediction import Classification, Multilabel, Regression
+from glassformer.tasks.prediction import Classification, Multilabel, Regression, most_frequent_set
 from glassformer.tasks.translation import judge
 from glassformer.trials.baselines import names
 from glassformer.trials.baselines.language import judge_hidden, judge_ngrams, judge_unigrams, left_out
@@ -87,25 +87,23 @@ def evaluate_baseline(
 
 
 @baselines.register
-def _(family: LanguageFamily, kind: str) -> list[Baseline]:
-    return [
-        Baseline(names.UNIGRAM, lambda data, part: BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))),
-        Baseline(
-            names.NGRAM,
-            lambda data, part: BaselineResult(
-                *judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task)
-            ),
-        ),
-    ]
+def language_baselines(family: LanguageFamily, kind: str) -> list[Baseline]:
+    def unigrams(data: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))
+
+    def ngrams(data: Any, part: str) -> BaselineResult:
+        return BaselineResult(*judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task))
+
+    return [Baseline(names.UNIGRAM, unigrams), Baseline(names.NGRAM, ngrams)]
 
 
 @baselines.register
-def _(family: MaskedFamily, kind: str) -> list[Baseline]:
+def masked_baselines(family: MaskedFamily, kind: str) -> list[Baseline]:
     return [Baseline(names.UNIGRAM, lambda prepared, part: BaselineResult(*judge_hidden(prepared.task, part)))]
 
 
 @baselines.register
-def _(family: TranslationFamily, kind: str) -> list[Baseline]:
+def translation_baselines(family: TranslationFamily, kind: str) -> list[Baseline]:
     return [Baseline(names.COPY, _judge_copies)]
 
 
@@ -162,9 +160,7 @@ def _label_set(choose: Callable[[Floats], NDArray[np.bool_]], task: Multilabel) 
 
 
 def _most_frequent(answers: Floats) -> NDArray[np.bool_]:
-    """The most frequent set of labels; of two, the one with the first label that they differ in."""
-    sets, counts = np.unique(answers > 0.5, axis=0, return_counts=True)
-    return sets[np.flatnonzero(counts == counts.max())[-1]]
+    return most_frequent_set(answers > 0.5)[0]
 
 
 def _every_label(answers: Floats) -> NDArray[np.bool_]:
@@ -181,7 +177,7 @@ def _logit(shares: Floats) -> NDArray[np.float64]:
 
 UNSEEN = -50.0
 """The score of a class that no training example has."""
-MOST_CATEGORIES = 255
+MAX_CATEGORIES = 255
 """Boosted trees split no more into sets: a column with more is to them a number."""
 ITERATIONS = 1000
 """The most of logistic regression: its default of 100 is often too few to arrive."""
@@ -210,17 +206,11 @@ class Estimator:
     """The name of its boosted trees."""
 
 
-LINEAR_MODULES = (
-    "compose",
-    "feature_extraction.text",
-    "linear_model",
-    "model_selection",
-    "multiclass",
-    "pipeline",
+MODULES = (
+    *("compose", "ensemble", "feature_extraction.text", "linear_model", "model_selection", "multiclass", "pipeline"),
     "preprocessing",
 )
-"""Modules of scikit-learn that linear models need."""
-BOOSTING_MODULES = ("ensemble",)
+"""Modules of scikit-learn that references need."""
 
 
 class _Fitted(NamedTuple):
@@ -230,19 +220,19 @@ class _Fitted(NamedTuple):
 
 def _judge_fitted(name: str, estimator: Estimator, prepared: Any, part: str, seconds: float) -> BaselineResult:
     """Fit and evaluate a model in about `seconds`; if it has to try less, its note says so."""
-    for module in BOOSTING_MODULES if name == names.BOOSTING else LINEAR_MODULES:
+    for module in MODULES:
         _scikit(module)  # importing can take longer than fitting, so it happens before the clock starts
     task = prepared.task
     train, answers = _read(task.parts["train"]), task.parts["train"].answers
+    categories = _categories(task.parts["train"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what did not quite converge, or of a label that every example has
         before = time.perf_counter()
         if name == names.BOOSTING:
-            few = [0 < count <= MOST_CATEGORIES for count in _categories(task.parts["train"])]
+            few = [0 < count <= MAX_CATEGORIES for count in categories]
             trees = getattr(_scikit("ensemble"), estimator.boosting)(categorical_features=few, random_state=0)
             fitted = _Fitted(trees.fit(train, answers), "")
         else:
-            categories = _categories(task.parts["train"])
             fitted = _fit_linear(name, estimator, categories, train, answers, seconds)
         took = time.perf_counter() - before
         scores = estimator.scores(fitted.model, _read(task.parts[part]), task)
@@ -349,18 +339,11 @@ def _size(model: Any) -> int:
     return sum(np.size(getattr(part, "coef_", ())) + np.size(getattr(part, "intercept_", ())) for part in parts)
 
 
-def _logistic(kind: str, strength: float) -> Any:
+def _logistic(kind: str, strength: float, *, per_label: bool = False) -> Any:
     """Return logistic regression; for the many features of texts one-vs-rest, which takes half as long."""
-    make = _scikit("linear_model").LogisticRegression
-    if kind == TABLE:
-        return make(C=strength, max_iter=ITERATIONS)
-    return _scikit("multiclass").OneVsRestClassifier(make(C=strength, solver="liblinear", max_iter=ITERATIONS))
-
-
-def _one_per_label(kind: str, strength: float) -> Any:
     solver = "lbfgs" if kind == TABLE else "liblinear"
-    head = _scikit("linear_model").LogisticRegression(C=strength, solver=solver, max_iter=ITERATIONS)
-    return _scikit("multiclass").OneVsRestClassifier(head)
+    model = _scikit("linear_model").LogisticRegression(C=strength, solver=solver, max_iter=ITERATIONS)
+    return model if kind == TABLE and not per_label else _scikit("multiclass").OneVsRestClassifier(model)
 
 
 def _of_classes(model: Any, examples: Any, task: Any) -> Any:
@@ -372,7 +355,7 @@ def _of_classes(model: Any, examples: Any, task: Any) -> Any:
 
 CLASSIFIER = Estimator(_logistic, "accuracy", _of_classes, "HistGradientBoostingClassifier")
 MULTILABEL_CLASSIFIER = Estimator(
-    _one_per_label,
+    partial(_logistic, per_label=True),
     "f1_micro",
     lambda model, examples, task: np.reshape(model.decision_function(examples), (-1, task.outputs)),
 )
@@ -398,17 +381,17 @@ def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Ba
 
 
 @baselines.register
-def _(family: ClassificationFamily, kind: str) -> list[Baseline]:
+def classification_baselines(family: ClassificationFamily, kind: str) -> list[Baseline]:
     return _of_labels({names.MAJORITY: _class_shares}, CLASSIFIER, kind)
 
 
 @baselines.register
-def _(family: RegressionFamily, kind: str) -> list[Baseline]:
+def regression_baselines(family: RegressionFamily, kind: str) -> list[Baseline]:
     return _of_labels({names.MEAN: _mean}, REGRESSOR, kind)
 
 
 @baselines.register
-def _(family: MultilabelFamily, kind: str) -> list[Baseline]:
+def multilabel_baselines(family: MultilabelFamily, kind: str) -> list[Baseline]:
     usual, all_labels = (partial(_label_set, choose) for choose in (_most_frequent, _every_label))
     constants: Constants = {names.SET: usual, names.EACH: _label_shares, names.EVERY: all_labels}
     return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)

@@ -6,16 +6,23 @@ import signal
 import stat
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Self
+
+from glassformer.config.errors import Say, silent
 
 LOCAL, SLURM, RAY = PLACES = "local", "slurm", "ray"
 """The names of the places, as `--on` takes them."""
 STDIN = 0
 GRACE = 60.0
 """Seconds that processes have to save where they stand when they are stopped."""
+KILLED = (
+    "it was killed by the system, most likely for want of memory: lower --batch-size, --model.context or --size, or "
+    "train fewer at once (--jobs)"
+)
 STOPPED = 75
 """The exit code of a process that was asked to stop, and goes on from there when it is started again."""
 RETRIES = 2
@@ -53,31 +60,53 @@ class TaskEnd:
     why: str
     """Why it left no result, in one line."""
 
+    @classmethod
+    def of(cls, task: Task, code: int) -> Self:
+        """The end of a process with an exit code."""
+        if code >= 0:
+            return cls(task.name, code, f"it ended with code {code} and no result (see {task.log})")
+        if code == -signal.SIGKILL:
+            return cls(task.name, code, f"{KILLED} (see {task.log})")
+        name = signal.Signals(-code).name
+        return cls(task.name, code, f"it was ended by signal {-code} ({name}; see {task.log})")
 
-class Place(Protocol):
-    """Where processes run."""
 
-    retries: int
+@dataclass(kw_only=True)
+class Place(ABC):
+    """Where processes run: it starts them, says which have ended, and stops them."""
+
+    jobs: int | None = None
+    """How many run at once; None: as many as there is room for."""
+    say: Say = silent
+    retries: int = RETRIES
     """How often one that left no result is started again."""
-    pause: float
+    pause: float = 0.2
     """Seconds between two looks at what they have done."""
+    running: dict[str, Any] = field(default_factory=dict)
+    """What a place knows of each process that runs, by the name of its task."""
 
     @property
+    @abstractmethod
     def summary(self) -> str:
         """What a person should know of it, in a few words; none, where one process after another is started here."""
 
     def adopt(self, tasks: Sequence[Task]) -> set[str]:
         """The names of those that an earlier command has started here, and that still wait or run."""
+        return set()
 
     def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Those that there is room for now, in their order."""
+        return tasks if self.jobs is None else tasks[: max(0, self.jobs - len(self.running))]
 
+    @abstractmethod
     def start(self, tasks: Sequence[Task]) -> None:
         """Start them all, whether or not there is room."""
 
+    @abstractmethod
     def ended(self) -> list[TaskEnd]:
         """What has ended since this was asked last."""
 
+    @abstractmethod
     def stop(self) -> None:
         """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
 

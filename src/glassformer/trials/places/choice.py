@@ -52,7 +52,7 @@ class PlaceOptions:
         if self.on == SLURM:
             return Slurm(folder=(out / SLURM).resolve(), name=name, options=self.sbatch, jobs=self.jobs, say=say)
         if self.on == RAY:
-            return RayCluster(room=self.jobs, plan=plan, say=say)
+            return RayCluster(jobs=self.jobs, plan=plan, say=say)
         cores, room, gpus = torch.get_num_threads(), self.jobs or 1, visible_gpus(measured=plan is not None)
         needs: Needs = {}
         if plan is not None and gpus:
@@ -62,4 +62,4 @@ class PlaceOptions:
             room = max(1, min(len(assign_gpus(smallest_first, gpus)), max(len(gpus), cores)))
         alone = room == 1 and default_tuner() is not None  # a process chooses its own number of threads
         threads = None if alone else max(1, cores // room)
-        return Local(room=room, threads=threads, lock=lock, gpus=gpus, gpu_needs=needs)
+        return Local(jobs=room, threads=threads, lock=lock, gpus=gpus, gpu_needs=needs)

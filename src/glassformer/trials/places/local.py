@@ -1,7 +1,6 @@
 """Processes of this machine."""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from glassformer.data.wording import counted
-from glassformer.trials.places.base import GRACE, Task, TaskEnd
+from glassformer.trials.places.base import GRACE, Place, Task, TaskEnd
 from glassformer.trials.places.gpus import VARIABLE, Gpu, Needs, assign_gpus
 
 
@@ -21,12 +20,12 @@ class _Process:
 
 
 @dataclass(kw_only=True)
-class Local:
+class Local(Place):
     """So many at once, each with its share of the cores; on a machine with GPUs, each with one of them, alone or
     beside others.
     """
 
-    room: int
+    jobs: int | None = 1
     threads: int | None = None
     """Of each process; None: as the environment says."""
     lock: IO[str] | None = None
@@ -41,15 +40,13 @@ class Local:
     @property
     def summary(self) -> str:
         each = "" if self.threads is None else f", {counted(self.threads, 'thread')} each: times depend on it"
-        return f"{self.room} at once{each}" if self.room != 1 else ""
-
-    def adopt(self, tasks: Sequence[Task]) -> set[str]:
-        return set()
+        return f"{self.jobs} at once{each}" if self.jobs != 1 else ""
 
     def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
         assigned = self._assign_gpus(tasks)
-        able = [task for task in tasks if task.name in assigned or not (task.takes_gpu and self.gpus)]
-        return able[: max(0, self.room - len(self.running))]
+        return super().startable(
+            [task for task in tasks if task.name in assigned or not (task.takes_gpu and self.gpus)]
+        )
 
     def start(self, tasks: Sequence[Task]) -> None:
         assigned = self._assign_gpus(tasks)
@@ -82,7 +79,7 @@ class Local:
         for name, job in list(self.running.items()):
             if (code := job.process.poll()) is not None:
                 self._forget(name)
-                ends.append(TaskEnd(name, code, _why_ended(code, job.task)))
+                ends.append(TaskEnd.of(job.task, code))
         return ends
 
     def _forget(self, name: str) -> None:
@@ -103,14 +100,3 @@ class Local:
                     other.process.kill()
                 job.process.wait()
             self._forget(name)
-
-
-def _why_ended(code: int, task: Task) -> str:
-    if code == -signal.SIGKILL:
-        return (
-            "it was killed by the system, most likely for want of memory: lower --batch-size, --model.context or "
-            "--size, or train fewer at once (--jobs)"
-        )
-    if code < 0:
-        return f"it was ended by signal {-code} ({signal.Signals(-code).name}; see {task.log})"
-    return f"it ended with code {code} and no result (see {task.log})"

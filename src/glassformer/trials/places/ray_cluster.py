@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import MissingPackage, Misuse, RunError, Say, first_line, silent
-from glassformer.trials.places.base import GRACE, RETRIES, Task, TaskEnd
+from glassformer.config.errors import MissingPackage, Misuse, RunError, first_line
+from glassformer.trials.places.base import GRACE, Place, Task, TaskEnd
 from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_large
 
 OURS = "GLASSFORMER_"
@@ -29,19 +29,15 @@ WATCH = 0.2
 
 
 @dataclass(kw_only=True)
-class RayCluster:
+class RayCluster(Place):
     """Each task one of Ray's, as many cores as it has threads, and where there are GPUs, one of them, or the part of
     one that it was planned to need.
     """
 
-    room: int | None = None
     plan: PlanNeeds | None = None
     """Where tasks may share a GPU."""
     gpu_shares: dict[str, float] | None = None
     """The parts of a GPU that tasks take, by their names, once they were planned."""
-    say: Say = silent
-    retries: int = RETRIES
-    pause: float = 0.2
     running: dict[str, tuple[Task, Any]] = field(default_factory=dict)
     """By name, with what Ray calls a reference."""
     ours: bool = False
@@ -49,13 +45,7 @@ class RayCluster:
 
     @property
     def summary(self) -> str:
-        return "as tasks of Ray" + (f", {self.room} at once" if self.room else "")
-
-    def adopt(self, tasks: Sequence[Task]) -> set[str]:
-        return set()  # what the tasks of an earlier command do ends with it
-
-    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        return tasks if self.room is None else tasks[: max(0, self.room - len(self.running))]
+        return "as tasks of Ray" + (f", {self.jobs} at once" if self.jobs else "")
 
     def start(self, tasks: Sequence[Task]) -> None:
         import ray
@@ -118,11 +108,7 @@ class RayCluster:
             code = int(ray.get(reference))
         except ray.exceptions.RayError as error:
             return TaskEnd(name, None, f"Ray lost its worker: {first_line(error)[:160]} (see {task.log})")
-        if code < 0:
-            return TaskEnd(
-                name, code, f"it was ended by signal {-code}, for want of memory if that is 9 (see {task.log})"
-            )
-        return TaskEnd(name, code, f"it ended with code {code} and no result (see {task.log})")
+        return TaskEnd.of(task, code)
 
     def stop(self) -> None:
         """Cancel the tasks, which lets them save; a second Ctrl-C does not wait."""

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glassformer.config.errors import GlassformerError, Misuse, RunError, Say, silent
+from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import writing
-from glassformer.trials.places.base import GRACE, RETRIES, STOPPED, Task, TaskEnd
+from glassformer.trials.places.base import GRACE, STOPPED, Place, Task, TaskEnd
 
 SCRIPT, JOBS = "array.sh", "jobs.json"
 MOST = 1000
@@ -48,7 +48,7 @@ class _Job:
 
 
 @dataclass(kw_only=True)
-class Slurm:
+class Slurm(Place):
     """Each task a job. `jobs`: how many run at once, if that is limited; `options`: what `sbatch` is told, as people
     type it.
     """
@@ -56,9 +56,6 @@ class Slurm:
     folder: Path
     name: str
     options: str = ""
-    jobs: int | None = None
-    say: Say = silent
-    retries: int = RETRIES
     pause: float = 0.5
     running: dict[str, _Job] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)

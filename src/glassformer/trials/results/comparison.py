@@ -4,23 +4,22 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.units import duration
+from glassformer.config.units import duration, size
 from glassformer.rendering.panels import Panel, Table, Words
-from glassformer.rendering.takeaways import leaders, listed
+from glassformer.rendering.takeaways import listed
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
-from glassformer.statistics.paired import Difference
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
-from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled
+from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, rounded, sentence, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
+from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.panels import (
-    NO_MODEL,
     against_cost,
     each_seed,
     learning_curves,
@@ -28,21 +27,13 @@ from glassformer.trials.results.panels import (
     row_colours,
 )
 from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
-from glassformer.trials.results.rows import Row, compare_rows, rows_of
+from glassformer.trials.results.rows import Row, best_rows, compare_rows, rows_of
 from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, LADDER
 
 FILE = "comparison"
 TEXT_COLUMNS = ("model", "remarks")
 """Columns that hold no numbers."""
-HEADLINES = {
-    "best": "{names} {score} best{among}: {metric} {value}",
-    "undertrained": " among the rows trained to the end",
-    "seen": " among the rows that did not learn from these examples",
-    "unmasked": " among the rows that cannot read the answer",
-    "several reasons": " among the ranked rows",
-    "no whole model": "The whole model was not trained to the end",
-}
 UNBROKEN = "\u00a0"
 """A space at which no line ends."""
 
@@ -57,7 +48,7 @@ class Comparison:
     mode: str
     rows: Sequence[Row]
     """The rows from best to worst, or along a number that is varied; what failed, last."""
-    behind: Sequence[Difference | None]
+    behind: Sequence[Lead | None]
     """How much better than each row the best is, or with parts left out the whole; None: not to be told."""
     words: Sequence[str]
     """What it says, a sentence or two each."""
@@ -84,7 +75,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything, for programs; null where a number is not known, or an interval has no end."""
         rows = [
-            {**row.to_dict(), "behind": None if behind is None else asdict(behind)}
+            {**row.to_dict(), "behind": behind and behind.numbers}
             for row, behind in zip(self.rows, self.behind, strict=True)
         ]
         first = next(iter(self.done), None)
@@ -114,27 +105,37 @@ class Comparison:
             return None
         others = [row for row in self.done if row is not leader and not row.undertrained]
         leads = {row.label: compare_rows(leader, row) for row in others}
-        against = {label: None if lead is None else asdict(lead) for label, lead in leads.items()}
-        return {"model": leader.label, "against": against}
+        return {"model": leader.label, "against": {label: lead and lead.numbers for label, lead in leads.items()}}
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The table as it is read: its columns, without those that are empty in every row, and its rows."""
-        first = next(iter(self.done), None)
-        names = [
-            "model",
-            titled(first.metric) if first else "score",
-            f"{titled(first.outcomes[0].primary)} of all" if first else "",
-            f"behind the {'whole' if self.mode == ABLATION else 'best'}",
-            "remarks",
-            "parameters",
-            "training",
-            "one example",
-            "memory",
-            "updates",
-        ]
-        rows = [_cells(row, behind) for row, behind in zip(self.rows, self.behind, strict=True)]
-        filled = [place for place in range(len(names)) if any(row[place] for row in rows)]
-        return [names[place] for place in filled], [[row[place] for place in filled] for row in rows]
+        rows = [self._cells(row, behind) for row, behind in zip(self.rows, self.behind, strict=True)]
+        names = [name for name in rows[0] if any(row[name] for row in rows)]
+        return names, [[row[name] for name in names] for row in rows]
+
+    def _cells(self, row: Row, behind: Lead | None) -> dict[str, str]:
+        """A row's numbers by the heading of their column, as far as they are known."""
+        first = next(iter(self.done), row)
+        primary = first.outcomes[0].primary if first.outcomes else ""
+        # of the whole part, where rows are ranked by a mean of its examples instead
+        of_all = (
+            rounded(row.metrics[primary], row.decimals) if row.outcomes and row.metric == MEANS.get(primary) else ""
+        )
+        few, many = row.updates
+        return {
+            "model": f"{row.label} {FALLING}" if row.undertrained else row.label,
+            titled(first.metric) if first.outcomes else "score": row.score_with_interval if row.outcomes else "",
+            f"{titled(primary)} of all": of_all,
+            f"behind the {'whole' if self.mode == ABLATION else 'best'}": ""
+            if behind is None
+            else from_to(behind.value, behind.low, behind.high),
+            "remarks": ", ".join(row.marks),
+            "parameters": amount(row.parameters) if row.parameters else "",
+            "training": row.took if row.outcomes and row.seconds else "",
+            "one example": duration(row.per_example),
+            "memory": "" if row.memory is None else size(row.memory),
+            "updates": "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}",
+        }
 
     def csv(self) -> str:
         """A line for each row, plain numbers."""
@@ -145,20 +146,12 @@ class Comparison:
                 "name": row.name,
                 "kind": row.kind,
                 **{key: row.varied.get(key) for key in keys},
-                "score": row.score if row.outcomes else None,
-                "low": row.interval.low if row.interval else None,
-                "high": row.interval.high if row.interval else None,
+                **row.numbers(),
                 "seeds": len(row.outcomes),
-                "failed": 0 if row.skipped else len(row.errors),
                 "behind": behind.value if behind else None,
                 "behind_low": behind.low if behind else None,
                 "behind_high": behind.high if behind else None,
                 "p": behind.p if behind else None,
-                "parameters": row.parameters if row.outcomes else None,
-                "learned": row.learned,
-                "seconds": row.seconds if row.outcomes else None,
-                "seconds_per_example": row.per_example,
-                "memory": row.memory,
                 "updates": row.updates[1] if row.outcomes else None,
                 **{f"mean_{name}": row.metrics.get(name) for name in QUALITY if name in there},
                 "remarks": "; ".join(row.marks),
@@ -244,45 +237,24 @@ def _headline(rows: Sequence[Row], mode: str) -> str:
     unmasked = [row for row in rows if row.varied.get(MASK) is False]
     judged = [row for row in rows if row.is_judged and row not in unmasked and math.isfinite(row.score)]
     if mode == ABLATION and parts_left_out(rows)[0] is None:
-        return HEADLINES["no whole model"]
+        return sentence("takeaway no whole")
     if not any(row.is_trained for row in judged):
-        return NO_MODEL
+        return sentence("takeaway no model")
     unranked = {
-        "undertrained": any(row.undertrained for row in rows),
-        "seen": any(row.seen for row in rows),
-        "unmasked": bool(unmasked),
+        "among undertrained": any(row.undertrained for row in rows),
+        "among seen": any(row.seen for row in rows),
+        "among unmasked": bool(unmasked),
     }
-    reasons = [HEADLINES[reason] for reason, there in unranked.items() if there]
-    best = [judged[at] for at in leaders([-row.score if row.lower else row.score for row in judged])]
-    return HEADLINES["best"].format(
+    reasons = [reason for reason, holds in unranked.items() if holds]
+    best = best_rows(judged)
+    return sentence(
+        "takeaway best",
         names=listed([row.label for row in best]),
         score="scores" if len(best) == 1 else "score",
-        among="".join(reasons) if len(reasons) < 2 else HEADLINES["several reasons"],
+        among=sentence(reasons[0] if len(reasons) == 1 else "among several") if reasons else "",
         metric=titled(best[0].metric),
-        value=rounded(best[0].score, best[0].decimals),
+        value=best[0].score_text,
     )
-
-
-def _cells(row: Row, behind: Difference | None) -> list[str]:
-    """A row's numbers as far as they are known."""
-    remarks = ", ".join(row.marks)
-    if not row.outcomes:
-        return [row.label, "", "", "", remarks, *[""] * 5]
-    few, many = row.updates
-    primary = row.outcomes[0].primary
-    return [
-        f"{row.label} {FALLING}" if row.undertrained else row.label,
-        row.score_with_interval,
-        # of the whole part, where rows are ranked by a mean of its examples instead
-        rounded(row.metrics[primary], row.decimals) if row.metric == MEANS.get(primary) else "",
-        "" if behind is None else from_to(behind.value, behind.low, behind.high),
-        remarks,
-        amount(row.parameters) if row.parameters else "",
-        duration(row.seconds) if row.seconds else "",
-        duration(row.per_example),
-        memory(row.memory),
-        "" if not many else f"{many:,}" if few == many else f"{few:,}–{many:,}",
-    ]
 
 
 def _line(cells: Iterable[str]) -> str:

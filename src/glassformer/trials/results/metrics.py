@@ -5,12 +5,17 @@ Rows are ranked by a mean over examples, so that the scores of the table differ 
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.config.units import metric_name, two_digits
 from glassformer.statistics.intervals import Interval
 from glassformer.trials.outcome import Outcome
+
+sentence = partial(read_sentence, __name__)
+"""Return a sentence of a comparison's report, with facts filled in."""
 
 EXAMPLE_F1, SENTENCE_CHRF = "example_f1", "sentence_chrf"
 MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
@@ -147,12 +152,3 @@ def amount(number: float | None) -> str:
         if number >= size * (10 if letter == "k" else 1):
             return f"{two_digits(number / size)}{letter}"
     return f"{number:,.0f}"
-
-
-def memory(size: int | None) -> str:
-    if size is None:
-        return ""
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-        if size >= unit:
-            return f"{two_digits(size / unit)} {name}"
-    return f"{size / 2**10:.0f} KiB"

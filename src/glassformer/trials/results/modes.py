@@ -7,18 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.statistics.paired import Difference
-from glassformer.trials.results.metrics import SCALES, amount, from_to
-from glassformer.trials.results.pairs import is_better, reverse
+from glassformer.rendering.takeaways import listed
+from glassformer.trials.results.metrics import SCALES, amount, from_to, sentence
+from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.rows import Row, compare_rows, label_of, percent
-from glassformer.trials.results.sentences import (
-    difference_in_words,
-    difference_within,
-    lead_in_words,
-    scope,
-    score_in_words,
-    sentence,
-)
 from glassformer.trials.results.verdict import Verdict, undertrained, verdict
 from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES
@@ -121,16 +113,15 @@ def _gains(rows: Sequence[Row], key: str) -> Iterator[str]:
             twice = from_to(*(value / doublings for value in (lead.value, lead.low, lead.high)))
         top = SCALES.get(after.metric, (0.0, math.inf))[1]
         little = lead.high < LITTLE * (top if math.isfinite(top) else abs(after.score))
-        lost = is_better(reverse(lead))
-        kind = better if is_better(lead) else "lost" if lost else "little" if little else "unsure"
-        by = lead_in_words(reverse(lead) if lost else lead, after)
-        yield sentence(kind, name=name, step=step, by=by, what=what, twice=twice)
+        kind = better if lead.is_better else "lost" if lead.is_worse else "little" if little else "unsure"
+        shown = lead.reversed if lead.is_worse else lead
+        yield sentence(kind, name=name, step=step, lead=shown, what=what, twice=twice)
 
 
 # --- parts left out ---
 
 
-def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Difference]]]:
+def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Lead]]]:
     """The whole model; and each that lacks a part, with what the part was worth, the most first."""
     whole = next((row for row in rows if row.is_trained and not row.varied and row.is_judged), None)
     if whole is None:
@@ -147,16 +138,16 @@ def _ablation(rows: Sequence[Row]) -> Verdict:
     if whole is None:
         return Verdict([sentence("no whole"), *failures])
     honest = [(row, worth) for row, worth in parts if row.varied.get(MASK) is not False]
-    worse = [f"{_lacking(row)}, by {difference_in_words(worth, row)}" for row, worth in honest if is_better(worth)]
-    better = [
-        f"{_lacking(row)}, by {difference_in_words(reverse(worth), row)}"
-        for row, worth in reversed(honest)
-        if is_better(reverse(worth))
-    ]
-    level = [_lacking(row) for row, worth in honest if not is_better(worth) and not is_better(reverse(worth))]
-    words = [sentence("whole", score=score_in_words(whole))]
-    groups = {"parts worse": worse, "parts better": better, "parts level": level}
-    once = next((scope(worth, whole) for _, worth in honest if not worth.seeds), "")
+    groups: dict[str, list[str]] = {"parts worse": [], "parts better": [], "parts level": []}
+    for row, worth in honest:
+        if worth.is_better:
+            groups["parts worse"].append(f"{_lacking(row)}, by {worth.amount}")
+        elif worth.is_worse:
+            groups["parts better"].insert(0, f"{_lacking(row)}, by {worth.reversed.amount}")
+        else:
+            groups["parts level"].append(_lacking(row))
+    once = next((worth.scope for _, worth in honest if worth.scope), "")
+    words = [sentence("whole", row=whole)]
     words += [sentence(key, parts="; ".join(group), scope=once) for key, group in groups.items() if group]
     words += [sentence("mask")] if len(honest) < len(parts) else []
     more = [word for word in plain.words if word.startswith(("One seed", "It does not beat"))]
@@ -169,7 +160,7 @@ def _lacking(row: Row) -> str:
         return "with a single head"
     if not all(key in PARTS for key in row.varied):
         return f"with {label_of('', row.varied)}"
-    return f"without {' and '.join(PARTS[key] for key in row.varied)}"
+    return f"without {listed([PARTS[key] for key in row.varied])}"
 
 
 # --- beginning from a run ---
@@ -211,10 +202,10 @@ def _beside(row: Row, other: Row) -> tuple[str, str]:
     lead = compare_rows(row, other)
     if lead is None:
         return f"{where}not judged on the same examples", ""
-    if is_better(lead):
-        answer = f"better by {difference_in_words(lead, row)}"
-    elif is_better(reverse(lead)):
-        answer = f"worse by {difference_in_words(reverse(lead), row)}"
+    if lead.is_better:
+        answer = f"better by {lead.amount}"
+    elif lead.is_worse:
+        answer = f"worse by {lead.reversed.amount}"
     else:
-        answer = f"not to be told apart ({difference_within(lead, row)})"
-    return where + answer, scope(lead, row)
+        answer = f"not to be told apart ({lead.short})"
+    return where + answer, lead.scope

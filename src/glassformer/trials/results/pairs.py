@@ -1,7 +1,7 @@
 """Whether one model of a table is better than another, or had luck: differences on the same examples."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from glassformer.statistics.paired import Difference, SeedSpread, difference, seed_spread
 from glassformer.trials.outcome import FLOOR, REFERENCE, Outcome
-from glassformer.trials.results.metrics import is_paired, limit_of
+from glassformer.trials.results.metrics import from_to, is_paired, limit_of, titled, unit_of
 
 SURE = (FLOOR, REFERENCE)
 """Kinds in which no chance has a part: fitted twice they are the same."""
@@ -18,6 +18,69 @@ CHANCE = 0.05
 
 Outcomes = Sequence[Outcome]
 """Those of one row: of its seeds, or folds."""
+
+
+@dataclass(frozen=True)
+class Lead(Difference):
+    """By how much one row is better than another on the same examples, as a number and for sentences."""
+
+    metric: str
+    repeats: str
+    """Seeds or folds: the kind of repeated trainings."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the first row is better, and not by chance. Of a few examples that all differ alike, only p tells."""
+        return self.low > 0 and self.p < CHANCE
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the second row is better, and not by chance."""
+        return self.reversed.is_better
+
+    @property
+    def reversed(self) -> "Lead":
+        """The lead of the second row over the first."""
+        return replace(self, value=-self.value, low=-self.high, high=-self.low)
+
+    @property
+    def numbers(self) -> dict[str, float | bool]:
+        """The fields that programs read."""
+        return {"value": self.value, "low": self.low, "high": self.high, "p": self.p, "seeds": self.seeds}
+
+    @property
+    def amount(self) -> str:
+        """The difference, its interval and its unit: 0.021 (0.010 to 0.032) nats."""
+        unit = "" if unit_of(self.metric) == titled(self.metric) else f" {unit_of(self.metric)}"
+        return from_to(self.value, self.low, self.high) + unit
+
+    @property
+    def short(self) -> str:
+        """The amount, to stand in brackets."""
+        return self.amount.replace(" (", ", ").replace(")", "")
+
+    @property
+    def scope(self) -> str:
+        """What the lead holds for, where that is less than one would think: the chance of training is not in it."""
+        return "" if self.seeds else trainings_scope(self.repeats)
+
+    @property
+    def by(self) -> str:
+        """The amount, and what it holds for."""
+        return self.amount + self.scope
+
+
+def trainings_scope(repeats: str) -> str:
+    return f", on these examples, of {'these trainings' if repeats == 'folds' else 'this training'}"
+
+
+def scope_of(lead: Lead | None) -> str:
+    return "" if lead is None else lead.scope
+
+
+def repeats_of(outcomes: Outcomes) -> str:
+    """Return what a row has several of: folds or seeds."""
+    return "folds" if any("data.fold" in outcome.cell.settings for outcome in outcomes) else "seeds"
 
 
 @dataclass(frozen=True)
@@ -30,7 +93,7 @@ class Pairs:
     """How many compete."""
     spread: SeedSpread | None = None
     """How much seeds change a score, over all of them."""
-    leads: dict[tuple[str, str], Difference | None] = field(default_factory=dict)
+    leads: dict[tuple[str, str], Lead | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, competing: Sequence[Outcomes]) -> Self:
@@ -42,13 +105,15 @@ class Pairs:
         weights = None if first.weights is None else weights_of(first)
         return cls(len(competing), seed_spread([_stack(row) for row in same], weights))
 
-    def compare(self, first: Outcomes, second: Outcomes, metric: str) -> Difference | None:
+    def compare(self, first: Outcomes, second: Outcomes, metric: str) -> Lead | None:
         """By how much one row is better than another on the same examples; None: there are none."""
         if not first or not second:
             return None
         key = first[0].cell.row, second[0].cell.row
         if key not in self.leads:
-            self.leads[key] = self._difference(first, second, metric)
+            found = self._difference(first, second, metric)
+            repeats = repeats_of([*first, *second])
+            self.leads[key] = None if found is None else Lead(**vars(found), metric=metric, repeats=repeats)
         return self.leads[key]
 
     def _difference(self, first: Outcomes, second: Outcomes, metric: str) -> Difference | None:
@@ -89,13 +154,3 @@ def _stack(row: Outcomes) -> NDArray[np.float64]:
 def weights_of(outcome: Outcome) -> NDArray[np.float64]:
     """How much each example counts."""
     return np.ones(len(outcome.scores)) if outcome.weights is None else np.array(outcome.weights, float)
-
-
-def is_better(lead: Difference) -> bool:
-    """Whether one is better, and not by chance. Of a few examples that all differ alike, only p tells."""
-    return lead.low > 0 and lead.p < CHANCE
-
-
-def reverse(lead: Difference) -> Difference:
-    """The difference the other way round."""
-    return Difference(-lead.value, -lead.high, -lead.low, lead.p, lead.seeds)

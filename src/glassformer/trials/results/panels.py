@@ -12,19 +12,17 @@ from glassformer.rendering.model_colours import model_colours
 from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
 from glassformer.rendering.takeaways import course, leaders, listed, three
 from glassformer.trials.outcome import FLOOR
-from glassformer.trials.results.metrics import rounded, titled, unit_of, value_of
+from glassformer.trials.results.metrics import rounded, sentence, titled, unit_of, value_of
 from glassformer.trials.results.modes import along, are_numbers, parts_left_out
-from glassformer.trials.results.rows import Row, label_of
+from glassformer.trials.results.pairs import Lead
+from glassformer.trials.results.rows import Row, best_rows, label_of
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES, VARY
 
 MOST_LINES = 8
 """Learning curves on one picture: those of the best."""
 FAR = 0.5
 """A floor that is farther off than so many times what the models reach over would squeeze them to a line."""
-NO_MODEL = "No model was trained to the end"
-"""The takeaway of a panel in which every row is undertrained or failed."""
-AMONG = " among the models trained to the end"
-SOME = 1.05
+MIN_COST_RATIO = 1.05
 """Costs that differ less (each was trained for so many minutes) are no picture."""
 
 
@@ -47,22 +45,20 @@ def against_cost(rows: Sequence[Row], colours: Colours) -> list[Panel]:
     done = [row for row in rows if row.outcomes and math.isfinite(row.score)]
     placed = [row for row in done if row.kind != FLOOR and row.seconds > 0]
     costs = [row.seconds for row in placed]
-    if not placed or max(costs) < SOME * min(costs):
+    if not placed or max(costs) < MIN_COST_RATIO * min(costs):
         return []
-    low, high = ([getattr(row.interval, end, row.score) for row in placed] for end in ("low", "high"))
+    low, high = [row.low for row in placed], [row.high for row in placed]
     metric = titled(done[0].metric)
     floors = [row for row in done if row.kind == FLOOR]
     reach = max(high) - min(low)
     near = [row for row in floors if min(low) - FAR * reach <= row.score <= max(high) + FAR * reach]
-    apart = [
-        f" {row.label}, at {rounded(row.score, None)}, lies beyond the picture." for row in floors if row not in near
-    ]
-    best = "Best is at the lower left" if done[0].lower else "Best is at the upper left"
+    apart = [sentence("note beyond", row=row, score=rounded(row.score, None)) for row in floors if row not in near]
+    corner = "lower" if done[0].lower else "upper"
     return [
         Points(
             title="Score against cost",
             takeaway=_best_and_cheapest(placed),
-            note=f"{best}: a better score for less training. Bars are the intervals of the table.{''.join(apart)}",
+            note=sentence("note cost", corner=corner, apart="".join(apart)),
             points=np.array([[row.seconds, row.score] for row in placed]),
             labels=[row.label for row in placed],
             colours=[colours[row.label] for row in placed],
@@ -91,10 +87,9 @@ def learning_curves(rows: Sequence[Row], colours: Colours) -> list[Panel]:
         for label, (_, line) in curves.items()
     ]
     ends = ", ".join(f"{label} after {counted(int(made[label]), 'update')}" for label in curves)
-    own = "" if alike else f" Each line runs over a training of its own, which ended at 1: {ends}."
+    own = "" if alike else sentence("note shares", ends=ends)
     left = f" The {MOST_LINES} best of {len(drawn)}." if len(drawn) > MOST_LINES else ""
-    several = any(len(row.outcomes) > 1 for row in drawn)
-    band = " The mean over seeds; the band reaches from the worst of them to the best." if several else ""
+    band = sentence("note band") if any(len(row.outcomes) > 1 for row in drawn) else ""
     return [
         Lines(
             title="How each learned",
@@ -115,11 +110,14 @@ def _best_and_cheapest(placed: Sequence[Row]) -> str:
     """Name the best and the cheapest of the rows in the picture that are not undertrained."""
     placed = [row for row in placed if row.is_judged]
     if not placed:
-        return NO_MODEL
-    best = [placed[at].label for at in leaders([-row.score if row.lower else row.score for row in placed])]
-    cheapest = min(placed, key=lambda row: row.seconds).label
-    scores = f"{listed(best)} {'scores' if len(best) == 1 else 'score'} best"
-    return f"{scores} and {'takes' if best == [cheapest] else f'{cheapest} takes'} the least time"
+        return sentence("takeaway no model")
+    best, cheapest = [row.label for row in best_rows(placed)], min(placed, key=lambda row: row.seconds).label
+    return sentence(
+        "takeaway cost",
+        names=listed(best),
+        score="scores" if len(best) == 1 else "score",
+        cheapest="takes" if best == [cheapest] else f"{cheapest} takes",
+    )
 
 
 def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -> str:
@@ -128,18 +126,19 @@ def _ends_best(lines: Sequence[Line], ranked: Collection[str], *, lower: bool) -
         return f"{lines[0].name} {course(lines[0].y)}"
     competing = [line for line in lines if line.name in ranked]
     if not competing:
-        return NO_MODEL
-    among = AMONG if len(competing) < len(lines) else ""
+        return sentence("takeaway no model")
+    among = sentence("among trained") if len(competing) < len(lines) else ""
     ends = [line.y[-1] for line in competing]
     first = leaders([-end if lower else end for end in ends])
-    if len(first) != 1:
-        return f"{listed([competing[at].name for at in first])} end equally well{among}" if first else ""
-    return f"{competing[first[0]].name} ends best{among} ({three(ends[first[0]])})"
+    names = listed([competing[at].name for at in first])
+    if len(first) == 1:
+        return sentence("takeaway ends best", name=names, among=among, value=three(ends[first[0]]))
+    return sentence("takeaway end equal", names=names, among=among) if first else ""
 
 
 def _curve(row: Row) -> Line | None:
     """The mean at the updates at which each of its seeds was validated."""
-    curves = [{at: value for at, _, value in outcome.curve} for outcome in row.outcomes if outcome.curve]
+    curves = [{point.updates: point.score for point in outcome.curve} for outcome in row.outcomes if outcome.curve]
     common = sorted(set.intersection(*(set(curve) for curve in curves)))
     if not common:
         return None
@@ -161,13 +160,12 @@ def each_seed(done: Sequence[Row], colours: Colours) -> list[Panel]:
     spots = [colours.get(row.label) for row in done]
     apart = [np.ptp([score for score in own.values() if math.isfinite(score)] or [0.0]) for own in scores]
     wide = [done[at].label for at in leaders(apart)]
-    spread = (
-        f"{listed(wide)} {'varies' if len(wide) == 1 else 'vary'} most from {what} to {what} (by {three(max(apart))})"
-    )
+    most_apart, vary = three(max(apart)), "varies" if len(wide) == 1 else "vary"
+    spread = sentence("takeaway varies", names=listed(wide), vary=vary, what=what, most=most_apart)
     return [
         Table(
             title=f"{what.capitalize()} by {what}",
-            takeaway=spread if max(apart) > 0 else f"No model varies from {what} to {what}",
+            takeaway=spread if max(apart) > 0 else sentence("takeaway constant", what=what),
             columns=["model", *names],
             rows=table,
             colours=spots,
@@ -194,7 +192,7 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
     series = []
     for label, line in along(rows, key).items():
         x = [float(row.parameters if key == SIZE else row.varied[key]) for row in line]
-        low, high = ([getattr(row.interval, end, row.score) for row in line] for end in ("low", "high"))
+        low, high = [row.low for row in line], [row.high for row in line]
         ends: dict[str, Any] = {"low": low, "high": high} if any(row.interval for row in line) else {}
         own = {colours[row.label] for row in line if row.label in colours}
         colour = own.pop() if len(own) == 1 else None
@@ -242,7 +240,7 @@ def _grid(name: str, rows: Sequence[Row], keys: Sequence[str]) -> Grid:
     told = f"The best is at {where}" if len(best) == 1 else f"{len(best)} settings are equally good"
     return Grid(
         title=f"{name}: {keys[0]} by {keys[1]}",
-        takeaway=told if best else NO_MODEL,
+        takeaway=told if best else sentence("takeaway no model"),
         values=values,
         rows=[str(value) for value in down],
         columns=[str(value) for value in across],
@@ -267,8 +265,8 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
     return [
         Points(
             title="What each part was worth",
-            takeaway=_worth_most([(label_of("", row.varied), worth.low, worth.value) for row, worth in parts]),
-            note="How much worse the model is without it, with 95 % intervals; at the line it is worth nothing.",
+            takeaway=_worth_most(parts),
+            note=sentence("note worth"),
             points=np.array([[place, worth.value] for place, (_, worth) in enumerate(parts, 1)], float),
             labels=[label_of("", row.varied) for row, _ in parts],
             x_name="parts left out, from the most to the least worth",
@@ -280,9 +278,9 @@ def _left_out(rows: Sequence[Row]) -> list[Panel]:
     ]
 
 
-def _worth_most(parts: Sequence[tuple[str, float, float]]) -> str:
-    """Names, lower ends and values of what was lost, the part that is worth most first."""
-    missed = [name for name, low, _ in parts if low > 0]
-    if not missed:
-        return "No part is worth more than chance could tell"
-    return f"{missed[0]} is worth most (worse by {three(next(value for name, _, value in parts if name == missed[0]))})"
+def _worth_most(parts: Sequence[tuple[Row, Lead]]) -> str:
+    """Name the part that is worth most. `parts`: the row without each part and what was lost, the most first."""
+    for row, worth in parts:
+        if worth.low > 0:
+            return sentence("takeaway worth", name=label_of("", row.varied), value=three(worth.value))
+    return sentence("takeaway worthless")

@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.config.units import duration
+from glassformer.rendering.takeaways import leaders
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
-from glassformer.statistics.paired import Difference
 from glassformer.trials.outcome import GIVEN, TRAINED, Outcome
 from glassformer.trials.results.metrics import (
     is_paired,
     ranked_by,
     rounded,
     score_decimals,
+    titled,
     value_of,
     with_ends,
     within,
 )
-from glassformer.trials.results.pairs import Pairs, is_better, scores_of
+from glassformer.trials.results.pairs import Lead, Pairs, repeats_of, scores_of, trainings_scope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ class Row:
     @property
     def repeats(self) -> str:
         """What there are several of."""
-        return "folds" if any("data.fold" in outcome.cell.settings for outcome in self.outcomes) else "seeds"
+        return repeats_of(self.outcomes)
 
     @property
     def values(self) -> list[float]:
@@ -76,16 +78,38 @@ class Row:
         return float(np.mean(self.values)) if self.outcomes else math.nan
 
     @property
+    def low(self) -> float:
+        """The lower end of the interval; the score where there is none."""
+        return self.score if self.interval is None else self.interval.low
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval; the score where there is none."""
+        return self.score if self.interval is None else self.interval.high
+
+    @property
     def half(self) -> float | None:
         """Half of the interval."""
         return None if self.interval is None else (self.interval.high - self.interval.low) / 2
 
     @property
+    def score_text(self) -> str:
+        """The score alone."""
+        return rounded(self.score, self.decimals)
+
+    @property
     def score_with_interval(self) -> str:
         """The score, and how sure it is."""
         if self.interval is None:
-            return rounded(self.score, self.decimals)
+            return self.score_text
         return with_ends(self.score, self.interval.low, self.interval.high, self.decimals)
+
+    @property
+    def metric_and_score(self) -> str:
+        """The score with its metric and interval, and what that holds for."""
+        once = self.interval is not None and len(self.outcomes) == 1
+        scope = trainings_scope(self.repeats) if once else ""
+        return f"{titled(self.metric)} {self.score_with_interval}{scope}"
 
     @property
     def alike(self) -> bool:
@@ -135,6 +159,11 @@ class Row:
         return median(outcome.seconds for outcome in self.outcomes) if self.outcomes else math.nan
 
     @property
+    def took(self) -> str:
+        """The time of training in words."""
+        return duration(self.seconds)
+
+    @property
     def per_example(self) -> float | None:
         known = [outcome.per_example for outcome in self.outcomes if outcome.per_example is not None]
         return median(known) if known else None
@@ -156,27 +185,34 @@ class Row:
         names = [name for name in next(iter(of_each), {}) if all(name in metrics for metrics in of_each)]
         return {name: float(np.mean([metrics[name] for metrics in of_each])) for name in names}
 
-    def to_dict(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
+        """The row in plain numbers, as JSON and CSV have it; None: not known."""
         known = bool(self.outcomes)
         return {
-            "name": self.name,
-            "kind": self.kind,
-            "varied": dict(self.varied),
             "score": self.score if known else None,
             "low": self.interval.low if self.interval else None,
             "high": self.interval.high if self.interval else None,
-            "values": self.values,
-            "seeds": [outcome.cell.repeat for outcome in self.outcomes],
-            "metrics": self.metrics,
+            "failed": 0 if self.skipped else len(self.errors),
             "parameters": self.parameters if known else None,
             "learned": self.learned,
             "seconds": self.seconds if known else None,
             "seconds_per_example": self.per_example,
             "memory": self.memory,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for programs, with each seed or fold."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "varied": dict(self.varied),
+            **self.numbers(),
+            "values": self.values,
+            "seeds": [outcome.cell.repeat for outcome in self.outcomes],
+            "metrics": self.metrics,
             "updates": [outcome.steps for outcome in self.outcomes],
             "undertrained": [outcome.undertrained for outcome in self.outcomes],
             "runs": [outcome.run for outcome in self.outcomes],
-            "failed": 0 if self.skipped else len(self.errors),
             "skipped": self.skipped,
             "errors": list(self.errors),
             "marks": list(self.marks),
@@ -259,7 +295,7 @@ def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
     return Interval(value, value - half, value + half)
 
 
-def compare_rows(first: Row, second: Row) -> Difference | None:
+def compare_rows(first: Row, second: Row) -> Lead | None:
     """The difference on the same examples: by how much one is better than the other; None: there are none."""
     return first.pairs.compare(first.outcomes, second.outcomes, first.metric)
 
@@ -267,4 +303,9 @@ def compare_rows(first: Row, second: Row) -> Difference | None:
 def is_level(first: Row, second: Row) -> bool:
     """Whether one is known not to be better beyond chance."""
     lead = compare_rows(first, second)
-    return lead is not None and not is_better(lead)
+    return lead is not None and not lead.is_better
+
+
+def best_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the row with the best score; several if their scores are equal."""
+    return [rows[at] for at in leaders([-row.rank for row in rows])]

@@ -4,21 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from glassformer.config.resolve import BUDGETS
-from glassformer.config.units import duration, two_digits
+from glassformer.config.units import two_digits
+from glassformer.rendering.takeaways import listed
 from glassformer.trials.baselines.names import reference_in_words
 from glassformer.trials.outcome import FLOOR, REFERENCE
-from glassformer.trials.results.metrics import LABELLED, rounded
-from glassformer.trials.results.pairs import is_better, reverse
+from glassformer.trials.results.metrics import LABELLED, sentence
+from glassformer.trials.results.pairs import scope_of
 from glassformer.trials.results.rows import Row, compare_rows, is_level
-from glassformer.trials.results.sentences import (
-    difference_in_words,
-    difference_within,
-    lead_in_words,
-    scope,
-    score_in_words,
-    sentence,
-    with_and,
-)
 
 TRANSFORMER = "transformer"
 CHEAP, SAVED = 0.5, 1.0
@@ -48,15 +40,13 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     leader, best = trained[0], done[0]
     late = [row for row in rows if row.undertrained]
     recommended = _recommended(best, done)
-    seeds = len(leader.outcomes)
-    repeats = f", {seeds} {leader.repeats}{' alike' * leader.alike}" if seeds > 1 else ""
+    alike = " alike" if leader.alike else ""
     words = [
         sentence(
             "leader",
             models="models that were trained to their end" if late else "trained models",
             row=leader,
-            score=score_in_words(leader),
-            repeats=repeats,
+            repeats=f", {len(leader.outcomes)} {leader.repeats}{alike}" if len(leader.outcomes) > 1 else "",
         ),
         _against_next(trained),
         *_against_floor(leader, done),
@@ -77,11 +67,10 @@ def _against_next(trained: Sequence[Row]) -> str:
     lead = compare_rows(best, second)
     if lead is None:
         return sentence("luck unknown", row=second)
-    if is_better(lead):
-        return sentence("beats next" if lead.seeds else "ahead of next", row=second, by=lead_in_words(lead, best))
-    by = difference_in_words(lead, best)
-    level = [row.label for row in trained[1:] if is_level(best, row)]
-    return sentence("level", names=with_and(level), seeds=" and seeds" if lead.seeds else "", by=by)
+    if lead.is_better:
+        return sentence("beats next" if lead.seeds else "ahead of next", row=second, lead=lead)
+    level = listed([row.label for row in trained[1:] if is_level(best, row)], len(trained))
+    return sentence("level", names=level, seeds=" and seeds" if lead.seeds else "", lead=lead)
 
 
 # --- floors and references ---
@@ -95,22 +84,20 @@ def _first(kind: str, done: Sequence[Row]) -> Row | None:
 def _beats(row: Row, floor: Row) -> bool:
     """Whether it is better, beyond chance where that can be told."""
     lead = compare_rows(row, floor)
-    return row.rank < floor.rank if lead is None else is_better(lead)
+    return row.rank < floor.rank if lead is None else lead.is_better
 
 
 def _against_floor(best: Row, done: Sequence[Row]) -> Iterator[str]:
     floor = _first(FLOOR, done)
     if floor is None:
         return
-    lead, score = compare_rows(best, floor), rounded(floor.score, floor.decimals)
-    if not _beats(best, floor):
-        chance = " beyond chance" if best.rank < floor.rank else ""
-        look = sentence("look") if best.metric in LABELLED else ""
-        yield sentence("below floor", floor=floor, score=score, chance=chance, look=look, scope=scope(lead, best))
-    elif lead is None:
-        yield sentence("above floor", floor=floor, score=score)
-    else:
-        yield sentence("beats floor", floor=floor, score=score, by=lead_in_words(lead, best))
+    lead = compare_rows(best, floor)
+    if _beats(best, floor):
+        yield sentence("above floor" if lead is None else "beats floor", floor=floor, lead=lead)
+        return
+    chance = " beyond chance" if best.rank < floor.rank else ""
+    look = sentence("look") if best.metric in LABELLED else ""
+    yield sentence("below floor", floor=floor, chance=chance, look=look, scope=scope_of(lead))
 
 
 def _against_reference(best: Row, recommended: Row | None, done: Sequence[Row]) -> Iterator[str]:
@@ -119,19 +106,15 @@ def _against_reference(best: Row, recommended: Row | None, done: Sequence[Row]) 
     lead = None if reference is None else compare_rows(best, reference)
     if reference is None or lead is None:
         return
-    score = rounded(reference.score, reference.decimals)
-    start = ": start with it" if reference is recommended else ""
-    if is_better(lead):
-        yield sentence("beats reference", name=_spelled(reference), score=score, by=lead_in_words(lead, best))
+    if lead.is_better:
+        yield sentence("beats reference", name=_spelled(reference), reference=reference, lead=lead)
         return
-    name = _begin(_spelled(reference))
-    if is_better(reverse(lead)):
-        by, took = lead_in_words(reverse(lead), best), [duration(row.seconds) for row in (reference, best)]
-        yield sentence(
-            "below reference", name=name, score=score, took=took[0], best=best, best_took=took[1], by=by, start=start
-        )
+    name, start = _begin(_spelled(reference)), ": start with it" if reference is recommended else ""
+    facts = {"name": name, "reference": reference, "start": start}
+    if lead.is_worse:
+        yield sentence("below reference", best=best, lead=lead.reversed, **facts)
     else:
-        yield sentence("level reference", name=name, score=score, untold=_untold(reference, best), start=start)
+        yield sentence("level reference", untold=_untold(reference, best), **facts)
     if recommended is not None and recommended.kind == REFERENCE and recommended is not reference:
         yield sentence("cheap reference", name=_begin(_spelled(recommended)), untold=_untold(recommended, reference))
 
@@ -149,12 +132,11 @@ def _untold(row: Row, best: Row) -> str:
     """That one cannot be told from another, what may be lost or gained, and what either takes."""
     lead = compare_rows(row, best)
     assert lead is not None
-    way, shown = ("ahead", lead) if lead.value > 0 else ("behind", reverse(lead))
-    apart = f"{way} by {difference_within(shown, row)}" if lead.value else f"difference {difference_within(shown, row)}"
-    cost = f"trains in {duration(row.seconds)}"
-    if row.seconds < best.seconds:
-        cost += f" instead of {duration(best.seconds)}"
-    return sentence("untold", best=best, apart=apart, cost=cost)
+    way = "ahead by" if lead.value > 0 else "behind by" if lead.value else "difference"
+    shown = lead if lead.value > 0 else lead.reversed
+    return sentence(
+        "untold cheaper" if row.seconds < best.seconds else "untold", row=row, best=best, way=way, lead=shown
+    )
 
 
 # --- what to use ---
@@ -183,8 +165,7 @@ def _recommendation(row: Row | None, best: Row, done: Sequence[Row]) -> Iterator
         yield sentence("use slower", row=row)
     else:
         leads = [lead for other in faster if (lead := compare_rows(best, other)) is not None]
-        once = next((lead for lead in leads if not lead.seeds), None)
-        yield sentence("use best", row=row, scope=scope(once, row))
+        yield sentence("use best", row=row, scope=next((lead.scope for lead in leads if lead.scope), ""))
 
 
 def _transformer(trained: Sequence[Row], done: Sequence[Row], late: Sequence[Row]) -> Iterator[str]:
@@ -204,12 +185,12 @@ def _transformer(trained: Sequence[Row], done: Sequence[Row], late: Sequence[Row
 
 
 def _not_yet(late: Sequence[Row]) -> str:
-    return sentence(
-        "worth: undertrained",
-        names=f"{with_and([row.label for row in late])} {'was' if len(late) == 1 else 'were'}",
-        end="its end" if len(late) == 1 else "their end",
-        budget=more_budget(late),
-    )
+    names, were = listed([row.label for row in late], len(late)), "was" if len(late) == 1 else "were"
+    return sentence("worth: undertrained", names=names, were=were, end=_end_of(late), budget=more_budget(late))
+
+
+def _end_of(rows: Sequence[Row]) -> str:
+    return "its end" if len(rows) == 1 else "their end"
 
 
 def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) -> str:
@@ -217,22 +198,20 @@ def _transformer_beside(own: Row, other: Row, best: Row, done: Sequence[Row]) ->
     floor, reference = _first(FLOOR, done), _first(REFERENCE, done)
     if floor is not None and not _beats(own, floor):
         which = "it does not beat" if _beats(best, floor) else "no trained model beats"
-        return sentence("worth: floor", which=which, floor=floor, scope=scope(compare_rows(own, floor), own))
+        return sentence("worth: floor", which=which, floor=floor, scope=scope_of(compare_rows(own, floor)))
     lead = compare_rows(own, other)
     if lead is None:
         return sentence("worth: unknown", other=other)
     for rival in (other, reference):
         against = None if rival is None else compare_rows(rival, own)
-        if against is not None and is_better(against):
-            return sentence("worth: worse", other=rival, by=lead_in_words(against, own))
+        if against is not None and against.is_better:
+            return sentence("worth: worse", other=rival, lead=against)
     level = [row for row in done if (_is_other(row) or row.kind == REFERENCE) and is_level(own, row)]
-    if level:
-        fastest = min(level, key=lambda row: row.seconds)
-        once = scope(compare_rows(own, fastest), own)
-        if own.seconds <= fastest.seconds:
-            return sentence("worth: free", other=fastest, scope=once)
-        return sentence("worth: level", other=fastest, cost=_cost(own, fastest), scope=once)
-    return sentence("worth: yes", by=lead_in_words(lead, own), other=other, cost=_cost(own, other))
+    if not level:
+        return sentence("worth: yes", lead=lead, other=other, cost=_cost(own, other))
+    fastest = min(level, key=lambda row: row.seconds)
+    kind = "worth: free" if own.seconds <= fastest.seconds else "worth: level"
+    return sentence(kind, other=fastest, cost=_cost(own, fastest), scope=scope_of(compare_rows(own, fastest)))
 
 
 def _is_other(row: Row) -> bool:
@@ -242,7 +221,7 @@ def _is_other(row: Row) -> bool:
 def _cost(own: Row, other: Row) -> str:
     """What it costs to train the Transformer, beside another model."""
     if own.seconds <= other.seconds:
-        return f"it trains in {duration(own.seconds)}, {other.label} in {duration(other.seconds)}"
+        return f"it trains in {own.took}, {other.label} in {other.took}"
     times = two_digits(own.seconds / other.seconds) if other.seconds > 0 else "many"
     return f"the Transformer takes {times} times as long to train"
 
@@ -251,8 +230,8 @@ def _already_better(late: Sequence[Row], best: Row) -> Iterator[str]:
     """Of rows that were not trained to their end, the first that is ahead of the best of the others even so."""
     for row in late:
         lead = compare_rows(row, best)
-        if lead is not None and is_better(lead):
-            yield sentence("already better", row=row, best=best, by=lead_in_words(lead, row))
+        if lead is not None and lead.is_better:
+            yield sentence("already better", row=row, best=best, lead=lead)
             return
 
 
@@ -265,8 +244,7 @@ def undertrained(rows: Sequence[Row]) -> list[str]:
     if not late:
         return []
     reasons = "; ".join(f"{row.label} ({row.undertrained})" for row in late)
-    end = "its end" if len(late) == 1 else "their end"
-    return [sentence("undertrained", end=end, reasons=reasons, budget=more_budget(late))]
+    return [sentence("undertrained", end=_end_of(late), reasons=reasons, budget=more_budget(late))]
 
 
 def more_budget(late: Sequence[Row]) -> str:

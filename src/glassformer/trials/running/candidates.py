@@ -44,17 +44,17 @@ def ladder(family: Family, kind: str) -> tuple[str, ...]:
 
 
 @ladder.register
-def _(family: LanguageFamily, kind: str) -> tuple[str, ...]:
+def language_ladder(family: LanguageFamily, kind: str) -> tuple[str, ...]:
     return ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer")
 
 
 @ladder.register
-def _(family: MaskedFamily, kind: str) -> tuple[str, ...]:
+def masked_ladder(family: MaskedFamily, kind: str) -> tuple[str, ...]:
     return ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer")
 
 
 @ladder.register
-def _(family: TranslationFamily, kind: str) -> tuple[str, ...]:
+def translation_ladder(family: TranslationFamily, kind: str) -> tuple[str, ...]:
     return (WITHOUT_ATTENTION, "lstm", "transformer")
 
 

@@ -5,16 +5,18 @@ it, the comparison goes on.
 import contextlib
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from glassformer.config.errors import Say, silent
-from glassformer.trials.outcome import Cell, Outcome
+from glassformer.config.errors import GlassformerError, Say, silent
+from glassformer.config.units import size
+from glassformer.planning.build import gpu_step_bytes
+from glassformer.planning.setup import from_data
+from glassformer.trials.outcome import GIVEN, TRAINED, Cell, Outcome
 from glassformer.trials.places.base import Place, Task, TaskEnd, stopping
 from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder, id_of
-from glassformer.trials.running.gpu_needs import takes_gpu
 
 PROCESS = "glassformer.trials.running.cell_process"
 
@@ -117,16 +119,8 @@ class Engine:
             step = int(event.get("step", 0))
             if step > job.furthest:
                 job.furthest, job.retries = step, 0
-            self.hear(
-                CellEvent(
-                    cell=job.cell,
-                    what=str(event["event"]),
-                    done=job.done,
-                    step=step,
-                    score=event.get("score"),
-                    name=str(event.get("name", "")),
-                )
-            )
+            more = {name: event[name] for name in ("score", "name") if name in event}
+            self.hear(CellEvent(cell=job.cell, what=str(event["event"]), done=job.done, step=step, **more))
 
     def _end(self, job: _Job, end: TaskEnd) -> Outcome:
         outcome = self.folder.outcome(job.cell)
@@ -150,3 +144,34 @@ def _task(name: str, job: _Job) -> Task:
         threads=job.cell.settings.get("training.threads"),
         takes_gpu=takes_gpu(job.cell),
     )
+
+
+# --- what trainings hold on a GPU, by their plans, so that several can share one ---
+
+
+def takes_gpu(cell: Cell) -> bool:
+    """Whether a cell computes on a GPU if it is given one."""
+    return cell.kind in (TRAINED, GIVEN) and cell.settings.get("training.device", "auto") in ("auto", "cuda")
+
+
+def gpu_needs(cells: Iterable[Cell], say: Say = silent) -> dict[str, int | None]:
+    """The most bytes that a step of each cell holds, by the cell's name; seeds and folds of a row are alike. Cells that
+    take no GPU are left out. None: of such a cell no plan is made.
+    """
+    by_row: dict[str, int | None] = {}
+    needs = {}
+    for cell in filter(takes_gpu, cells):
+        if cell.row not in by_row:
+            by_row[cell.row] = need = _planned_bytes(cell)
+            say(f"{id_of(cell)}: " + ("a GPU of its own, without a plan" if need is None else f"{size(need)} on a GPU"))
+        needs[id_of(cell)] = by_row[cell.row]
+    return needs
+
+
+def _planned_bytes(cell: Cell) -> int | None:
+    if cell.kind != TRAINED:
+        return None
+    try:
+        return gpu_step_bytes(from_data(dict(cell.settings), None, silent, gpus=1))
+    except GlassformerError:  # where it cannot be trained either, its process says why
+        return None

@@ -24,12 +24,11 @@ from glassformer.runs.run import DONE, Run
 from glassformer.tasks.prediction import AVERAGE_PRECISION
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, Outcome
+from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, CurvePoint, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
-from glassformer.trials.running.convergence import undertraining
 from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.folder import OUTCOME
-from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example
+from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example, undertraining
 from glassformer.verbs.train import train
 
 RUN = "run"
@@ -231,14 +230,14 @@ def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, *, note: 
     )
 
 
-def _curve(log: Iterable[Mapping[str, Any]], primary: str) -> list[tuple[int, float, float]]:
-    """Validations on the way: updates, seconds of training until then, the primary metric."""
+def _curve(log: Iterable[Mapping[str, Any]], primary: str) -> list[CurvePoint]:
+    """Return the validations on the way, with the seconds of training until then."""
     seconds, curve = 0.0, []
     for line in log:
         if line.get("event") == "step":
             seconds = float(line["seconds"])
         elif line.get("event") == "validation" and primary in line:
-            curve.append((int(line["step"]), seconds, float(line[primary])))
+            curve.append(CurvePoint(int(line["step"]), seconds, float(line[primary])))
     return curve
 
 

@@ -7,21 +7,43 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import contents, locked, writing
+from glassformer.runs.json_shape import WrongShape, made
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.settings import data_stem, free_folder
 
 QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
 EVENTS = "events.jsonl"
 """What happens to a cell as it goes; gone once the comparison is finished."""
-DATA_RULES = ("data.same_text", "data.decimal", "data.rare_values")
-"""Settings that change what is read of the data; with another value, the data's fingerprint differs too."""
+FIRST_KEYS = ("data.same_text", "data.decimal", "data.rare_values", "data", "mode", "part")
+"""Parts of a comparison's identity in which a difference is reported first. With other rules for reading the data, its
+fingerprint differs too."""
+
+
+@dataclass(frozen=True)
+class AskedQuestion:
+    """What the folder of a comparison was made for."""
+
+    identity: dict[str, Any]
+    """What all jobs share: the settings by dotted key, and the comparison's own options."""
+    ids: list[str]
+    """The names of the jobs that were asked for."""
+    finished: bool = False
+
+    def difference(self, identity: Mapping[str, Any]) -> str | None:
+        """Return the first thing in which another comparison differs, in words; None if nothing does."""
+        before = self.identity
+        for key in (*FIRST_KEYS, *sorted({*before, *identity} - {*FIRST_KEYS})):
+            if before.get(key) != identity.get(key) or (key in before) != (key in identity):
+                was, wanted = ("unset" if asked.get(key) is None else asked[key] for asked in (before, identity))
+                return "other data" if key == "data" else f"another {key} ({was}, not {wanted})"
+        return None
 
 
 def id_of(cell: Cell) -> str:
@@ -44,43 +66,33 @@ class Folder:
         self.path = path
 
     @classmethod
-    def choose(
-        cls,
-        out: "str | os.PathLike[str] | None",
-        data: str,
-        identity: Mapping[str, Any],
-        ids: Sequence[str],
-    ) -> "Folder":
+    def choose(cls, out: "str | os.PathLike[str] | None", data: str, asked: AskedQuestion) -> "Folder":
         """Return the folder `out`; if None, the folder of the same comparison that was stopped, else a new one."""
 
         def is_same(path: Path) -> bool:
             try:
-                there = cls(path)._question()
+                return cls(path)._question() == asked
             except RunError:  # damaged: whatever it was, it cannot go on
                 return False
-            if there is None or there.get("finished"):
-                return False
-            return (there["same"], there["asked"]) == (identity, ids)
 
         return cls(free_folder(f"compare-{data_stem(data)}", is_same) if out is None else Path(out))
 
-    def open(self, identity: dict[str, Any], ids: list[str], *, overwrite: bool) -> None:
+    def open(self, asked: AskedQuestion, *, overwrite: bool) -> None:
         """Make it, or see that what is there belongs to the same question."""
         path = self.path
         if overwrite:
             with writing(path):
                 shutil.rmtree(path / "cells", ignore_errors=True)
         there = None if overwrite else self._question()
-        if there is not None and (changed := _difference(there["same"], identity)):
+        if there is not None and (changed := there.difference(asked.identity)):
             raise Misuse(
                 f"--out {path} holds a comparison with {changed}: name another --out, or replace it with --overwrite"
             )
-        before = [] if there is None else there["asked"]
+        before = [] if there is None else there.ids
         with writing(path):
             path.mkdir(parents=True, exist_ok=True)
-        write_json(  # first: it makes the folder that of a comparison
-            path / QUESTION, {"same": identity, "asked": list(dict.fromkeys([*before, *ids])), "finished": False}
-        )
+        # first: it makes the folder that of a comparison
+        self._write(replace(asked, ids=list(dict.fromkeys([*before, *asked.ids]))))
         with writing(path):
             (path / "cells").mkdir(exist_ok=True)
 
@@ -88,16 +100,18 @@ class Folder:
         with writing(self.path):
             for events in self.path.glob(f"cells/*/{EVENTS}"):
                 events.unlink()
-        write_json(self.path / QUESTION, {**read_json(self.path / QUESTION), "finished": True})
+        if (question := self._question()) is not None:
+            self._write(replace(question, finished=True))
 
-    def _question(self) -> dict[str, Any] | None:
-        if not (self.path / QUESTION).is_file():
-            return None
-        there = read_json(self.path / QUESTION)
-        same, asked = there.get("same"), there.get("asked")
-        if not isinstance(same, dict) or not isinstance(same.get("settings"), dict) or not isinstance(asked, list):
-            raise RunError(f"{self.path / QUESTION} is damaged: replace the comparison with --overwrite")
-        return {**there, "asked": [str(name) for name in asked]}
+    def _write(self, question: AskedQuestion) -> None:
+        write_json(self.path / QUESTION, asdict(question))
+
+    def _question(self) -> AskedQuestion | None:
+        path = self.path / QUESTION
+        try:
+            return made(read_json(path), AskedQuestion) if path.is_file() else None
+        except WrongShape as error:
+            raise RunError(f"{path} is damaged: {error}; replace the comparison with --overwrite") from None
 
     # --- its cells ---
 
@@ -161,26 +175,4 @@ def _read_outcome(folder: Path) -> Outcome | None:
     with contextlib.suppress(GlassformerError, OSError):
         outcome = Outcome.read(folder / OUTCOME)
         return outcome if id_of(outcome.cell) == folder.name else None
-    return None
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """The first thing in which two questions differ, in words; None: nothing."""
-    main = ("data", "mode", "part")
-    then, here = (
-        {
-            **{name: question.get(name) for name in main},
-            **question["settings"],
-            "--folds": question.get("folds"),
-            "--parameters": question.get("parameters"),
-            "--cpu-seconds": question.get("cpu_seconds"),
-            "--brick": question.get("bricks"),
-        }
-        for question in (before, now)
-    )
-    first = (*DATA_RULES, *main)
-    for key in (*first, *sorted({*then, *here} - {*first})):
-        if then.get(key) != here.get(key) or (key in then) != (key in here):
-            was, wanted = ("unset" if question.get(key) is None else question[key] for question in (then, here))
-            return "other data" if key == "data" else f"another {key} ({was}, not {wanted})"
     return None

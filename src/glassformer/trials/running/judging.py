@@ -1,5 +1,5 @@
 """How a model is judged: a score for each example, the seconds of one use, whether a run has learned from the examples,
-and what folds come to together.
+whether it was trained to its end, and what folds come to together.
 """
 
 import contextlib
@@ -9,20 +9,24 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
 from glassformer.config.errors import GlassformerError, silent
+from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
+from glassformer.config.sentences import sentence
 from glassformer.data.packing.store import pack
 from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.split.pairs import Pairs
+from glassformer.data.wording import counted
 from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import generate
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
@@ -105,7 +109,7 @@ def score_records(family: Family, evaluation: Evaluation) -> list[float]:
 
 
 @score_records.register
-def _(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
+def score_classification(family: ClassificationFamily, evaluation: Evaluation) -> list[float]:
     """Return the scores whose mean is the primary metric; none for average precision, which is not a mean."""
     labels, predicted = ([record[key] for record in evaluation.records] for key in ("label", "predicted"))
     if evaluation.primary == "accuracy":
@@ -127,7 +131,7 @@ def macro_f1_scores(labels: Sequence[str], predicted: Sequence[str]) -> list[flo
 
 
 @score_records.register
-def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
+def score_multilabel(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
     """F1: twice what is in both sets, divided by what is in each; two empty sets agree."""
     sets = [(set(record["labels"]), set(record["predicted"])) for record in evaluation.records]
     return [
@@ -137,17 +141,17 @@ def _(family: MultilabelFamily, evaluation: Evaluation) -> list[float]:
 
 
 @score_records.register
-def _(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
+def score_regression(family: RegressionFamily, evaluation: Evaluation) -> list[float]:
     return [-float(record["error"] ** 2) for record in evaluation.records]
 
 
 @score_records.register
-def _(family: StreamFamily, evaluation: Evaluation) -> list[float]:
+def score_stream(family: StreamFamily, evaluation: Evaluation) -> list[float]:
     return [float(-record["loss"] / record["tokens"]) if record["tokens"] else 0.0 for record in evaluation.records]
 
 
 @score_records.register
-def _(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
+def score_translation(family: TranslationFamily, evaluation: Evaluation) -> list[float]:
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
@@ -180,26 +184,26 @@ def uses(family: Family, loaded: Any, part: Any) -> Iterator[object]:
 
 
 @uses.register
-def _(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
+def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: Part) -> Iterator[object]:
     start = loaded.tokenizer.start
     prompt = [0 if start is None else start]
     return generate(loaded.model, [prompt], Sampling(), most=WARM_UP + TIMED, never=list(loaded.tokenizer.specials))
 
 
 @uses.register
-def _(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
+def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
     ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
     window = stack_rows(device_of(loaded.model), [ids])
     return (loaded.model(window) for _ in itertools.count())
 
 
 @uses.register
-def _(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Iterator[object]:
+def translation_uses(family: TranslationFamily, loaded: LoadedTranslator, part: Pairs) -> Iterator[object]:
     return (loaded.translate(source) for source in itertools.cycle(part.sources))
 
 
 @uses.register
-def _(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
+def labelling_uses(family: LabellingFamily, loaded: LoadedPredictor, part: Labelled) -> Iterator[object]:
     return (loaded.predict_part(part.select("given", [row])) for row in itertools.cycle(range(len(part))))
 
 
@@ -212,7 +216,7 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     `trained`: the run's configuration; `corpus`: the data of the comparison, which judges on this `part` of it.
     """
     if run.card()["data"]["fingerprint"] != corpus.fingerprint:
-        return "it was trained on other data: it may have seen some of these examples", False
+        return sentence(__name__, "other data"), False
     other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
     if other is None and not trained.data.refit:
         return "", False
@@ -224,13 +228,10 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     shares = {name: known_share(family, examples, own[name]) for name in ("train", "validation") if name in own}
     learned = shares.get("train")
     if learned is None:
-        return f"it was trained with another data.{other or 'refit'}: it may have seen some of these examples", False
+        return sentence(__name__, "other split", setting=other or "refit"), False
     if learned > 0:
-        some = "" if learned == 1 else "some of "
-        return f"it has learned from {some}these examples: its score does not say how good it is", True
-    if shares.get("validation"):
-        return "its weights were chosen on some of these examples: its score is a little too good", False
-    return "", False
+        return sentence(__name__, "learned", some="" if learned == 1 else "some of "), True
+    return sentence(__name__, "chosen") if shares.get("validation") else "", False
 
 
 @singledispatch
@@ -241,16 +242,71 @@ def known_share(family: Family, examples: Any, known: Any) -> float | None:
 
 @known_share.register(LabellingFamily)
 @known_share.register(TranslationFamily)
-def _(family: Family, examples: Any, known: Any) -> float:
+def known_example_share(family: Family, examples: Any, known: Any) -> float:
     return float(np.isin(examples.keys, known.keys).mean())
 
 
 @known_share.register
-def _(family: StreamFamily, examples: Part, known: Part) -> float:
+def known_stream_share(family: StreamFamily, examples: Part, known: Part) -> float:
     if examples.span is not None and known.span is not None:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
         return max(0, both) / (examples.span[1] - examples.span[0])
     return float(np.isin(examples.keys, known.keys).sum() / max(1, len(examples.keys)))
+
+
+# --- whether a training run came to its end: before that, a score says how far it got, not how good the model is ---
+
+MIN_UPDATES = 10
+"""The updates after which a loss can tell anything: with fewer, not even each tenth of a training is one."""
+
+LAST_SHARE = 0.2
+"""The part of the updates, at the end, in which a loss should have stopped to fall."""
+FALLING_PACE = 0.25
+"""It is falling still if it falls there at more than such a part of its average pace."""
+STOPPED_EARLY = "stopped early"
+"""The status of a run whose validation got no better: that is an end."""
+
+
+def undertraining(card: Mapping[str, Any], log: Iterable[Mapping[str, Any]]) -> str | None:
+    """Why a run was not trained to its end, in a few words; empty: it was. None: its log does not say.
+
+    An epoch is asked for of examples, not of a text: a long one is rarely read to its end, and its loss tells enough.
+    """
+    if card.get("status") == STOPPED_EARLY:
+        return ""
+    updates = int(card.get("steps", 0))
+    epoch = 0 if reads_stream(str(card.get("task"))) else math.ceil(card.get("steps_per_epoch") or 0)
+    if 0 < updates < epoch:
+        return sentence(__name__, "within epoch", updates=counted(updates, "update"), epoch=epoch)
+    if 0 < updates < MIN_UPDATES:
+        return sentence(__name__, "few updates", updates=counted(updates, "update"))
+    return falling(log, updates)
+
+
+def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
+    """How far the best validation loss fell in the last fifth of the updates, if that is much of its whole way from the
+    loss of the first batch, and it fell from one validation to the next for as long again; else nothing. None: there is
+    too little to tell by.
+
+    How much is much follows from the learning rate, which falls as well: a loss is soon still where the rate is low.
+    """
+    start, rates, losses = None, [0.0, 0.0], []
+    for line in log:
+        if line.get("event") == "step":
+            start = float(line["loss"]) if start is None else start
+            rates[line["step"] > (1 - LAST_SHARE) * updates] += float(line["lr"])
+        elif line.get("event") == "validation" and "loss" in line:
+            losses.append((int(line["step"]), float(line["loss"])))
+    before = [loss for step, loss in losses if step <= (1 - LAST_SHARE) * updates]
+    if start is None or not before or not sum(rates) > 0:
+        return None
+    best = min(loss for _, loss in losses)
+    fell, whole = min(start, *before) - best, start - best
+    recent = [loss for step, loss in losses if step >= (1 - 2 * LAST_SHARE) * updates]
+    steadily = all(after < loss for loss, after in pairwise(recent))
+    if not steadily or fell <= FALLING_PACE * whole * rates[1] / sum(rates):
+        return ""
+    return sentence(__name__, "falling", fell=fell, whole=whole)
 
 
 # --- the folds of a cross-validation, all rows together ---
@@ -263,7 +319,7 @@ def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
 
 
 @fold_metric.register
-def _(family: LanguageFamily, config: Config) -> tuple[str, bool]:
+def language_fold_metric(family: LanguageFamily, config: Config) -> tuple[str, bool]:
     """Return a metric that does not depend on the tokens, since each fold may train its own tokenizer."""
     return "bits_per_byte", True
 
@@ -279,7 +335,7 @@ def pooled_metrics(family: Family, records: Records, folds: Folds) -> dict[str, 
 
 
 @pooled_metrics.register
-def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_classification_metrics(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str, float]:
     names = sorted({record[key] for record in records for key in ("label", "predicted")})
     numbers = {name: number for number, name in enumerate(names)}
     true, predicted = (np.array([numbers[record[key]] for record in records]) for key in ("label", "predicted"))
@@ -292,7 +348,7 @@ def _(family: ClassificationFamily, records: Records, folds: Folds) -> dict[str,
 
 
 @pooled_metrics.register
-def _(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_multilabel_metrics(family: MultilabelFamily, records: Records, folds: Folds) -> dict[str, float]:
     names = sorted({name for record in records for key in ("labels", "predicted") for name in record[key]})
     true, predicted = (
         np.array([[name in record[key] for name in names] for record in records]) for key in ("labels", "predicted")
@@ -306,7 +362,7 @@ def _mean_loss(records: Records) -> dict[str, float]:
 
 
 @pooled_metrics.register
-def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_regression_metrics(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, float]:
     true, predicted = (np.array([record[key] for record in records], float) for key in ("number", "predicted"))
     square, variance = float(np.mean((predicted - true) ** 2)), float(true.var())
     return {
@@ -318,21 +374,21 @@ def _(family: RegressionFamily, records: Records, folds: Folds) -> dict[str, flo
 
 
 @pooled_metrics.register
-def _(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_translation_metrics(family: TranslationFamily, records: Records, folds: Folds) -> dict[str, float]:
     return judge([dict(record) for record in records], "greedy").metrics
 
 
 @pooled_metrics.register
-def _(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_stream_metrics(family: StreamFamily, records: Records, folds: Folds) -> dict[str, float]:
     tokens = sum(fold["tokens"] for fold in folds)
     loss = math.fsum(fold["loss"] * fold["tokens"] for fold in folds) / tokens
     return {"loss": loss, "perplexity": math.exp(min(loss, 700.0)), "tokens": tokens}
 
 
 @pooled_metrics.register
-def _(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
+def pooled_language_metrics(family: LanguageFamily, records: Records, folds: Folds) -> dict[str, float]:
     """Folds may cut the text into different tokens: bits over bytes are the fair sum."""
     bits = [fold["loss"] * fold["tokens"] / math.log(2) for fold in folds]
     size = math.fsum(n / fold["bits_per_byte"] for n, fold in zip(bits, folds, strict=True) if n)
-    of_tokens = pooled_metrics.dispatch(StreamFamily)(family, records, folds)
+    of_tokens = pooled_stream_metrics(family, records, folds)
     return {**of_tokens, "bits_per_byte": math.fsum(bits) / size if size else 0.0}

@@ -14,7 +14,7 @@ from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
 from glassformer.trials.running.candidates import ablations, grid, ladder, main_rungs, rung
-from glassformer.trials.running.folder import id_of
+from glassformer.trials.running.folder import AskedQuestion, id_of
 from glassformer.trials.running.row_settings import (
     SharedSettings,
     finetuned_cells,
@@ -86,23 +86,19 @@ class Question:
     """Jobs in the order of their start: baselines, every model with the first seed, then the next, references."""
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """The comparison's identity: what is in its folder belongs together as long as this is equal."""
-        return {
+    def asked(self) -> AskedQuestion:
+        """The names of its cells, and its identity: the outcomes in a folder belong together as long as it is equal."""
+        identity = {
+            **self.shared.settings,
             "data": self.shared.fingerprint,
-            "settings": self.shared.settings,
             "mode": self.options.mode,
-            "folds": self.options.folds,
-            "parameters": self.options.parameters,
             "part": self.shared.part,
-            "cpu_seconds": self.options.cpu_seconds,
-            **({"bricks": files} if (files := own_files()) else {}),
+            "--folds": self.options.folds,
+            "--parameters": self.options.parameters,
+            "--cpu-seconds": self.options.cpu_seconds,
+            "--brick": own_files() or None,
         }
-
-    @property
-    def key(self) -> tuple[dict[str, Any], list[str]]:
-        """Its identity, and the names of its cells."""
-        return self.identity, [id_of(cell) for cell in self.cells]
+        return AskedQuestion(identity, [id_of(cell) for cell in self.cells])
 
     @property
     def budget(self) -> str:

@@ -15,6 +15,7 @@ from glassformer.config.errors import Misuse, Say, SettingError, silent
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config, resolve
 from glassformer.config.sections import ModelSettings, TokenizerSettings
+from glassformer.config.sentences import sentence
 from glassformer.data.wording import LOST
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.build import build_model, prepare
@@ -89,20 +90,12 @@ def share_settings(
     if "test" not in corpus.parts and "data.test_fraction" not in requested and not folded:
         many = family.reads_stream or sum(len(part) for part in corpus.parts.values()) > MANY
         inferred["data.test_fraction"] = share = TEST_OF_MANY if many else TEST
-        notes.append(
-            f"{share:.0%} of the data is held out for the test (--data.test_fraction): weights "
-            "are chosen on the validation part, scores are on the test part"
-        )
+        notes.append(sentence(__name__, "test part", share=share))
     elif "test" not in corpus.parts and not folded:
-        notes.append(
-            "nothing is held out for the test: scores are on the validation part, which also chose the weights"
-        )
+        notes.append(sentence(__name__, "no test part"))
     if folded and "test" not in corpus.parts and requested.get("training.keep") is None:
         inferred["training.keep"] = "last"
-        notes.append(
-            "scores are on the fold that is held out; so it may not choose the weights: the last ones are taken "
-            "(training.keep last)"
-        )
+        notes.append(sentence(__name__, "last weights"))
     for note in [*(remark for remark in corpus.remarks if remark.startswith(LOST)), *notes]:
         say(note)
     part = "test" if "test" in corpus.parts or inferred.get("data.test_fraction") else "validation"

@@ -5,6 +5,7 @@ trained once more.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 
 from glassformer.config.errors import RunError, Say
 from glassformer.config.resolve import SECTIONS, flatten
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
 from glassformer.rendering.view import View
@@ -27,6 +29,8 @@ from glassformer.trials.tuning.trial import OUTCOME, TrialRecord, best_of, forma
 from glassformer.verbs.train import train
 
 Rows = list[list[str | float | int | None]]
+
+sentence = partial(read_sentence, __name__)
 
 TABLE_ROWS = 40
 """Trials in the table of a page."""
@@ -76,26 +80,31 @@ class TuneResult:
     def summary(self) -> str:
         """What came of it, in a few sentences."""
         total, early = len(self.trials), sum(trial.state == "pruned" for trial in self.trials)
-        failed = total - early - len(self.complete)
-        count = counted(total, "trial")
-        count += f", {early} of them stopped early" if early else ""
-        count += f", {failed} failed" if failed else ""
+        others = {"of them stopped early": early, "failed": total - early - len(self.complete)}
+        counts = [counted(total, "trial"), *(f"{count} {what}" for what, count in others.items() if count)]
         repeats = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
-        mean = f" (mean over {repeats})" if repeats else ""
-        score = f"{titled(self.primary)} {self.best.value:.4f}{mean}, trial {self.best.number}"
-        if self.start is not None and self.start.number != self.best.number:
-            score += f"; with settings as they start {self.start.value:.4f}"
-        return f"{count}. Best on validation: {score}. {self.optimism}".rstrip()
+        other_start = self.start if self.start is not None and self.start.number != self.best.number else None
+        return sentence(
+            "summary",
+            counts=", ".join(counts),
+            metric=titled(self.primary),
+            best=self.best,
+            mean=f" (mean over {repeats})" if repeats else "",
+            start="" if other_start is None else sentence("start", start=other_start),
+            optimism=self.optimism,
+        ).rstrip()
 
     @property
     def optimism(self) -> str:
         """What the best of many scores is worth."""
-        count, look = len(self.complete), f" (look {self.looks} at it)" if self.looks > 1 else ""
-        test = "" if self.test is None else f"Test{look}: {titled(self.primary)} {self.test[self.primary]:.4f}"
-        chosen = f"The best of {count} validation scores is optimistic: it was chosen by that number"
-        if self.run is not None and not test:
-            chosen += ", and there is no test part to say how much (--test FILE or --data.test_fraction 0.1)"
-        return " ".join(f"{sentence}." for sentence in (chosen if count > 1 else "", test) if sentence)
+        sentences, count = [], len(self.complete)
+        if count > 1:
+            untested = sentence("no test part") if self.run is not None and self.test is None else ""
+            sentences.append(sentence("chosen", count=count, untested=untested))
+        if self.test is not None:
+            look = sentence("look", looks=self.looks) if self.looks > 1 else ""
+            sentences.append(sentence("test", look=look, metric=titled(self.primary), value=self.test[self.primary]))
+        return " ".join(sentences)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field and the summary, for JSON."""
@@ -139,13 +148,9 @@ class TuneResult:
     def _importance(self) -> Panel:
         title = "Which settings mattered"
         if not self.importance:
-            return Words(title=title, text="Too few trials were trained to the end to say.")
+            return Words(title=title, text=sentence("too few"))
         rows: Rows = [[name, share] for name, share in self.importance.items()]
-        note = (
-            f"How far the values of the best quarter of {self.model}'s trials stand from those of all of them, as a "
-            "share (PED-ANOVA). Settings that only some trials have are left out; with few trials, small shares are "
-            "chance."
-        )
+        note = sentence("importance", model=self.model)
         return Table(title=title, columns=["setting", "share"], rows=rows, bars=["share"], note=note)
 
     def _progress(self) -> Lines:
@@ -219,7 +224,7 @@ class TuneResult:
             for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]
         ]
         count = len(self.trials)
-        note = f"The best {TABLE_ROWS} of {count}; all are in tune.json." if count > TABLE_ROWS else ""
+        note = sentence("best trials", shown=TABLE_ROWS, count=count) if count > TABLE_ROWS else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
 
 

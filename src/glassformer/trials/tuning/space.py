@@ -1,13 +1,12 @@
 """What is searched: settings, and for each the values that may be tried. Torch-free."""
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.config.errors import SettingError, unknown
-from glassformer.config.resolve import ALIASES, BUDGETS, SECTIONS, full_key, keys
-from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
+from glassformer.config.resolve import ALIASES, BUDGETS, FIELDS, SECTIONS, full_key, keys
+from glassformer.config.setting import check_value, choices_of, kind_of, parse, value_text
 
 Plain = str | int | float | bool | None
 
@@ -162,9 +161,9 @@ def _conditions(spec: Any, label: str) -> dict[str, tuple[Plain, ...]]:
 
 
 def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple[Plain, ...]]) -> Dimension:
-    kind = kind_of(_field(key))[0]
+    kind = kind_of(FIELDS[key])[0]
     if kind not in (int, float):
-        examples = choices_of(key, _field(key).metadata["rule"]) or ("true", "false")
+        examples = choices_of(key, FIELDS[key].metadata["rule"]) or ("true", "false")
         raise SettingError(f"{label} is not a number: list its values, as in [{', '.join(examples)}]")
     for name in ("low", "high"):
         if value.get(name) is None:
@@ -173,7 +172,7 @@ def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple
     log = value.get("log", False)
     if not isinstance(log, bool):
         raise SettingError(f"{label}: log is true or false, not {log!r}")
-    step = None if value.get("step") is None else parse(f"{label}: step", _field(key), value["step"])
+    step = None if value.get("step") is None else parse(f"{label}: step", FIELDS[key], value["step"])
     problems = {
         f"low {low:g} must be below high {high:g}": low >= high,
         f"log needs low above 0, and it is {low:g}": log and low <= 0,
@@ -187,24 +186,14 @@ def _range(key: str, value: Mapping[str, Any], label: str, when: dict[str, tuple
     return Dimension(key, low=low, high=high, log=log, step=step, whole=kind is int, when=when)
 
 
-def _field(key: str) -> "dataclasses.Field[Any]":
-    section, name = key.split(".")
-    return next(field for field in dataclasses.fields(SECTIONS[section]) if field.name == name)
-
-
 def _value(key: str, value: Any, label: str) -> Any:
-    """Brought to the setting's type, and held against its rule."""
-    own = _field(key)
-    parsed = parse(label, own, value)
-    rule: Rule = own.metadata["rule"]
-    if parsed is None:
-        return None
-    if rule.choices and value_text(parsed) not in (choices := choices_of(key, rule)):
-        raise SettingError(f"{label}: {unknown('value', str(parsed), choices)}")
-    if rule.least is not None and parsed < rule.least:
-        raise SettingError(f"{label}: {parsed} is below {rule.least:g}, the least it may be")
-    if rule.most is not None and parsed > rule.most:
-        raise SettingError(f"{label}: {parsed} is above {rule.most:g}, the most it may be")
+    """Return a value in the setting's type; raise `SettingError` if it breaks the setting's rule."""
+    field = FIELDS[key]
+    parsed = parse(label, field, value)
+    try:
+        check_value("value", field, parsed)
+    except SettingError as error:
+        raise SettingError(f"{label}: {error}") from None
     return parsed
 
 

@@ -54,12 +54,10 @@ WORKER = "worker"
 """A trial's mark: the name of the worker that has it, which is that of the one that is started in its place."""
 SETTINGS = "settings"
 """A trial's mark: what was searched, as this one has it, once all of it is drawn."""
-GAVE_UP = "gave up"
-"""Marks a trial that says nothing of its settings: its process was killed, or the search was stopped."""
 RETRIES = "again"
 """A trial's mark: how often it was begun before."""
 OUTCOME = "outcome"
-"""A trial's mark: its metrics and what it cost, or why it is not whole."""
+"""A trial's mark, set just before its process closes it: its state, its metrics and cost, or why it is not whole."""
 MOST_RETRIES = 2
 BEAT = 20.0
 """Seconds between two signs of life."""
@@ -70,6 +68,9 @@ SILENT = 10 * BEAT
 class Outcome(TypedDict, total=False):
     """The structure of an outcome; that of a complete trial has all of it."""
 
+    state: str
+    """The name of one of Optuna's states: COMPLETE, PRUNED or FAIL."""
+    value: float
     primary: str
     metrics: dict[str, float]
     values: list[float]
@@ -79,19 +80,15 @@ class Outcome(TypedDict, total=False):
     why: str
 
 
-Marks = TypedDict(
-    "Marks",
-    {
-        "process": list[str | float],
-        "worker": str,
-        "settings": dict[str, str | float | bool | None],
-        "gave up": bool,
-        "again": int,
-        "start": str,
-        "outcome": Outcome,
-    },
-    total=False,
-)
+class Marks(TypedDict, total=False):
+    process: list[str | float]
+    worker: str
+    settings: dict[str, str | float | bool | None]
+    again: int
+    start: str
+    outcome: Outcome
+
+
 """The structure of a trial's marks, which are user attributes of Optuna: PROCESS, WORKER …"""
 REMEDY = "restore it from a copy, or name another --out"
 
@@ -160,7 +157,7 @@ def _check_marks(study: "optuna.Study", search: Search) -> None:
         is_gone(trial.user_attrs.get(PROCESS, NOBODY))
         if trial.state == State.RUNNING and not isinstance(trial.datetime_start, datetime.datetime):
             raise WrongShape(f"{place} has no start time")
-        needed = ["why"] if trial.state.is_finished() and not trial.user_attrs.get(GAVE_UP) else []
+        needed = ["why"] if trial.state.is_finished() and not gave_up(trial) else []
         if trial.state == State.COMPLETE:
             check_shape(trial.value, float, f"{place}.value")
             needed = ["why", "primary", "metrics"]
@@ -252,19 +249,30 @@ def _check_search(study: "optuna.Study", address: str, search: Search) -> None:
 
 
 def ask(study: "optuna.Study") -> "optuna.Trial":
-    """The next trial, which says from its first moment whose it is; one that waited, who put it there."""
-    study._thread_local.cached_all_trials = None
-    number = study._pop_waiting_trial_id()
-    if number is None:
-        mine = optuna.trial.create_trial(state=State.RUNNING, user_attrs={PROCESS: this_process()})
-        number = study._storage.create_new_trial(study._study_id, template_trial=mine)
-    return optuna.Trial(study, number)
+    """Return the next trial. It waits for a moment first, and names its process from then on."""
+    if not study.get_trials(deepcopy=False, states=(State.WAITING,)):
+        study.enqueue_trial({}, user_attrs={PROCESS: this_process()})
+    return study.ask()
+
+
+def gave_up(trial: "optuna.trial.FrozenTrial") -> bool:
+    """Whether a trial says nothing of its settings: its process was killed, or the search was stopped."""
+    return trial.state == State.FAIL and not _has_failed(trial)
+
+
+def _has_failed(trial: "optuna.trial.FrozenTrial") -> bool:
+    """Whether the trial itself failed: its process noted that before it closed the trial."""
+    return bool(trial.user_attrs.get(OUTCOME, {}).get("state") == State.FAIL.name)
 
 
 def begun(study: "optuna.Study") -> int:
-    """How many trials there would be if none had been given up: what is drawn next follows from it."""
+    """Return the number of trials if none had been given up: the random draws of the next trial depend on it.
+
+    Of those that wait, only the first trial of each model counts.
+    """
     return sum(
-        not trial.user_attrs.get(GAVE_UP) and not (trial.state == State.WAITING and RETRIES in trial.user_attrs)
+        not gave_up(trial)
+        and (trial.state != State.WAITING or (START in trial.user_attrs and RETRIES not in trial.user_attrs))
         for trial in study.get_trials(deepcopy=False)
     )
 
@@ -319,11 +327,7 @@ def under_way(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
 
 def trials_that_count(study: "optuna.Study") -> "list[optuna.trial.FrozenTrial]":
     """Trials that are done or under way: not those that wait, and not those that say nothing."""
-    return [
-        trial
-        for trial in study.get_trials(deepcopy=False)
-        if trial.state != State.WAITING and not trial.user_attrs.get(GAVE_UP)
-    ]
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state != State.WAITING and not gave_up(trial)]
 
 
 def retry_lost(study: "optuna.Study", say: Say) -> None:
@@ -348,10 +352,11 @@ def give_up(study: "optuna.Study", number: int, *, retry: bool) -> bool:
     """
     trial = study.get_trials(deepcopy=False)[number]
     try:
-        study._storage.set_trial_user_attr(trial._trial_id, GAVE_UP, True)
         study.tell(number, state=State.FAIL)
     except (ValueError, RuntimeError):  # it is closed by now
         return False
+    if _has_failed(trial):  # its process was killed between its last two words
+        return True
     start = {START: trial.user_attrs[START]} if START in trial.user_attrs else {}
     retries = int(trial.user_attrs.get(RETRIES, 0))
     if (retry or start) and retries < MOST_RETRIES:

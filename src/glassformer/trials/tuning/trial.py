@@ -16,7 +16,7 @@ from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import Dimension, sample, to_word
 from glassformer.trials.tuning.storage import OUTCOME as OUTCOME
-from glassformer.trials.tuning.storage import SETTINGS, START, State, heartbeat, optuna
+from glassformer.trials.tuning.storage import SETTINGS, START, Outcome, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
 FEWEST = 8
@@ -27,16 +27,6 @@ BEST_SHARE = 0.25
 
 class Stopped(Exception):
     """Someone asked the whole search to stop, or its time is up; the trial is not to blame."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a trial came to."""
-
-    state: State
-    value: float | None
-    outcome: dict[str, Any]
-    """Its metrics and what it cost, or why it is not whole, in a line."""
 
 
 def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
@@ -62,22 +52,23 @@ def settings_of(trial: "optuna.Trial", search: Search) -> dict[str, Any]:
 
 def run_trial(
     trial: "optuna.Trial", search: Search, settings: dict[str, Any], folder: Path, stop: Callable[[], bool]
-) -> Verdict:
+) -> Outcome:
     """Train with these settings, once for each seed or fold."""
     try:
         with heartbeat(trial):
             return _judge(Watch(trial, search, stop), settings, folder)
     except optuna.TrialPruned as pruned:
-        return Verdict(State.PRUNED, None, {"why": str(pruned)})
+        return Outcome(state=State.PRUNED.name, why=str(pruned))
     except GlassformerError as error:
         fails_always = START in trial.user_attrs and isinstance(error, Misuse)
         if fails_always or isinstance(error, RunError):
             raise
-        return Verdict(State.PRUNED if isinstance(error, SettingError) else State.FAIL, None, {"why": str(error)})
+        state = State.PRUNED if isinstance(error, SettingError) else State.FAIL
+        return Outcome(state=state.name, why=str(error))
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
-        return Verdict(State.FAIL, None, {"why": "out of memory"})
+        return Outcome(state=State.FAIL.name, why="out of memory")
 
 
 @dataclass
@@ -105,7 +96,7 @@ class Watch:
                 raise optuna.TrialPruned(f"worse than half of the others at validation {self.validations}")
 
 
-def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Verdict:
+def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
     search = watch.search
     quiet = {"training.samples": False} if predicts_next_token(search.task) or has_decoder(search.task) else {}
     runs: list[Trained] = []
@@ -122,16 +113,17 @@ def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Verdict:
     if not all(run.validation for run in runs):
         raise DataError("nothing is held out to judge a trial by: see --data.validation_fraction")
     values = [run.validation[watch.primary] for run in runs]
-    outcome = {
-        "primary": watch.primary,
-        "metrics": {name: sum(run.validation[name] for run in runs) / len(runs) for name in runs[0].validation},
-        "values": values,
-        "parameters": runs[0].parameters,
-        "steps": runs[0].steps,
-        "seconds": round(sum(run.seconds for run in runs), 2),
-        "why": "",
-    }
-    return Verdict(State.COMPLETE, sum(values) / len(values), outcome)
+    return Outcome(
+        state=State.COMPLETE.name,
+        value=sum(values) / len(values),
+        primary=watch.primary,
+        metrics={name: sum(run.validation[name] for run in runs) / len(runs) for name in runs[0].validation},
+        values=values,
+        parameters=runs[0].parameters,
+        steps=runs[0].steps,
+        seconds=round(sum(run.seconds for run in runs), 2),
+        why="",
+    )
 
 
 # --- what it came to ---

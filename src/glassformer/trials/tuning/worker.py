@@ -20,13 +20,14 @@ from glassformer.runs.files import read_json, write_json
 from glassformer.trials.places.base import STOPPED, Place, Task, stopping, when_parent_is_gone
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
-    GAVE_UP,
     PROCESS,
     SETTINGS,
     WORKER,
+    Outcome,
     State,
     ask,
     begun,
+    gave_up,
     give_up,
     open_study,
     optuna,
@@ -35,7 +36,7 @@ from glassformer.trials.tuning.storage import (
     this_process,
     trials_that_count,
 )
-from glassformer.trials.tuning.trial import OUTCOME, Stopped, Verdict, best_of, line_of, run_trial, settings_of
+from glassformer.trials.tuning.trial import OUTCOME, Stopped, best_of, line_of, run_trial, settings_of
 
 HOPELESS = 5
 """The number of trials after which, if none is whole, something else is wrong."""
@@ -89,8 +90,8 @@ class Worker:
                 return
             try:
                 with watched(None):
-                    verdict = self._try(trial)
-                trial.set_user_attr(OUTCOME, verdict.outcome)
+                    outcome = self._try(trial)
+                trial.set_user_attr(OUTCOME, outcome)
             except optuna.exceptions.UpdateFinishedTrialError:
                 self.say(f"trial {trial.number}: another process took it for lost, so it does not count here")
                 continue
@@ -103,7 +104,7 @@ class Worker:
                 with contextlib.suppress(Exception):
                     give_up(self.study, trial.number, retry=True)
                 raise
-            self.study.tell(trial, verdict.value, state=verdict.state)
+            self.study.tell(trial, outcome.get("value"), state=State.__members__[outcome["state"]])
             self._clear()
             self.say(line_of(trial.number, self.study, self.search))
 
@@ -115,7 +116,7 @@ class Worker:
         late = self.until is not None and time.monotonic() > self.until
         return late and bool(self.study.get_trials(False, (State.COMPLETE,)))
 
-    def _try(self, trial: "optuna.Trial") -> Verdict:
+    def _try(self, trial: "optuna.Trial") -> Outcome:
         trial.set_user_attr(PROCESS, this_process())
         trial.set_user_attr(WORKER, self.name)
         settings = settings_of(trial, self.search)
@@ -123,8 +124,8 @@ class Worker:
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
             if other.user_attrs.get(SETTINGS) == settings:
                 # trained with the same seed, it would come to the same
-                same = {**other.user_attrs[OUTCOME], "seconds": 0.0, "why": f"as trial {other.number}"}
-                return Verdict(State.COMPLETE, other.value, same)
+                same: Outcome = other.user_attrs[OUTCOME]
+                return {**same, "seconds": 0.0, "why": f"as trial {other.number}"}
         return run_trial(
             trial, self.search, settings, self.folder / str(trial.number), lambda: self.stop() or self._late()
         )
@@ -235,7 +236,7 @@ def _report(worker: Worker, reported: set[int]) -> None:
     for trial in worker.study.get_trials(deepcopy=False):
         if trial.state.is_finished() and trial.number not in reported:
             reported.add(trial.number)
-            if not trial.user_attrs.get(GAVE_UP):
+            if not gave_up(trial):
                 progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
                 worker.say(line_of(trial.number, worker.study, worker.search))
 
