@@ -226,7 +226,7 @@ def test_shares_of_errors(rows: int, rate: float, tried: Tried) -> None:
 
     def noted(chance: np.random.Generator) -> Sequence[float] | None:
         advise = SimpleNamespace(more_held_out=lambda rows: "")
-        finding = small_validation(answered(chance, rows, rate), "text", advise, 1)
+        finding = small_validation(answered(chance, rows, rate), "text", advise)
         return None if finding is None else [1 - finding.numbers["high"], 1 - finding.numbers["low"]]
 
     for draw in (said, by_class, noted):

@@ -21,7 +21,7 @@ from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
 from glassformer.config.setting import value_text
 from glassformer.config.units import metric_name
 from glassformer.data.wording import counted
-from glassformer.diagnosis.findings import logged_panel
+from glassformer.diagnosis.doctor import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.build import prepare_again
