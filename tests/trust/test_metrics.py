@@ -16,8 +16,7 @@ from sklearn.calibration import calibration_curve
 
 from glassformer.data.features.texts import Examples
 from glassformer.diagnosis.evaluation import small_validation
-from glassformer.error_analysis.classes import error_count, errors_by_class
-from glassformer.error_analysis.labelling import mean_error
+from glassformer.error_analysis.labelling import error_count, errors_by_class, mean_error
 from glassformer.error_analysis.translations import mean_chrf, odd_outputs
 from glassformer.rendering.panels import Table
 from glassformer.statistics.calibration import expected_error, reliability

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from glassformer.planning.available_memory import SHARE
+from glassformer.planning.capacity import SHARE
 from glassformer.planning.training_step import FORWARD, StepMemory, beyond
 
 WAYS = {

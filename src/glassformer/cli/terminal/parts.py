@@ -52,7 +52,7 @@ def takes_parts(options: argparse.Namespace) -> bool:
 
 def answer_parts(options: argparse.Namespace, answer: "Callable[..., RowsWritten]", **more: Any) -> None:
     """Answer a folder of parts, and say how many rows, and how fast. `more`: a verb's own options."""
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.verbs.parts.folder import PartsFailed
 
     how = {name: getattr(options, name) for name in (*NAMES, "device")}

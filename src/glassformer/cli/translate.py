@@ -63,7 +63,7 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
     refuse_files(options.texts)
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load_for
     from glassformer.verbs.translate_file import translate_file, translation_lines
 

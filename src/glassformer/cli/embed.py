@@ -46,7 +46,7 @@ def run(argv: list[str]) -> None:
     if options.json and not is_folder:
         raise Misuse("--json is for a folder of parts: vectors are JSON lines anyway")
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.embed_file import embed_file, write_vectors
 

@@ -55,7 +55,7 @@ def run(argv: list[str]) -> None:
     if not is_folder:
         check_out(options.out, (".csv", ".tsv", ".jsonl", ".parquet"))
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
     from glassformer.verbs.predict_file import NO_LABELS, predict_file
