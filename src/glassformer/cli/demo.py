@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Option, Parser
 from glassformer.cli.terminal.inputs import check_folder
-from glassformer.cli.terminal.show import say, show_table, show_text
+from glassformer.cli.terminal.show import say, show_text
 from glassformer.config.units import duration
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 PLAN = tomllib.loads(files("glassformer.cli").joinpath("demo.toml").read_text("utf-8"))
 """The data, models and settings of each part."""
 OPINIONS, DATES, WRITER, STORIES = PLAN["opinions"], PLAN["dates"], PLAN["writer"], PLAN["stories"]
-DATE_COLUMNS = ("a date", "translated", "right")
 REPORT = "report.html"
 
 PARSER = Parser(
@@ -61,12 +60,16 @@ def run(argv: list[str]) -> None:
 
 def show_parts(parts: Sequence[Part], out: Path, slower: float) -> "list[View]":
     """One after the other, and beforehand how long each will take on a machine that is so many times slower."""
+    from glassformer.cli.terminal.view import show_view
+
     whole = duration(slower * sum(part.seconds for part in parts))
     say(f"{len(parts)} parts, about {whole} on this machine")
     views = []
     for number, part in enumerate(parts, 1):
         say(f"\n{number} of {len(parts)} · {part.title} · about {duration(slower * part.seconds)}", "bold")
-        views.append(part.show(out))
+        view = part.show(out)
+        show_view(view)
+        views.append(view)
     return views
 
 
@@ -104,7 +107,6 @@ def _train(part: Mapping[str, Any], out: Path) -> "Trained":
 def _compare(out: Path) -> "View":
     """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from glassformer.cli.terminal.progress import Board
-    from glassformer.cli.terminal.view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
@@ -125,7 +127,6 @@ def _compare(out: Path) -> "View":
             **OPINIONS["settings"],
         )
     view = comparison.view()
-    show_view(view)
     sentences = [sentence for pair in ORDER_PAIRS for sentence in pair]
     columns = {"sentence": [text for text, _ in sentences], "is": [label for _, label in sentences]}
     for row in comparison.rows:
@@ -136,17 +137,13 @@ def _compare(out: Path) -> "View":
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
     right = {name: sum(cell.endswith("✓") for cell in cells) for name, cells in columns.items()}
-    models = list(columns)[2:]
+    counts = ", ".join(f"{name} {right[name]}" for name in list(columns)[2:])
     pairs = Table(
         title="The same words, and only their order tells which is which",
-        takeaway=f"Right of {len(sentences)}: {', '.join(f'{name} {right[name]}' for name in models)}"
-        if models
-        else "",
+        takeaway=f"Right of {len(sentences)}: {counts}" if counts else "",
         columns=list(columns),
         rows=list(zip(*columns.values(), strict=True)),
     )
-    show_text(f"{pairs.title}:", "bold")
-    show_table(pairs.columns, zip(*columns.values(), strict=True), left=range(len(columns)))
     return replace(view, title="Which model?", panels=[*view.panels[:2], pairs, *view.panels[2:]])
 
 
@@ -161,18 +158,18 @@ def _translate(out: Path) -> "View":
     assert trained.test is not None
     loaded = load_for("translate", trained.run)
     note = f"{_size(trained)}; on years held out: {trained.test['exact_match']:.1%} exact."
-    show_text("\nDates of years that were held out, written as people write them:", "bold")
-    show_text(note)
     rows = dates_judged([translation.text for translation in loaded.translate(list(DATES["answers"]))])
-    show_table(DATE_COLUMNS, rows, left=range(len(DATE_COLUMNS)))
-    picture, title = out / "alignment.png", f"Where it looks while it writes “{DATES['aligned']}” again"
+    title = f"Where it looks while it writes “{DATES['aligned']}” again"
     alignment = look(loaded, DATES["aligned"], view="alignment")
     assert isinstance(alignment, View)
-    alignment.save(picture)
-    show_text(f"\n{title}: {picture}")
+    alignment.save(out / "alignment.png")
     right = sum(row[-1] == "✓" for row in rows)
-    told = f"{right} of {len(rows)} are right"
-    dates = Table(title="Dates of years held out", takeaway=told, columns=list(DATE_COLUMNS), rows=rows)
+    dates = Table(
+        title="Dates of years held out, as people write them",
+        takeaway=f"{right} of {len(rows)} are right",
+        columns=["a date", "translated", "right"],
+        rows=rows,
+    )
     looks = [replace(panel, title=title) for panel in alignment.panels]
     return View("A translator of dates", [dates, *looks], note=note)
 
@@ -192,13 +189,10 @@ def _write(out: Path) -> "View":
     trained = _train(WRITER, out / "writer")
     loaded = load_for("generate", trained.run)
     note = f"{_size(trained)}; on the modules held out: {trained.summary}."
-    show_text("\nA language model of docstrings", "bold")
-    show_text(note)
     panels = []
     for seed, prompt in enumerate(WRITER["prompts"]):
         text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5, seed=seed)}")
         panels.append(Words(title=f"It goes on from “{prompt}”", text=text))
-        show_text(f"\nIt goes on from “{prompt}”:\n{text}")
     return View("A writer of docstrings", panels, note=note)
 
 
@@ -230,8 +224,6 @@ def _look_inside(out: Path) -> "View":
     told = f"Head {best} gives {share:.2f} of what “{pronoun}” looks at to “{meant}”"
     heads = [replace(shown, title=f"Where the heads look in “{story}”", takeaway=told)]
     links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
-    show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
-    show_text(links.note)
     pages = {
         "pronouns.html": links,
         "look.html": look(loaded, story, view="all"),

@@ -32,7 +32,7 @@ from glassformer.families.label_kinds import rare_class
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference, mcnemar
+from glassformer.statistics.significance import difference, mcnemar
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.prediction import confusion_matrix, macro_f1
 from glassformer.training.finding import NOTE, PROBLEM, WARNING, Finding

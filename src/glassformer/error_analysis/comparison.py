@@ -35,7 +35,7 @@ from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
-from glassformer.statistics.paired import difference, mcnemar
+from glassformer.statistics.significance import difference, mcnemar
 from glassformer.text.display import cut
 
 Names = tuple[str, str]

@@ -56,7 +56,7 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Gallery, Panel, Points, Rows, Table
 from glassformer.statistics.intervals import mean_interval, share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference_p
+from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 

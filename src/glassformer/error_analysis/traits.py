@@ -19,8 +19,7 @@ from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding
 from glassformer.families.schema import table_in
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
-from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
-from glassformer.statistics.paired import difference_p
+from glassformer.statistics.significance import Overrepresentation, difference_p, over_represented
 from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 

@@ -26,7 +26,7 @@ from glassformer.families.base import Family, Prepared
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference_p
+from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 

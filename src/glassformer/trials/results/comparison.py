@@ -14,7 +14,7 @@ from glassformer.rendering.takeaways import leaders, listed
 from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
-from glassformer.statistics.paired import Difference
+from glassformer.statistics.significance import Difference
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, memory, rounded, titled

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.statistics.paired import Difference
+from glassformer.statistics.significance import Difference
 from glassformer.trials.results.metrics import SCALES, amount, from_to
 from glassformer.trials.results.pairs import is_better, reverse
 from glassformer.trials.results.rows import Row, compare_rows, label_of, percent

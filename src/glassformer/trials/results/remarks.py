@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
 
-from glassformer.statistics.paired import Difference
+from glassformer.statistics.significance import Difference
 from glassformer.trials.outcome import KINDS, TRAINED
 from glassformer.trials.results.metrics import amount, rounded, titled, unit_of
 from glassformer.trials.results.pairs import is_better

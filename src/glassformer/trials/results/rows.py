@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
-from glassformer.statistics.paired import Difference
+from glassformer.statistics.significance import Difference
 from glassformer.trials.outcome import GIVEN, TRAINED, Outcome
 from glassformer.trials.results.metrics import (
     is_paired,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from glassformer.config.sentences import sentence as read_sentence
-from glassformer.statistics.paired import Difference
+from glassformer.statistics.significance import Difference
 from glassformer.trials.results.metrics import from_to, titled, unit_of
 from glassformer.trials.results.rows import Row
 
