@@ -35,13 +35,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-LIST = Parser(
-    "data list",
-    "",
-    "The data sets that come along.",
-    "glassformer data",
-    [JSON],
-)
+LIST = Parser("data list", "", "The data sets that come along.", "glassformer data", [JSON])
 DESCRIBE = Parser(
     "data describe",
     "DATA",

@@ -27,13 +27,7 @@ from glassformer.config.presets import (
     TRAINABLE,
     TRANSLATION,
 )
-from glassformer.config.resolve import (
-    ALIASES,
-    SECTIONS,
-    check_config,
-    check_ranges,
-    flatten,
-)
+from glassformer.config.resolve import ALIASES, SECTIONS, check_config, check_ranges, flatten
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
 from glassformer.trials.places.base import LOCAL, PLACES

@@ -114,10 +114,7 @@ def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
     texts, wrong = texts_in(inputs), wrong_rows(records)
     if texts is None or not wrong.any():
         return []
-    return [
-        errors_by_length(texts.texts, wrong, inputs.noun),
-        over_represented_words(texts.texts, wrong, inputs.noun),
-    ]
+    return [errors_by_length(texts.texts, wrong, inputs.noun), over_represented_words(texts.texts, wrong, inputs.noun)]
 
 
 def surest_mistakes(records: Records, inputs: Inputs) -> ErrorFinding:

@@ -307,7 +307,7 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
             columns=columns,
             rows=rows(total),
             bars=columns[-1:],
-        ),
+        )
     ]
     often = np.flatnonzero(counts >= LEAST)
     if len(often):

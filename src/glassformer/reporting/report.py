@@ -313,11 +313,7 @@ def _environment(card: Mapping[str, Any]) -> Table:
         title="Where it was trained",
         folded=True,
         columns=["what", "value"],
-        rows=[
-            ["glassformer", card["glassformer"]],
-            *map(list, card["environment"].items()),
-            ["report written", now],
-        ],
+        rows=[["glassformer", card["glassformer"]], *map(list, card["environment"].items()), ["report written", now]],
     )
 
 
