@@ -175,7 +175,7 @@ def _time_words(plan: Plan, seconds: float) -> list[str]:
         parts = {"reading": times.reading, "validation": times.validation, "last": times.last}
         words.append(sentence("times", **{name: duration(part) for name, part in parts.items()}, sampled=sampled))
         if minutes is not None and times.total > 66 * minutes and times.total > 60 * minutes + 5:
-            words.append(sentence("times: over", over=duration(times.total - 60 * minutes)))
+            words[-1] += " " + sentence("times: over", over=duration(times.total - 60 * minutes))
     return words
 
 
@@ -192,7 +192,8 @@ def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> list[str]:
         "exchanging": duration(paper.exchanging),
         "slower": "computing" if computing >= paper.exchanging else "the exchange",
     }
-    return [*words, sentence("cluster: exchange", **facts)]
+    words[0] += " " + sentence("cluster: exchange", **facts)
+    return words
 
 
 def _work_words(plan: Plan) -> str:
