@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
-from glassformer.checks import NAMES, command_line, saving, scores
+from glassformer.checks import NAMES, command_line, comparisons
 from glassformer.checks.result import CheckResult, Checks
 from glassformer.checks.run import ANOTHER_PROGRAM, CHECKS, EXACT, ROUNDING
 from glassformer.checks.subject import largest_share, relative_difference
@@ -351,7 +351,7 @@ def test_padding_that_is_read(kind: str, trained: Trained, monkeypatch: Breaks) 
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_look_that_changes_what_is_seen(stays: bool, trained: Trained, monkeypatch: Breaks) -> None:
-    run, right = trained("cnn-writer"), scores.capture
+    run, right = trained("cnn-writer"), comparisons.capture
 
     @contextlib.contextmanager
     def touching(model: nn.Module) -> Iterator[Any]:
@@ -368,7 +368,7 @@ def test_a_look_that_changes_what_is_seen(stays: bool, trained: Trained, monkeyp
             yield seen
         hook.remove()
 
-    monkeypatch.setattr(scores, "capture", touching)
+    monkeypatch.setattr(comparisons, "capture", touching)
     row = found(gf.check(run, only="looked-at"))["looked-at"]
     assert (row.passed, row.tolerance) == (False, 0.0)
     assert 0 < row.difference < 1e-6
@@ -411,8 +411,8 @@ def without_memory(snapshot: Snapshot) -> Snapshot:
 def test_a_training_that_goes_on_elsewhere(
     kind: str, broken: Callable[[Snapshot], Snapshot], trained: Trained, monkeypatch: Breaks
 ) -> None:
-    run, right = trained(kind), saving.restore
-    monkeypatch.setattr(saving, "restore", lambda *parts: broken(right(*parts)))
+    run, right = trained(kind), comparisons.restore
+    monkeypatch.setattr(comparisons, "restore", lambda *parts: broken(right(*parts)))
     checks = gf.check(run, only="batched,resumed")
     assert failed(checks) == {"resumed"}
 
@@ -420,7 +420,9 @@ def test_a_training_that_goes_on_elsewhere(
 def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     """That nothing moved would pass as well."""
     held: list[dict[str, Tensor]] = []
-    monkeypatch.setattr(saving, "_train", lambda *args, right=saving._train: held.append(right(*args)) or held[-1])
+    monkeypatch.setattr(
+        comparisons, "_train", lambda *args, right=comparisons._train: held.append(right(*args)) or held[-1]
+    )
     gf.check(trained("gru-classifier"), only="resumed")
     straight, stopped, went_on = held
     weights = [name for name in straight if name.startswith("weights")]
@@ -436,7 +438,7 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
             "glassformer.data.io.chunks._rows",
             lambda file, encoding: enumerate({"text": line} for line in Path(file).read_text().splitlines()[::-1]),
         ),
-        ("writer", "glassformer.cli.run_verbs.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
+        ("writer", "glassformer.cli.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),
     ],
 )
 @pytest.mark.usefixtures("in_this_process")
@@ -521,7 +523,7 @@ def test_a_check_whose_package_is_missing_is_skipped(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = trained("bag")
-    monkeypatch.setattr("glassformer.checks.saving.exports_of", lambda path: [tmp_path])
+    monkeypatch.setattr("glassformer.checks.comparisons.exports_of", lambda path: [tmp_path])
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "model.onnx").touch()
     checks = gf.check(run, only="exported")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import demo
-from glassformer.cli.demo import DATES, PROMPTS, Part, dates_judged, show_parts, slowness, whole_paragraphs
+from glassformer.cli.demo import DATES, WRITER, Part, dates_judged, show_parts, slowness, whole_paragraphs
 from glassformer.data.datasets.opinions import ORDER_PAIRS
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
@@ -44,7 +44,7 @@ def test_out_that_is_a_file_is_refused(command: Command, tmp_path: Path) -> None
 
 
 def test_dates_are_judged() -> None:
-    right = [*DATES.values()]
+    right = [*DATES["answers"].values()]
     assert [row[2] for row in dates_judged(right)] == ["✓"] * len(right)
     assert dates_judged(["120-0-0", *right[1:]])[0] == ["le 14 juillet 1989", "120-0-0", "✗ 1989-07-14"]
 
@@ -68,7 +68,7 @@ def test_the_demo_tells_its_story(command: Command, tmp_path: Path) -> None:
     assert marks.count("✗") == len(ORDER_PAIRS)  # the bag's, who says the same of both of a pair
 
     assert Run(folder / "dates").card()["test"]["exact_match"] > 0.9
-    assert all(f"It goes on from “{prompt}”" in out for prompt in PROMPTS)
+    assert all(f"It goes on from “{prompt}”" in out for prompt in WRITER["prompts"])
     found = re.search(r"Head 0\.\d finds (\d+) %", out)
     assert found is not None
     assert int(found[1]) > 90

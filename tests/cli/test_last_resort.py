@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.cli.terminal.screen import Screen
-from glassformer.cli.terminal.show import console, make_table
+from glassformer.cli.terminal.show import Screen, console, make_table
 from glassformer.config.errors import STRICT
 from glassformer.text.escaping import SCREEN
 from helpers.running import Command, one_line

@@ -14,7 +14,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.cli.completion import parsers, words_of
-from glassformer.cli.terminal.rows import RowProgress
+from glassformer.cli.terminal.show import RowProgress
 from glassformer.config.progress import BYTE, Meter, counting_on, progress_of, watched
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation
@@ -159,7 +159,7 @@ def test_a_bar_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     with RowProgress() as progress:
         progress(0, 10, "row")
         assert progress.bar is None
-    monkeypatch.setattr("glassformer.cli.terminal.rows.is_live", lambda: True)
+    monkeypatch.setattr("glassformer.cli.terminal.show.is_live", lambda: True)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     with RowProgress(printed=True) as progress:
         progress(0, 10, "row")

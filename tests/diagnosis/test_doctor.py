@@ -16,7 +16,7 @@ import glassformer as gf
 from glassformer.config.errors import TrainingFailed
 from glassformer.diagnosis.advice import training_facts
 from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
+from glassformer.diagnosis.layers import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.families.build import prepare_again
 from glassformer.families.load import load
 from glassformer.rendering.view import View

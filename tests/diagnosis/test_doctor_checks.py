@@ -87,8 +87,8 @@ def test_first_loss() -> None:
 
 
 def test_too_few_bits() -> None:
-    assert too_good_loss(0.8, PLAIN, 10) is None
-    named(too_good_loss(0.01, PLAIN, 10), "leak", WARNING, "0.010 bits")
+    assert too_good_loss(0.8, PLAIN) is None
+    named(too_good_loss(0.01, PLAIN), "leak", WARNING, "0.010 bits")
 
 
 def test_a_loss_that_does_not_fall() -> None:
@@ -110,21 +110,17 @@ def blocks(*gradients: float) -> dict[str, dict[str, float]]:
 
 
 def test_gradients_that_do_not_arrive() -> None:
-    assert vanishing_gradients([blocks(0.01, 0.1, 0.05)] * 8, PLAIN, 12) is None
-    found = vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 8, PLAIN, 12)
+    assert vanishing_gradients([blocks(0.01, 0.1, 0.05)] * 8, PLAIN) is None
+    found = vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 8, PLAIN)
     named(found, "vanishing", WARNING, "encoder.blocks.0", "1.0e-06", "encoder.blocks.2", "1.0e-01")
-    named(
-        vanishing_gradients([blocks(1e3, 1.0, 0.01)] * 8, PLAIN, 12), "exploding", WARNING, "encoder.blocks.0", "1e+05"
-    )
-    assert vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 5, PLAIN, 5) is None  # too early to tell
+    named(vanishing_gradients([blocks(1e3, 1.0, 0.01)] * 8, PLAIN), "exploding", WARNING, "encoder.blocks.0", "1e+05")
+    assert vanishing_gradients([blocks(1e-6, 1e-3, 0.1)] * 5, PLAIN) is None  # too early to tell
     first = [blocks(0.0, 0.0, 0.1)] * 4 + [blocks(0.1, 0.1, 0.1)] * 5  # weights that start at 0 hold back at first
-    assert vanishing_gradients(first, PLAIN, 20) is None
-    named(
-        vanishing_gradients([blocks(0.0, 0.0, 0.0) | sizes(head=0.0)] * 8, PLAIN, 9), "vanishing", PROBLEM, "any layer"
-    )
-    named(vanishing_gradients([sizes(embed=0.0, head=0.3)] * 8, PLAIN, 9), "vanishing", WARNING, "to embed")
+    assert vanishing_gradients(first, PLAIN) is None
+    named(vanishing_gradients([blocks(0.0, 0.0, 0.0) | sizes(head=0.0)] * 8, PLAIN), "vanishing", PROBLEM, "any layer")
+    named(vanishing_gradients([sizes(embed=0.0, head=0.3)] * 8, PLAIN), "vanishing", WARNING, "to embed")
     for nothing in (blocks(0.0, 0.1, 0.1), blocks(0.1, 0.1, 0.0)):
-        found = vanishing_gradients([nothing] * 8, PLAIN, 9)
+        found = vanishing_gradients([nothing] * 8, PLAIN)
         assert found is not None
         assert "encoder.blocks.0" in found.words
         assert "inf" not in found.words
@@ -136,32 +132,32 @@ def test_stacks_by_number() -> None:
 
 
 def test_clipping() -> None:
-    assert clipped_gradients([2.0] * 100, 1.0, PLAIN, 100) is None  # a little each time is harmless
-    named(clipped_gradients([1.0] * 50 + [80.0] * 50, 1.0, PLAIN, 100), "clipped", NOTE, "100%", "80.0")
-    assert clipped_gradients([80.0] * 100, None, PLAIN, 100) is None
-    assert clipped_gradients([80.0] * 90 + [0.1] * 10, 1.0, PLAIN, 100) is None
+    assert clipped_gradients([2.0] * 100, 1.0, PLAIN) is None  # a little each time is harmless
+    named(clipped_gradients([1.0] * 50 + [80.0] * 50, 1.0, PLAIN), "clipped", NOTE, "100%", "80.0")
+    assert clipped_gradients([80.0] * 100, None, PLAIN) is None
+    assert clipped_gradients([80.0] * 90 + [0.1] * 10, 1.0, PLAIN) is None
 
 
 def test_a_rate_too_high() -> None:
     falling = 2.0 * np.exp(-np.arange(200) / 80) + noise(200, 0.05)
-    assert learning_rate_too_high(falling.tolist(), PLAIN, 200) is None
+    assert learning_rate_too_high(falling.tolist(), PLAIN) is None
     jumping = falling.copy()
     jumping[[50, 51, 90, 150]] += 5.0
     assert loss_spikes(jumping.tolist()) == [51, 91, 151]
-    named(learning_rate_too_high(jumping.tolist(), PLAIN, 200), "rate-high", WARNING, "3 times", "step 51", "step 151")
-    named(learning_rate_too_high([2.0] * 20 + [9.0] * 30, PLAIN, 50), "rate-high", PROBLEM, "from 2 to 9")
+    named(learning_rate_too_high(jumping.tolist(), PLAIN), "rate-high", WARNING, "3 times", "step 51", "step 151")
+    named(learning_rate_too_high([2.0] * 20 + [9.0] * 30, PLAIN), "rate-high", PROBLEM, "from 2 to 9")
     learned = np.abs(noise(200, 0.01))  # little is left: odd examples stand out, and do no harm
     learned[:5], learned[[60, 100, 140]] = 0.7, 0.2
-    assert learning_rate_too_high(learned.tolist(), PLAIN, 200) is None
+    assert learning_rate_too_high(learned.tolist(), PLAIN) is None
 
 
 def test_a_rate_too_low() -> None:
     def moving(share: float) -> list[dict[str, dict[str, float]]]:
         return [{"head": {"gradient": 1.0, "weight": 0.5, "update": 0.5 * share}, "still": _STILL}] * 8
 
-    assert learning_rate_too_low(moving(1e-4), PLAIN, 50) is None
-    named(learning_rate_too_low(moving(1e-8), PLAIN, 50), "rate-low", WARNING, "1.0e-08")
-    assert learning_rate_too_low(moving(1e-8)[:5], PLAIN, 50) is None
+    assert learning_rate_too_low(moving(1e-4), PLAIN) is None
+    named(learning_rate_too_low(moving(1e-8), PLAIN), "rate-low", WARNING, "1.0e-08")
+    assert learning_rate_too_low(moving(1e-8)[:5], PLAIN) is None
 
 
 _STILL = {"gradient": 0.0, "weight": 0.0, "update": 0.0}
@@ -175,13 +171,13 @@ def validations(*losses: float, **metrics: list[float]) -> list[dict[str, Any]]:
 
 
 def test_validation_after_its_best() -> None:
-    how: dict[str, Any] = {"lower": True, "guessing": LN_V, "step": 50}
+    how: dict[str, Any] = {"lower": True, "guessing": LN_V}
     rose = overfitting(validations(5.0, 4.0, 4.2, 4.6, 5.1), "loss", PLAIN, **how)
     named(rose, "overfitting", WARNING, "lowest at step 20 (4)", "5.1 by step 50", "by heart")
     assert overfitting(validations(5.0, 4.0, 5.1), "loss", PLAIN, **how) is None  # one validation is chance
     assert overfitting(validations(5.0, 4.0, 4.1, 4.1, 4.2), "loss", PLAIN, **how) is None
     assert overfitting([{"step": 1, "accuracy": 1.0}] * 9, "accuracy", PLAIN, **how) is None
-    losses, classes = (0.5, 0.3, 0.4, 0.5), {"lower": False, "guessing": math.log(2), "step": 40}
+    losses, classes = (0.5, 0.3, 0.4, 0.5), {"lower": False, "guessing": math.log(2)}
     kept = overfitting(validations(*losses, accuracy=[0.8, 0.9, 0.9, 0.9]), "accuracy", PLAIN, **classes)
     named(kept, "overfitting", NOTE, "surer than it is right")
     fell = overfitting(validations(*losses, accuracy=[0.8, 0.9, 0.8, 0.7]), "accuracy", PLAIN, **classes)
@@ -191,10 +187,10 @@ def test_validation_after_its_best() -> None:
 
 
 def test_the_gap_between_training_and_validation() -> None:
-    named(generalisation_gap(0.01, 0.6, math.log(2), PLAIN, 9), "gap", NOTE, "0.01", "0.6")
-    assert generalisation_gap(0.4, 0.6, math.log(2), PLAIN, 9) is None
-    assert generalisation_gap(0.001, 0.05, math.log(2), PLAIN, 9) is None
-    named(generalisation_gap(1.0, 6.0, None, PLAIN, 9), "gap", NOTE)
+    named(generalisation_gap(0.01, 0.6, math.log(2), PLAIN), "gap", NOTE, "0.01", "0.6")
+    assert generalisation_gap(0.4, 0.6, math.log(2), PLAIN) is None
+    assert generalisation_gap(0.001, 0.05, math.log(2), PLAIN) is None
+    named(generalisation_gap(1.0, 6.0, None, PLAIN), "gap", NOTE)
 
 
 def test_a_training_that_ended_too_early() -> None:
@@ -221,20 +217,16 @@ def records(right: int, of: int) -> list[dict[str, Any]]:
 
 
 def test_too_little_held_out() -> None:
-    named(
-        small_validation(records(50, 100), "text", LABELS, 9), "small-validation", NOTE, "100 texts", "0.500", "± 0.10"
-    )
-    assert small_validation(records(2500, 5000), "text", LABELS, 9) is None
+    named(small_validation(records(50, 100), "text", LABELS), "small-validation", NOTE, "100 texts", "0.500", "± 0.10")
+    assert small_validation(records(2500, 5000), "text", LABELS) is None
     windows = [{"tokens": 8, "loss": 8 * loss} for loss in (1.0, 9.0, 2.0)]
-    named(small_validation(windows, "window", LABELS, 9), "small-validation", NOTE, "3 windows", "its loss, 4")
-    assert (
-        small_validation([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", LABELS, 9) is None
-    )
+    named(small_validation(windows, "window", LABELS), "small-validation", NOTE, "3 windows", "its loss, 4")
+    assert small_validation([{"tokens": 8, "loss": 8.0 + 0.01 * place} for place in range(9)], "window", LABELS) is None
     errors = [{"error": error} for error in (1.0, -9.0, 2.0, 0.1)]
-    named(small_validation(errors, "example", LABELS, 9), "small-validation", NOTE, "4 examples")
+    named(small_validation(errors, "example", LABELS), "small-validation", NOTE, "4 examples")
     several = [{"text": "t", "labels": ["a"], "predicted": [], "loss": loss} for loss in (1.0, 9.0, 2.0)]
-    named(small_validation(several, "text", LABELS, 9), "small-validation", NOTE, "3 texts", "its loss, 4")
-    assert small_validation([], "text", LABELS, 9) is None
+    named(small_validation(several, "text", LABELS), "small-validation", NOTE, "3 texts", "its loss, 4")
+    assert small_validation([], "text", LABELS) is None
 
 
 def answers(model: str, truth: str) -> list[dict[str, Any]]:
@@ -244,23 +236,19 @@ def answers(model: str, truth: str) -> list[dict[str, Any]]:
 def test_no_better_than_guessing() -> None:
     anything = [{}] * 100
     named(
-        no_better_than_chance({"accuracy": 0.52, "majority": 0.5}, anything, 0.69, LABELS, 9),
+        no_better_than_chance({"accuracy": 0.52, "majority": 0.5}, anything, 0.69, LABELS),
         "no-better",
         WARNING,
         "0.520",
     )
-    assert (
-        no_better_than_chance({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, [{}] * 10_000, 0.69, LABELS, 9) is None
-    )
-    assert (
-        no_better_than_chance({"accuracy": 0.5, "majority": 0.5}, [{}] * 10, 0.69, LABELS, 9) is None
-    )  # too few to tell
+    assert no_better_than_chance({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, [{}] * 10_000, 0.69, LABELS) is None
+    assert no_better_than_chance({"accuracy": 0.5, "majority": 0.5}, [{}] * 10, 0.69, LABELS) is None  # too few to tell
     several = {"micro_f1": 0.2, "majority_micro_f1": 0.2, "majority": 0.1, "loss": 0.1}
-    named(no_better_than_chance(several, anything, 0.69, LABELS, 9), "no-better", WARNING, "0.200")
-    assert no_better_than_chance({**several, "micro_f1": 0.3}, anything, 0.69, LABELS, 9) is None
-    assert no_better_than_chance(several, [{}] * 10, 0.69, LABELS, 9) is None
-    named(no_better_than_chance({"loss": 8.5}, anything, LN_V, PLAIN, 9), "no-better", WARNING, "8.5", "8.32")
-    assert no_better_than_chance({"loss": 3.0}, anything, LN_V, PLAIN, 9) is None
+    named(no_better_than_chance(several, anything, 0.69, LABELS), "no-better", WARNING, "0.200")
+    assert no_better_than_chance({**several, "micro_f1": 0.3}, anything, 0.69, LABELS) is None
+    assert no_better_than_chance(several, [{}] * 10, 0.69, LABELS) is None
+    named(no_better_than_chance({"loss": 8.5}, anything, LN_V, PLAIN), "no-better", WARNING, "8.5", "8.32")
+    assert no_better_than_chance({"loss": 3.0}, anything, LN_V, PLAIN) is None
 
 
 def test_the_largest_class_is_judged_on_the_same_examples() -> None:
@@ -268,15 +256,21 @@ def test_the_largest_class_is_judged_on_the_same_examples() -> None:
     metrics, truth = {"accuracy": 0.86, "majority": 0.8}, "a" * 120 + "b" * 30
     counts = {"a": 1200, "b": 300}
     sure = answers("a" * 120 + "a" * 20 + "b" * 10, truth)
-    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9, counts) is None
-    assert no_better_than_chance(metrics, sure, 0.69, LABELS, 9) is not None  # what the interval would have said
+    assert no_better_than_chance(metrics, sure, 0.69, LABELS, counts) is None
+    assert no_better_than_chance(metrics, sure, 0.69, LABELS) is not None  # what the interval would have said
     chance = answers("b" * 8 + "a" * 112 + "a" * 20 + "b" * 10, truth)
-    found = no_better_than_chance(metrics, chance, 0.69, LABELS, 9, counts)
-    named(found, "no-better", WARNING, "cannot be told from", "'a'", "10 examples only the model", "8 it alone")
-    worse = answers("b" * 30 + "a" * 90 + "a" * 30, truth)
+    found = no_better_than_chance(metrics, chance, 0.69, LABELS, counts)
     named(
-        no_better_than_chance(metrics, worse, 0.69, LABELS, 9, counts), "no-better", WARNING, "is below", "'a', 0.800"
+        found,
+        "no-better",
+        WARNING,
+        "not significantly different from",
+        "'a'",
+        "10 examples only the model",
+        "8 it alone",
     )
+    worse = answers("b" * 30 + "a" * 90 + "a" * 30, truth)
+    named(no_better_than_chance(metrics, worse, 0.69, LABELS, counts), "no-better", WARNING, "is below", "'a', 0.800")
 
 
 def test_with_class_weights_the_classes_count_alike() -> None:
@@ -285,10 +279,10 @@ def test_with_class_weights_the_classes_count_alike() -> None:
     found_rare = answers("a" * 170 + "b" * 20 + "b" * 8 + "a" * 2, truth)
     metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
     weighted = advice_for(task="classification", **{"training.class_weights": "balanced"})
-    assert no_better_than_chance(metrics, found_rare, 0.69, weighted, 9, counts) is None
-    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, 9, counts), "no-better", WARNING, "accuracy 0.890")
+    assert no_better_than_chance(metrics, found_rare, 0.69, weighted, counts) is None
+    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, counts), "no-better", WARNING, "accuracy 0.890")
     nothing = answers("ab" * 95 + "ab" * 5, truth)
-    found = no_better_than_chance(metrics, nothing, 0.69, weighted, 9, counts)
+    found = no_better_than_chance(metrics, nothing, 0.69, weighted, counts)
     named(found, "no-better", WARNING, "mean recall of the classes", "is 0.500", "Macro F1", "'a' has 0.487")
 
 
@@ -308,23 +302,23 @@ def test_mean_recall_counts_for_rare_classes(counts: dict[str, int], settings: d
     found_rare = answers("a" * 170 + "b" * 20 + "b" * 8 + "a" * 2, truth)
     metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
     advise = advice_for(task="classification", **settings)
-    assert no_better_than_chance(metrics, found_rare, 0.69, advise, 9, counts) is None
+    assert no_better_than_chance(metrics, found_rare, 0.69, advise, counts) is None
     nothing = answers("ab" * 95 + "ab" * 5, truth)
-    named(no_better_than_chance(metrics, nothing, 0.69, advise, 9, counts), "no-better", WARNING, reason)
+    named(no_better_than_chance(metrics, nothing, 0.69, advise, counts), "no-better", WARNING, reason)
 
 
 def test_without_errors_a_rare_class_may_have_too_few_examples() -> None:
     truth, counts = "a" * 57 + "b" * 3, {"a": 513, "b": 27}
     perfect, metrics = answers(truth, truth), {"accuracy": 1.0, "majority": 0.95, "loss": 0.1}
-    assert no_better_than_chance(metrics, perfect, 0.69, LABELS, 9, counts) is None
-    found = few_of_a_class(perfect, counts, LABELS, 9, 600)
+    assert no_better_than_chance(metrics, perfect, 0.69, LABELS, counts) is None
+    found = few_of_a_class(perfect, counts, LABELS, 600)
     named(found, "few-of-a-class", NOTE, "no error", "60 examples", "too few examples of 'b' (3)")
     assert found is not None
     assert "--folds" in found.advice
-    assert few_of_a_class(answers("b" + truth[1:], truth), counts, LABELS, 9) is None
-    assert few_of_a_class(perfect, {"a": 300, "b": 300}, LABELS, 9) is None
+    assert few_of_a_class(answers("b" + truth[1:], truth), counts, LABELS) is None
+    assert few_of_a_class(perfect, {"a": 300, "b": 300}, LABELS) is None
     enough = "a" * 95 + "b" * 5
-    assert few_of_a_class(answers(enough, enough), counts, LABELS, 9) is None
+    assert few_of_a_class(answers(enough, enough), counts, LABELS) is None
 
 
 def test_numbers_that_the_mean_tells_as_well() -> None:
@@ -335,16 +329,16 @@ def test_numbers_that_the_mean_tells_as_well() -> None:
         wrong = said - true
         r2 = 1 - float((wrong**2).mean() / true.var())
         told = [{"number": number, "error": error} for number, error in zip(true, wrong, strict=True)]
-        return no_better_than_chance({"rmse": 1.0, "r2": r2, "loss": 2.0}, told, 1.0, LABELS, 9)
+        return no_better_than_chance({"rmse": 1.0, "r2": r2, "loss": 2.0}, told, 1.0, LABELS)
 
     assert judged(0.7 * true + 0.2 * draw.normal(0, 1, 60)) is None
-    named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "cannot be told from 0")
+    named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "not significantly different from 0")
     named(judged(true[::-1] * 3), "no-better", WARNING, "is below 0")
 
 
 def test_advice_speaks_of_what_the_data_has() -> None:
     def advice(**settings: Any) -> str:
-        finding = no_better_than_chance({"loss": 9.0}, [{}] * 100, 1.0, advice_for(**settings), 9)
+        finding = no_better_than_chance({"loss": 9.0}, [{}] * 100, 1.0, advice_for(**settings))
         assert finding is not None
         return finding.advice
 
@@ -359,31 +353,29 @@ def test_advice_speaks_of_what_the_data_has() -> None:
 
 def test_outputs_of_no_use() -> None:
     records = [{"source": f"s{n}", "target": f"target {n}", "output": f"zzz{n}"} for n in range(20)]
-    named(poor_outputs(records, PLAIN, 9), "poor-outputs", NOTE, "On 20 validation pairs", "0.0% exactly right")
-    assert poor_outputs([{**record, "output": "target 9"} for record in records], PLAIN, 9) is None
-    assert poor_outputs(records[:9], PLAIN, 9) is None  # too few to tell
+    named(poor_outputs(records, PLAIN), "poor-outputs", NOTE, "On 20 validation pairs", "0.0% exactly right")
+    assert poor_outputs([{**record, "output": "target 9"} for record in records], PLAIN) is None
+    assert poor_outputs(records[:9], PLAIN) is None  # too few to tell
 
 
 def test_one_output_for_all() -> None:
     def pairs(outputs: list[str]) -> list[dict[str, Any]]:
         return [{"source": f"s{n}", "target": f"t{n}", "output": output} for n, output in enumerate(outputs)]
 
-    named(
-        output_collapse(pairs(["x"] * 12 + ["y"] * 8), PLAIN, 9), "collapse", PROBLEM, "one output", "12 of 20", "0.0%"
-    )
-    assert output_collapse(pairs(["x"] * 9 + [f"t{n}" for n in range(9, 20)]), PLAIN, 9) is None
-    assert output_collapse(pairs(["x"] * 9), PLAIN, 9) is None  # too few to tell
+    named(output_collapse(pairs(["x"] * 12 + ["y"] * 8), PLAIN), "collapse", PROBLEM, "one output", "12 of 20", "0.0%")
+    assert output_collapse(pairs(["x"] * 9 + [f"t{n}" for n in range(9, 20)]), PLAIN) is None
+    assert output_collapse(pairs(["x"] * 9), PLAIN) is None  # too few to tell
     alike = [{"source": f"s{n}", "target": "x", "output": "x"} for n in range(20)]
-    assert output_collapse(alike, PLAIN, 9) is None  # as it should be
+    assert output_collapse(alike, PLAIN) is None  # as it should be
 
 
 def test_outputs_that_tell_nothing_of_their_source() -> None:
     targets = [f"{year}-07-{day:02}" for year in (1969, 1989, 2011) for day in range(1, 11)]
     right = [{"target": target, "output": f"{target[:-1]}0"} for target in targets]
-    assert ignored_source(right, PLAIN, 9) is None
+    assert ignored_source(right, PLAIN) is None
     others = [{"target": target, "output": "1989-0-0-0"} for target in targets]
-    named(ignored_source(others, PLAIN, 9), "no-better", WARNING, "30 validation pairs", "does not yet read")
-    assert ignored_source(others[:19], PLAIN, 9) is None  # too few to tell
+    named(ignored_source(others, PLAIN), "no-better", WARNING, "30 validation pairs", "does not yet read")
+    assert ignored_source(others[:19], PLAIN) is None  # too few to tell
 
 
 def test_classes_of_unlike_size() -> None:
@@ -400,13 +392,13 @@ def test_classes_of_unlike_size() -> None:
 
 def test_one_class_is_all_that_is_said() -> None:
     names = ("a", "b", "c")
-    found = class_collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS, 9)
+    found = class_collapse(names, [[20, 0, 0], [9, 0, 0], [8, 0, 0]], LABELS)
     named(found, "collapse", PROBLEM, "'a'", "37 validation examples")
-    found = class_collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS, 9)
+    found = class_collapse(names, [[18, 0, 2], [1, 0, 8], [0, 0, 8]], LABELS)
     named(found, "missed-class", WARNING, "'b' (9 examples)")
-    assert class_collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS, 9) is None
-    assert class_collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS, 9) is None  # 3 examples may be chance
-    assert class_collapse(("a", "b"), [[20, 0], [0, 0]], LABELS, 9) is None  # there is no other class to say
+    assert class_collapse(names, [[18, 1, 1], [1, 7, 1], [0, 0, 8]], LABELS) is None
+    assert class_collapse(names, [[18, 0, 2], [1, 0, 2], [0, 0, 8]], LABELS) is None  # 3 examples may be chance
+    assert class_collapse(("a", "b"), [[20, 0], [0, 0]], LABELS) is None  # there is no other class to say
 
 
 def test_what_is_lost_in_reading() -> None:
@@ -432,20 +424,20 @@ def test_what_is_lost_in_reading() -> None:
 
 
 def test_units_and_heads() -> None:
-    named(dead_units({"a": 0.1, "b": 0.6}, PLAIN, 9), "dead-units", WARNING, "60% of b")
-    named(dead_units({"a": 0.95}, PLAIN, 9), "dead-units", PROBLEM, "95% of a")
-    assert dead_units({"a": 0.4}, PLAIN, 9) is None
+    named(dead_units({"a": 0.1, "b": 0.6}, PLAIN), "dead-units", WARNING, "60% of b")
+    named(dead_units({"a": 0.95}, PLAIN), "dead-units", PROBLEM, "95% of a")
+    assert dead_units({"a": 0.4}, PLAIN) is None
     named(
-        saturated_units({"layers.0.gates.f": 0.7, "layers.0.states": 0.1}, PLAIN, 9),
+        saturated_units({"layers.0.gates.f": 0.7, "layers.0.states": 0.1}, PLAIN),
         "stuck",
         WARNING,
         "70% of layers.0.gates.f",
     )
-    assert saturated_units({"a": 0.3}, PLAIN, 9) is None
-    assert attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.6, "1.1": 0.999}, PLAIN, 9) == []
-    (found,) = attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.01, "1.1": 0.02}, PLAIN, 9)
+    assert saturated_units({"a": 0.3}, PLAIN) is None
+    assert attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.6, "1.1": 0.999}, PLAIN) == []
+    (found,) = attention_heads({"0.0": 0.01, "0.1": 0.5, "1.0": 0.01, "1.1": 0.02}, PLAIN)
     named(found, "heads-one-token", NOTE, "3 of 4 heads", "0.0, 1.0, 1.1")
-    (found,) = attention_heads({"0.0": 1.0, "0.1": 0.999}, PLAIN, 9)
+    (found,) = attention_heads({"0.0": 1.0, "0.1": 0.999}, PLAIN)
     named(found, "heads-everywhere", NOTE, "2 of 2 heads")
 
 
@@ -459,7 +451,8 @@ def test_where_numbers_stopped_being_finite(rows: tuple[int, ...], words: str) -
     named(found, "not-finite", PROBLEM, "The loss became nan at step 8", "began in output of head", words)
     assert ("look at that example" in found.advice) is (len(rows) == 1)
     assert "--resume --lr 0.01" in found.advice
-    assert found.step == 8
+    facts = TrainingFacts(FAMILIES["language-model"], PLAIN, guessing=2.0, guess="evenly")
+    assert [finding.step for finding in Doctor(facts).diverged(diverged)] == [8]
 
 
 def test_a_doctor_who_takes_up_a_log_says_nothing_twice() -> None:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 import glassformer as gf
 from glassformer.config.errors import TrainingFailed
-from glassformer.diagnosis.findings import findings_view, logged_panel
-from glassformer.diagnosis.measure import dead_shares
+from glassformer.diagnosis.doctor import findings_view, logged_panel
+from glassformer.diagnosis.layers import dead_shares
 from glassformer.families.build import prepare_again
 from glassformer.families.load import load
 from glassformer.runs.run import Run

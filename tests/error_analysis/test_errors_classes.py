@@ -6,9 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.classes import confusions, error_count, errors_by_class, errors_by_label, wrong_rows
 from glassformer.error_analysis.finding import ErrorFinding, percent, sentences, span
-from glassformer.error_analysis.labelling import errors_by_group, mean_error, residuals
+from glassformer.error_analysis.labelling import (
+    confusions,
+    error_count,
+    errors_by_class,
+    errors_by_group,
+    errors_by_label,
+    mean_error,
+    residuals,
+    wrong_rows,
+)
 from glassformer.error_analysis.traits import (
     error_rates,
     errors_by_length,
@@ -177,7 +185,7 @@ def test_the_word_that_errors_have() -> None:
     first = table_of(found).rows[0]
     assert first[0] == "good"
     assert found.sentence == (
-        "Of the 7 words seen in 5 texts or more, “good” stands in 100 % of errors against 0 % of the rest."
+        "Of the 7 words seen in 5 texts or more, “good” is in 100 % of errors against 0 % of the rest."
     )
 
 
@@ -192,7 +200,7 @@ def test_words_that_are_there_by_chance_are_not_said() -> None:
 def test_rare_words_are_not_looked_at() -> None:
     found = over_represented_words(["one"] * 4 + ["two"] * 4, np.array([True] * 4 + [False] * 4), "text")
     assert isinstance(found.panels[0], Words)
-    assert "No word stands in 5 texts" in found.panels[0].text
+    assert "No word is in 5 texts" in found.panels[0].text
 
 
 def test_errors_are_longer() -> None:
@@ -259,7 +267,7 @@ def test_residuals_of_many_are_thinned() -> None:
     panel = residuals(numbers_of(*[float(n) for n in range(2000)]), "row")
     assert 400 < len(panel.points) <= 800
     assert panel.points[1].tolist() == [13.0, 3.0]
-    assert panel.note == "Every 3th of 2,000 rows."
+    assert panel.note == "Every 3-th of 2,000 rows."
 
 
 # --- words for numbers ---

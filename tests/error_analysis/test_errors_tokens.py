@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from glassformer.error_analysis.finding import ErrorFinding
-from glassformer.error_analysis.tokens import TokenLosses, loss_by_document, loss_by_kind, loss_by_place, loss_by_token
+from glassformer.error_analysis.language import (
+    TokenLosses,
+    loss_by_document,
+    loss_by_kind,
+    loss_by_place,
+    loss_by_token,
+)
 from glassformer.error_analysis.translations import (
     chrf_by_source_length,
     mean_chrf,

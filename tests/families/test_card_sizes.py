@@ -82,7 +82,7 @@ def test_a_training_that_cannot_fit(
 
 def test_what_is_free_may_be_exceeded(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = labelled("bag", training__steps=1)
-    free = "glassformer.planning.available_memory._free"
+    free = "glassformer.planning.capacity._free"
     monkeypatch.setattr(free, lambda: 10)
     with pytest.raises(SettingError, match=r"of 0\.0 KiB free on this machine; lower --size"):
         gf.train(trained / "opinions.csv", out=tmp_path / "r", **settings)

@@ -128,7 +128,7 @@ def test_what_is_said_of_a_run_that_began_from_another(
     rows = {str(row[0]): str(row[1]) for table in tables for row in table.rows}
     assert (rows["parameters"], rows["learned"]) == (f"{trained.parameters:,}", "16 of these")
     assert rows["began from"] == "writer (language-model)"
-    assert "the same data, run to begin from, versions" in last.note
+    assert "the same data, run to initialise from, versions" in last.note
     advise = Advice(Run(run).config())
     assert advise.more_blocks() == "more blocks that learn (--training.last_blocks 1, or without it)"
     assert Advice(runs["writer"].config).more_blocks() is None

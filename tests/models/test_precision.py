@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks import int8
 from glassformer.bricks.int8 import Int8Linear, Int8Scores, join_linears, to_int8
-from glassformer.cli.run_verbs.evaluate import run as evaluate_command
-from glassformer.cli.run_verbs.generate import run as generate_command
+from glassformer.cli.evaluate import run as evaluate_command
+from glassformer.cli.generate import run as generate_command
 from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.resolve import resolve
 from glassformer.decoding.running import generate

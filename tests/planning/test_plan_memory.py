@@ -11,11 +11,11 @@ from glassformer.config.encoders import ENCODERS, RECURRENT
 from glassformer.config.resolve import flatten
 from glassformer.models.build import parameter_count
 from glassformer.planning import training_step
-from glassformer.planning.memory_meter import TensorMeter
 from glassformer.planning.setup import PlannedTraining, from_data
 from glassformer.planning.training_step import (
     StepDevice,
     StepMemory,
+    TensorMeter,
     layered_step_memory,
     measure_step_memory,
     step_memory,

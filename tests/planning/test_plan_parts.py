@@ -19,7 +19,7 @@ from glassformer.models.build import build_language_model, build_masked_model, l
 from glassformer.models.counting import multiplications
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.planning import build, compute
-from glassformer.planning.available_memory import AvailableMemory, _allowed, available_memory, fit
+from glassformer.planning.capacity import AvailableMemory, _allowed, available_memory, fit
 from glassformer.planning.compute import parameters_by_part, tied
 from glassformer.planning.setup import BATCHES, from_data
 from glassformer.planning.training_step import (
@@ -232,7 +232,7 @@ def test_on_a_gpu_long_trainings_are_compiled_and_kernels_need_more() -> None:
     stepping = build._StepMemories(planned, StepDevice(torch.device("cuda"), "bf16"), really=False)
     first, second = build._notes(stepping)
     assert "cuBLAS 8 to 32 MiB" in first
-    assert second == build.COMPILED
+    assert "a compiled step holds less" in second
 
 
 @pytest.mark.slow

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.error_analysis.classes import confident_error_images, confident_errors, thumbnail
 from glassformer.error_analysis.finding import MOST_ERRORS, worst
-from glassformer.error_analysis.labelling import largest_errors
-from glassformer.error_analysis.tokens import MOST_SURPRISING, surprising_passages
+from glassformer.error_analysis.labelling import confident_error_images, confident_errors, largest_errors, thumbnail
+from glassformer.error_analysis.language import MOST_SURPRISING, surprising_passages
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from glassformer.statistics.intervals import share_interval
-from glassformer.statistics.overrepresentation import holm, over_represented
+from glassformer.statistics.significance import holm, over_represented
 
 
 def test_against_fishers_exact_test() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.statistics.paired import Difference, McNemar, difference, difference_p, mcnemar, seed_spread
+from glassformer.statistics.significance import Difference, McNemar, difference, difference_p, mcnemar, seed_spread
 
 RANDOM = np.random.default_rng(5)
 

@@ -18,7 +18,7 @@ from glassformer.statistics.intervals import (
     share_interval,
     weighted_mean_interval,
 )
-from glassformer.statistics.paired import Difference, difference, mcnemar, seed_spread
+from glassformer.statistics.significance import Difference, difference, mcnemar, seed_spread
 
 TIMES = 1000
 DEVIATION = math.sqrt(0.95 * 0.05 / TIMES)

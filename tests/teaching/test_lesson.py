@@ -182,7 +182,7 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["lesson", "tiny", "--solution", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["file"] == "tiny/tiny-solution.ipynb"
     played = list[list[str]]()
-    monkeypatch.setattr("glassformer.cli.run_verbs.play.run", played.append)
+    monkeypatch.setattr("glassformer.cli.serve.run_play", played.append)
     assert main(["lesson", "tiny", "--play"]) == 0
     assert played == [["tiny/runs/tiny"]]
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from glassformer.statistics.paired import difference, seed_spread
+from glassformer.statistics.significance import difference, seed_spread
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL

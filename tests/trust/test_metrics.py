@@ -16,8 +16,7 @@ from sklearn.calibration import calibration_curve
 
 from glassformer.data.features.texts import Examples
 from glassformer.diagnosis.evaluation import small_validation
-from glassformer.error_analysis.classes import error_count, errors_by_class
-from glassformer.error_analysis.labelling import mean_error
+from glassformer.error_analysis.labelling import error_count, errors_by_class, mean_error
 from glassformer.error_analysis.translations import mean_chrf, odd_outputs
 from glassformer.rendering.panels import Table
 from glassformer.statistics.calibration import expected_error, reliability
@@ -226,7 +225,7 @@ def test_shares_of_errors(rows: int, rate: float, tried: Tried) -> None:
 
     def noted(chance: np.random.Generator) -> Sequence[float] | None:
         advise = SimpleNamespace(more_held_out=lambda rows: "")
-        finding = small_validation(answered(chance, rows, rate), "text", advise, 1)
+        finding = small_validation(answered(chance, rows, rate), "text", advise)
         return None if finding is None else [1 - finding.numbers["high"], 1 - finding.numbers["low"]]
 
     for draw in (said, by_class, noted):

@@ -24,7 +24,7 @@ from glassformer.families.build import prepare_again
 from glassformer.families.load import load
 from glassformer.runs.run import Run
 from glassformer.statistics.intervals import Interval, share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference
+from glassformer.statistics.significance import difference
 from glassformer.tasks.base import Evaluation
 from helpers.attempts import Tried
 from helpers.kinds import write_rows

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,8 @@ from glassformer.checks.result import Deviation, DoesNotApply
 from glassformer.checks.subject import LEAST, Subject, random_calls
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import RunError
-from glassformer.config.presets import IMAGE, TEXT
+from glassformer.config.presets import IMAGE, TEXT, predicts_hidden_tokens
 from glassformer.data.wording import counted
-from glassformer.families.base import Family
-from glassformer.families.embedding import EmbeddingFamily
-from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily
-from glassformer.families.masked import MaskedFamily
-from glassformer.families.translation import TranslationFamily
 from glassformer.text.pipelines import MASK
 
 COUNT, WRITTEN, PATIENCE = 4, 12, 600
@@ -39,7 +32,7 @@ def check_stdin(subject: Subject) -> Deviation:
     if subject.loaded.config.model.encoder == OWN:
         raise DoesNotApply("the command line does not know a person's own model")
     with tempfile.TemporaryDirectory() as folder:
-        command = command_of(subject.loaded.family, subject, Path(folder))
+        command = command_of(subject, Path(folder))
         text = "".join(f"{line}\n" for line in command.lines)
         file = Path(folder, command.file)
         file.write_text(text, encoding="utf-8")
@@ -50,7 +43,14 @@ def check_stdin(subject: Subject) -> Deviation:
     return Deviation(difference, f"glassformer {command.argv[0]} of {count}")
 
 
-# --- the command, and what it is given ---
+# --- the command, and its input ---
+
+VERB_OPTIONS = {
+    "embed": (),
+    "generate": ("--greedy", "--tokens", str(WRITTEN), "--json"),
+    "predict": ("--json",),
+    "translate": ("--beam", "1", "--json"),
+}
 
 
 @dataclass(frozen=True)
@@ -67,43 +67,25 @@ class Command:
     """Options that a file needs to tell as much as stdin."""
 
 
-@singledispatch
-def command_of(family: Family, subject: Subject, folder: Path) -> Command:
-    """The command that uses a run of this family. `folder`: for files that the lines name."""
-    return Command(["predict", RUN, "--json"], _texts(subject))
+def command_of(subject: Subject, folder: Path) -> Command:
+    """Return the command that uses the run. `folder`: for files that the lines name."""
+    family, config = subject.loaded.family, subject.loaded.config
+    argv = [family.verb, RUN, *VERB_OPTIONS[family.verb]]
+    if family.label_kind is not None:
+        file = Command.file if config.data.kind in (TEXT, IMAGE) else "rows.jsonl"
+        return Command(argv, _examples(subject, folder), "example", file=file, file_options=["--probabilities"])
+    texts = _texts(subject)
+    if family.verb == "generate":
+        return Command(argv, texts[:1], line_by_line=False)
+    return Command(argv, [f"{MASK} {text}" for text in texts] if predicts_hidden_tokens(config.task) else texts)
 
 
-@command_of.register
-def _(family: LanguageFamily, subject: Subject, folder: Path) -> Command:
-    argv = ["generate", RUN, "--greedy", "--tokens", str(WRITTEN), "--json"]
-    return Command(argv, _texts(subject)[:1], line_by_line=False)
-
-
-@command_of.register
-def _(family: MaskedFamily, subject: Subject, folder: Path) -> Command:
-    return Command(["predict", RUN, "--json"], [f"{MASK} {text}" for text in _texts(subject)])
-
-
-@command_of.register
-def _(family: TranslationFamily, subject: Subject, folder: Path) -> Command:
-    return Command(["translate", RUN, "--beam", "1", "--json"], _texts(subject))
-
-
-@command_of.register
-def _(family: EmbeddingFamily, subject: Subject, folder: Path) -> Command:
-    return Command(["embed", RUN], _texts(subject))
-
-
-@command_of.register
-def _(family: LabellingFamily, subject: Subject, folder: Path) -> Command:
-    kind, file = subject.loaded.config.data.kind, Command.file
+def _examples(subject: Subject, folder: Path) -> list[str]:
+    """Return labelled examples as lines: texts, names of image files, or rows as JSON."""
+    kind = subject.loaded.config.data.kind
     if kind == TEXT:
-        lines = _texts(subject)
-    elif kind == IMAGE:
-        lines = _images(subject, folder)
-    else:
-        lines, file = _rows(subject, folder), "rows.jsonl"
-    return Command(["predict", RUN, "--json"], lines, "example", file=file, file_options=["--probabilities"])
+        return _texts(subject)
+    return _images(subject, folder) if kind == IMAGE else _rows(subject, folder)
 
 
 def _texts(subject: Subject) -> list[str]:

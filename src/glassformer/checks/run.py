@@ -7,9 +7,16 @@ import torch
 
 from glassformer.checks import NAMES
 from glassformer.checks.command_line import check_stdin
+from glassformer.checks.comparisons import (
+    check_batched,
+    check_cached,
+    check_exported,
+    check_looked_at,
+    check_padded,
+    check_resumed,
+    check_saved,
+)
 from glassformer.checks.result import CheckResult, Checks, Deviation, DoesNotApply
-from glassformer.checks.saving import check_exported, check_resumed, check_saved
-from glassformer.checks.scores import check_batched, check_cached, check_looked_at, check_padded
 from glassformer.checks.subject import Subject
 from glassformer.config.errors import MissingPackage, Say, error_line
 from glassformer.exchange.exporting import TOLERANCE

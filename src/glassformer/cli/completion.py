@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.resources import files
 
 from glassformer.cli.options import Option, Parser
 from glassformer.config.encoders import ENCODERS
@@ -67,15 +68,13 @@ def run(argv: list[str]) -> None:
 
 
 def parsers() -> Iterator[tuple[str, Parser]]:
-    """Every verb, and every action of one, by its name."""
+    """Return the parser of every verb, and of every action of one, with its name."""
     from glassformer.cli.main import VERBS, module_of
 
-    for verb in VERBS:
-        module = import_module(module_of(verb))
-        if hasattr(module, "PARSERS"):
-            yield from ((f"{verb} {action}", parser) for action, parser in module.PARSERS.items())
-        else:
-            yield verb, module.PARSER
+    for name in dict.fromkeys(map(module_of, VERBS)):
+        module = import_module(name)
+        for parser in getattr(module, "PARSERS", None) or [module.PARSER]:
+            yield parser.prog.removeprefix("glassformer "), parser
 
 
 def words_of(parser: Parser) -> Words:
@@ -110,47 +109,12 @@ def _datasets() -> str:
     return " ".join(DATASETS)
 
 
-BASH = """\
-_glassformer() {{
-  local IFS=$' \\t\\n' name cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}"
-  local verb="${{COMP_WORDS[1]}}" options="" values="" after=""
-  COMPREPLY=()
-  if [[ "$prev" == "=" ]]; then prev="${{COMP_WORDS[COMP_CWORD-2]}}"; fi
-  if [[ "$cur" == "=" ]]; then cur=""; fi
-  if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "{verbs}" -- "$cur"))
-    return
-  fi
-  case "$verb" in
-{actions}
-  esac
-  case "$verb" in
-{cases}
-  esac
-  if [[ "$cur" == -* ]]; then
-    COMPREPLY=($(compgen -W "$options" -- "$cur"))
-    return
-  fi
-  [[ "$prev" == -* && -n "$after" ]] && values="$after"
-  case "$values" in
-    @files | "") return ;;
-    @data)
-      compopt -o filenames 2>/dev/null
-      COMPREPLY=($(compgen -W "{datasets}" -- "$cur"))
-      while IFS= read -r name; do COMPREPLY+=("$name"); done < <(compgen -f -- "$cur") ;;
-    @runs)
-      compopt -o filenames 2>/dev/null
-      for name in last */ runs/*/; do
-        [[ "$name" == last || -e "${{name}}{card}" ]] && [[ "$name" == "$cur"* ]] && COMPREPLY+=("${{name%/}}")
-      done ;;
-    *)
-      name=""
-      [[ "$cur" == *,* ]] && name="${{cur%,*}},"
-      COMPREPLY=($(compgen -P "$name" -W "$values" -- "${{cur##*,}}")) ;;
-  esac
-}}
-complete -o bashdefault -o default -F _glassformer glassformer gf
-"""
+def _template(ending: str, **parts: str) -> str:
+    """Return the script beside this module, with each @PART@ filled in."""
+    text = files("glassformer.cli").joinpath(f"completion.{ending}").read_text("utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"@{name.upper()}@", part)
+    return text
 
 
 def _bash(shell: str) -> str:
@@ -170,7 +134,8 @@ def _bash(shell: str) -> str:
         after = " ".join(f"{'|'.join(some)}) after={shlex.quote(values)} ;;" for values, some in flags.items())
         cases.append(f'    {shlex.quote(name)}) options="{" ".join(words.options)}"; values="{words.positional}"\n'
                      f'      case "$prev" in {after} esac ;;')  # fmt: skip
-    script = BASH.format(
+    script = _template(
+        "bash",
         card=CARD,
         verbs=" ".join(VERBS),
         actions="\n".join(
@@ -184,15 +149,6 @@ def _bash(shell: str) -> str:
     return f"autoload -U +X bashcompinit && bashcompinit\n{script}" if shell == "zsh" else script
 
 
-FISH = """\
-function __glassformer_runs
-  echo last
-  for folder in */ runs/*/
-    test -e "$folder"{card}; and string trim --right --chars=/ $folder
-  end
-end
-complete -c glassformer -f -n __fish_use_subcommand
-"""
 FISH_VALUES = {RUNS: "-x -a '(__glassformer_runs)'", FILES: "-r -F"}
 
 
@@ -216,7 +172,7 @@ def _fish() -> str:
             values = f" {_fish_values(words.values[flag])}" if flag in words.values else ""
             lines.append(f"{before} {spelled}{values} -d {_fish_text(help)}")
     lines.append("complete -c gf -w glassformer")
-    return FISH.format(card=CARD) + "\n".join(lines) + "\n"
+    return _template("fish", card=CARD) + "\n".join(lines) + "\n"
 
 
 def _fish_values(values: str) -> str:

@@ -35,44 +35,36 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-PARSERS = {
-    "list": Parser(
-        "data list",
-        "",
-        "The data sets that come along.",
-        "glassformer data",
-        [JSON],
-    ),
-    "describe": Parser(
-        "data describe",
-        "DATA",
-        "How large data is, and how it would be divided.",
-        "glassformer data describe docstrings",
-        OPTIONS,
-        settings=["data"],
-    ),
-    "check": Parser(
-        "data check",
-        "DATA",
-        "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
-        "glassformer data check opinions --model.context 64",
-        OPTIONS,
-        settings=["data", "tokenizer", "model"],
-    ),
-    "show": Parser(
-        "data show",
-        "DATA",
-        "A batch as the model will see it; for a language model, one sentence as training pairs.",
-        "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
-        [
-            *OPTIONS,
-            Option("--batch", type=int, default=0, metavar="K", help="which one (default 0)"),
-            Option("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)"),
-        ],
-        settings=ALL_SECTIONS,
-    ),
-}
-"""One for each action."""
+LIST = Parser("data list", "", "The data sets that come along.", "glassformer data", [JSON])
+DESCRIBE = Parser(
+    "data describe",
+    "DATA",
+    "How large data is, and how it would be divided.",
+    "glassformer data describe docstrings",
+    OPTIONS,
+    settings=["data"],
+)
+CHECK = Parser(
+    "data check",
+    "DATA",
+    "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
+    "glassformer data check opinions --model.context 64",
+    OPTIONS,
+    settings=["data", "tokenizer", "model"],
+)
+SHOW = Parser(
+    "data show",
+    "DATA",
+    "A batch as the model will see it; for a language model, one sentence as training pairs.",
+    "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
+    [
+        *OPTIONS,
+        Option("--batch", type=int, default=0, metavar="K", help="which one (default 0)"),
+        Option("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)"),
+    ],
+    settings=ALL_SECTIONS,
+)
+PARSERS = (LIST, DESCRIBE, CHECK, SHOW)
 
 
 def run(argv: list[str]) -> None:
@@ -82,7 +74,7 @@ def run(argv: list[str]) -> None:
 
 
 def list_sets(argv: list[str]) -> None:
-    options = PARSERS["list"].read(argv)
+    options = LIST.read(argv)
 
     from glassformer.data.datasets.embedded import DATASETS
 
@@ -112,7 +104,7 @@ def _infer(options: argparse.Namespace) -> "tuple[Config, Table | Pictures | Non
 
 
 def describe(argv: list[str]) -> None:
-    options = PARSERS["describe"].read(argv)
+    options = DESCRIBE.read(argv)
     config, rows = _infer(options)
 
     from glassformer.verbs.data import describe as describe_data
@@ -128,9 +120,9 @@ def describe(argv: list[str]) -> None:
 
 
 def check(argv: list[str]) -> None:
-    options = PARSERS["check"].read(argv)
+    options = CHECK.read(argv)
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
 
     with RowProgress():
         config, rows = _infer(options)
@@ -202,7 +194,7 @@ def _show_lengths(title: str, spreads: "dict[str, Spread | None]") -> None:
 
 
 def show(argv: list[str]) -> None:
-    options = PARSERS["show"].read(argv)
+    options = SHOW.read(argv)
     if options.rows < 1:
         raise Misuse(f"--rows is {options.rows}, but must be at least 1")
     if options.batch < 0:

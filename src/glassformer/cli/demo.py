@@ -1,79 +1,27 @@
 """glassformer demo"""
 
 import time
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Option, Parser
 from glassformer.cli.terminal.inputs import check_folder
-from glassformer.cli.terminal.show import say, show_table, show_text
+from glassformer.cli.terminal.show import say, show_text
 from glassformer.config.units import duration
 
 if TYPE_CHECKING:
     from glassformer.rendering.view import View
     from glassformer.verbs.train import Trained
 
-# Every budget is in updates, so that a slow machine tells the same story, only later.
-RUNGS = ("transformer", "lstm", "bag")
-"""The models of the ladder that are compared on opinions; the slowest begins."""
-JOBS = 2
-OPINIONS_DATA = "opinions:rows=6000"
-OPINIONS: dict[str, Any] = {
-    "model.width": 64,
-    "model.dropout": 0.0,
-    "model.word_dropout": 0.0,
-    "training.batch_size": 32,
-    "training.epochs": 8,  # with fewer, losses still fall, and nothing could be said of which is best
-}
-DATES_DATA = "dates:rows=8000,languages=10"
-DATES_TRAINING: dict[str, Any] = {
-    "model": "lstm",
-    "model.dropout": 0.1,
-    "training.batch_tokens": 1024,
-    "training.lr": 6e-3,
-    "training.steps": 550,
-    "training.validate_every": 275,
-}
-DATES = {
-    "le 14 juillet 1989": "1989-07-14",
-    "Freitag, 9. November 1989": "1989-11-09",
-    "2011年3月11日": "2011-03-11",
-    "20 июля 1969 г.": "1969-07-20",
-    "July 4, 2026": "2026-07-04",
-    "١٧ ديسمبر ٢٠١٠": "2010-12-17",
-}
-"""Dates as people write them, and the same day as it should be written."""
-DATE_COLUMNS = ("a date", "translated", "right")
-ALIGNED = "Freitag, 9. November 1989"
-WRITING: dict[str, Any] = {
-    "tokenizer.kind": "word",  # whole words from the first update on
-    "tokenizer.vocab_size": 2000,
-    "model.layers": 2,
-    "model.width": 96,
-    "model.context": 32,
-    "training.lr": 5e-3,
-    "training.steps": 750,
-    "training.validate_every": 250,
-    "training.validation_tokens": 20_000,
-    "training.samples": False,
-}
-PROMPTS = ("Return the", "Create a", "This module")
-STORIES_DATA = "pronouns:rows=4000"
-STORIES: dict[str, Any] = {
-    "model.layers": 1,  # all that it takes to find a name: with two, the head comes later
-    "model.context": 48,
-    "training.batch_size": 8,
-    "training.steps": 500,
-    "training.validate_every": 250,
-    "training.keep_checkpoints": True,
-}
-STORY = "ruth met bruno behind the house . she dances ."
-PRONOUN, MEANT = "she", "ruth"
+PLAN = tomllib.loads(files("glassformer.cli").joinpath("demo.toml").read_text("utf-8"))
+"""The data, models and settings of each part."""
+OPINIONS, DATES, WRITER, STORIES = PLAN["opinions"], PLAN["dates"], PLAN["writer"], PLAN["stories"]
 REPORT = "report.html"
-
 
 PARSER = Parser(
     "demo",
@@ -112,12 +60,16 @@ def run(argv: list[str]) -> None:
 
 def show_parts(parts: Sequence[Part], out: Path, slower: float) -> "list[View]":
     """One after the other, and beforehand how long each will take on a machine that is so many times slower."""
+    from glassformer.cli.terminal.view import show_view
+
     whole = duration(slower * sum(part.seconds for part in parts))
     say(f"{len(parts)} parts, about {whole} on this machine")
     views = []
     for number, part in enumerate(parts, 1):
         say(f"\n{number} of {len(parts)} · {part.title} · about {duration(slower * part.seconds)}", "bold")
-        views.append(part.show(out))
+        view = part.show(out)
+        show_view(view)
+        views.append(view)
     return views
 
 
@@ -141,12 +93,12 @@ def slowness() -> float:
     return median(tries) / PROBE_SECONDS
 
 
-def _train(data: str, out: Path, **settings: Any) -> "Trained":
+def _train(part: Mapping[str, Any], out: Path) -> "Trained":
     from glassformer.cli.terminal.progress import Watcher
     from glassformer.verbs.train import train
 
     with Watcher() as watcher:
-        trained = train(data, out=out, overwrite=True, listen=watcher, **settings)
+        trained = train(part["data"], out=out, overwrite=True, listen=watcher, **part["settings"])
     if trained.reason == "interrupted":
         raise SystemExit(1)
     return trained
@@ -155,7 +107,6 @@ def _train(data: str, out: Path, **settings: Any) -> "Trained":
 def _compare(out: Path) -> "View":
     """Classifiers side by side, and what each says of sentences with the same words in another order."""
     from glassformer.cli.terminal.progress import Board
-    from glassformer.cli.terminal.view import show_view
     from glassformer.data.datasets.opinions import ORDER_PAIRS
     from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
@@ -164,19 +115,18 @@ def _compare(out: Path) -> "View":
     folder = out / "compare"
     with Board() as board:
         comparison = compare(
-            OPINIONS_DATA,
-            models=RUNGS,
+            OPINIONS["data"],
+            models=OPINIONS["models"],
             seeds=1,
-            jobs=JOBS,
+            jobs=OPINIONS["jobs"],
             references=False,  # they need scikit-learn, which the demo does without
             out=folder,
             overwrite=True,
             listen=board,
             say=board.say,
-            **OPINIONS,
+            **OPINIONS["settings"],
         )
     view = comparison.view()
-    show_view(view)
     sentences = [sentence for pair in ORDER_PAIRS for sentence in pair]
     columns = {"sentence": [text for text, _ in sentences], "is": [label for _, label in sentences]}
     for row in comparison.rows:
@@ -187,17 +137,13 @@ def _compare(out: Path) -> "View":
                 for prediction, label in zip(predictions, columns["is"], strict=True)
             ]
     right = {name: sum(cell.endswith("✓") for cell in cells) for name, cells in columns.items()}
-    models = list(columns)[2:]
+    counts = ", ".join(f"{name} {right[name]}" for name in list(columns)[2:])
     pairs = Table(
         title="The same words, and only their order tells which is which",
-        takeaway=f"Right of {len(sentences)}: {', '.join(f'{name} {right[name]}' for name in models)}"
-        if models
-        else "",
+        takeaway=f"Right of {len(sentences)}: {counts}" if counts else "",
         columns=list(columns),
         rows=list(zip(*columns.values(), strict=True)),
     )
-    show_text(f"{pairs.title}:", "bold")
-    show_table(pairs.columns, zip(*columns.values(), strict=True), left=range(len(columns)))
     return replace(view, title="Which model?", panels=[*view.panels[:2], pairs, *view.panels[2:]])
 
 
@@ -208,29 +154,29 @@ def _translate(out: Path) -> "View":
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    trained = _train(DATES_DATA, out / "dates", **DATES_TRAINING)
+    trained = _train(DATES, out / "dates")
     assert trained.test is not None
     loaded = load_for("translate", trained.run)
     note = f"{_size(trained)}; on years held out: {trained.test['exact_match']:.1%} exact."
-    show_text("\nDates of years that were held out, written as people write them:", "bold")
-    show_text(note)
-    rows = dates_judged([translation.text for translation in loaded.translate(list(DATES))])
-    show_table(DATE_COLUMNS, rows, left=range(len(DATE_COLUMNS)))
-    picture = out / "alignment.png"
-    alignment = look(loaded, ALIGNED, view="alignment")
+    rows = dates_judged([translation.text for translation in loaded.translate(list(DATES["answers"]))])
+    title = f"Where it looks while it writes “{DATES['aligned']}” again"
+    alignment = look(loaded, DATES["aligned"], view="alignment")
     assert isinstance(alignment, View)
-    alignment.save(picture)
-    show_text(f"\nWhere it looks while it writes “{ALIGNED}” anew: {picture}")
+    alignment.save(out / "alignment.png")
     right = sum(row[-1] == "✓" for row in rows)
-    told = f"{right} of {len(rows)} are right"
-    dates = Table(title="Dates of years held out", takeaway=told, columns=list(DATE_COLUMNS), rows=rows)
-    looks = [replace(panel, title=f"Where it looks while it writes “{ALIGNED}” anew") for panel in alignment.panels]
+    dates = Table(
+        title="Dates of years held out, as people write them",
+        takeaway=f"{right} of {len(rows)} are right",
+        columns=["a date", "translated", "right"],
+        rows=rows,
+    )
+    looks = [replace(panel, title=title) for panel in alignment.panels]
     return View("A translator of dates", [dates, *looks], note=note)
 
 
 def dates_judged(translated: Sequence[str]) -> list[list[str]]:
     """Each date, what was made of it, and whether that is the day."""
-    pairs = zip(DATES.items(), translated, strict=True)
+    pairs = zip(DATES["answers"].items(), translated, strict=True)
     return [[date, written, "✓" if written == day else f"✗ {day}"] for (date, day), written in pairs]
 
 
@@ -240,16 +186,13 @@ def _write(out: Path) -> "View":
     from glassformer.rendering.panels import Words
     from glassformer.rendering.view import View
 
-    trained = _train("docstrings", out / "writer", **WRITING)
+    trained = _train(WRITER, out / "writer")
     loaded = load_for("generate", trained.run)
     note = f"{_size(trained)}; on the modules held out: {trained.summary}."
-    show_text("\nA language model of docstrings", "bold")
-    show_text(note)
     panels = []
-    for seed, prompt in enumerate(PROMPTS):
+    for seed, prompt in enumerate(WRITER["prompts"]):
         text = whole_paragraphs(f"{prompt}{loaded.generate(prompt, tokens=60, temperature=0.5, seed=seed)}")
         panels.append(Words(title=f"It goes on from “{prompt}”", text=text))
-        show_text(f"\nIt goes on from “{prompt}”:\n{text}")
     return View("A writer of docstrings", panels, note=note)
 
 
@@ -265,26 +208,26 @@ def _look_inside(out: Path) -> "View":
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    trained = _train(STORIES_DATA, out / "pronouns", **STORIES)
+    trained = _train(STORIES, out / "pronouns")
     loaded = load_for("generate", trained.run)
-    links = look(loaded, links=STORIES_DATA)
+    story, pronoun, meant = STORIES["story"], STORIES["pronoun"], STORIES["meant"]
+    links = look(loaded, links=STORIES["data"])
     assert isinstance(links, View)
     best = str(links.panels[0].to_dict()["rows"][0][0])
     layer, head = map(int, best.split("."))
-    story = look(loaded, STORY, view="attention", layer=layer, head=head)
-    assert isinstance(story, View)
-    (shown,) = story.panels
+    attention = look(loaded, story, view="attention", layer=layer, head=head)
+    assert isinstance(attention, View)
+    (shown,) = attention.panels
     assert isinstance(shown, Heads)
-    given = float(shown.weights[layer, head, list(shown.rows).index(PRONOUN), list(shown.columns).index(MEANT)])
-    told = f"Head {best} gives {given:.2f} of what “{PRONOUN}” looks at to “{MEANT}”"
-    heads = [replace(shown, title=f"Where the heads look in “{STORY}”", takeaway=told)]
+    row, column = list(shown.rows).index(pronoun), list(shown.columns).index(meant)
+    share = float(shown.weights[layer, head, row, column])
+    told = f"Head {best} gives {share:.2f} of what “{pronoun}” looks at to “{meant}”"
+    heads = [replace(shown, title=f"Where the heads look in “{story}”", takeaway=told)]
     links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
-    show_text("\nWhom does a pronoun mean? What each head looks at, on stories held out:", "bold")
-    show_text(links.note)
     pages = {
         "pronouns.html": links,
-        "look.html": look(loaded, STORY, view="all"),
-        "learning.html": look(loaded, STORY, view="learning"),
+        "look.html": look(loaded, story, view="all"),
+        "learning.html": look(loaded, story, view="learning"),
     }
     for name, page in pages.items():
         page.save(out / name)

@@ -10,8 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from glassformer.cli.terminal.screen import screens
-from glassformer.cli.terminal.show import mute, open_closed_streams
+from glassformer.cli.terminal.show import mute, open_closed_streams, screens
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
 from glassformer.config.plugins import load_plugins, use
@@ -43,20 +42,19 @@ VERBS: dict[str, str] = {
     "demo": "the main job on embedded data, in a few minutes",
     "completion": "a script for bash, zsh or fish that completes the command line",
 }
-RUN_VERBS = {
-    "check",
-    "doctor",
-    "embed",
-    "evaluate",
-    "export",
-    "generate",
-    "look",
-    "play",
-    "predict",
-    "serve",
-    "translate",
+MODULES = {
+    "compare": "trials",
+    "tune": "trials",
+    "doctor": "check",
+    "export": "exchange",
+    "import": "exchange",
+    "grade": "course",
+    "lesson": "course",
+    "play": "serve",
+    "check": "check",
+    "serve": "serve",
 }
-"""Those whose modules are in `run_verbs/`."""
+"""Modules of several verbs, each with a function `run_VERB`; any other verb has a module of its own with `run`."""
 VERBS_WITHOUT_BRICKS = {"grade", "lesson"}
 """Verbs that refuse --brick: `*.py` in a folder of submissions may expand to `--brick=FILE.py`, the name of a file."""
 
@@ -167,8 +165,7 @@ def _bricks(argv: list[str]) -> list[str]:
 
 
 def module_of(verb: str) -> str:
-    module = "import_" if verb == "import" else verb  # which is a word of Python's own
-    return f"glassformer.{'cli.run_verbs' if verb in RUN_VERBS else 'cli'}.{module}"
+    return f"glassformer.cli.{MODULES.get(verb, verb)}"
 
 
 def _run(argv: list[str]) -> int:
@@ -180,7 +177,8 @@ def _run(argv: list[str]) -> int:
         raise Misuse(f"{verb} goes after the verb: glassformer {after} … {verb}")
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
-    run: Callable[[list[str]], None] = importlib.import_module(module_of(verb)).run
+    module = importlib.import_module(module_of(verb))
+    run: Callable[[list[str]], None] = getattr(module, f"run_{verb}" if verb in MODULES else "run")
     try:
         run(argv[1:])
     except SystemExit as stop:  # argparse after --help, a verb that has said what failed

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
-from glassformer.cli.terminal.screen import be_quiet
+from glassformer.cli.terminal.show import be_quiet
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
@@ -27,13 +27,7 @@ from glassformer.config.presets import (
     TRAINABLE,
     TRANSLATION,
 )
-from glassformer.config.resolve import (
-    ALIASES,
-    SECTIONS,
-    check_config,
-    check_ranges,
-    flatten,
-)
+from glassformer.config.resolve import ALIASES, SECTIONS, check_config, check_ranges, flatten
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
 from glassformer.trials.places.base import LOCAL, PLACES
@@ -57,9 +51,11 @@ class Option:
         self.keywords = keywords
 
 
-def flag(name: str, help: str) -> Option:
-    """A flag that stands alone."""
-    return Option(name, action="store_true", help=help)
+def flag(name: str, help: str, dest: str | None = None) -> Option:
+    """A flag that stands alone. `--no-x` sets the option x (or `dest`) to False."""
+    if not name.startswith(NEGATION):
+        return Option(name, action="store_true", help=help)
+    return Option(name, dest=dest or name.removeprefix(NEGATION), action="store_false", help=help)
 
 
 RUN = Option("run", metavar="RUN", help="a run's folder, or `last`")
@@ -198,7 +194,7 @@ class Parser(argparse.ArgumentParser):
             options.data = BETWEEN_FILES.join(options.data) or None
         if options.quiet:
             be_quiet()
-        if getattr(options, "no_verify", False):
+        if not getattr(options, "verify", True):
             os.environ["GLASSFORMER_NO_VERIFY"] = "1"
         for word in options.limit or ():
             raise_limit(word)
@@ -332,6 +328,11 @@ def _starts(task: str, kind: str, key: str, default: Any) -> str:
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     """The settings among the options, by dotted key."""
     return {key: value for key, value in vars(options).items() if "." in key}
+
+
+def values_of(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Return the options with these names, as keyword arguments."""
+    return {name: getattr(options, name) for name in names}
 
 
 def training_settings(

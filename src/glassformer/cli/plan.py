@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import Any
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, TASK, Option, Parser, flag, training_settings, values_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
@@ -37,6 +37,8 @@ PARSER = Parser(
     ],
     settings=ALL_SECTIONS,
 )  # fmt: skip
+ON_PAPER = ("gpus", "memory", "flops", "bandwidth", "price")
+PLAN_ARGUMENTS = (*ON_PAPER, "tokens", "probe", "config")
 
 
 def run(argv: list[str]) -> None:
@@ -53,19 +55,7 @@ def run(argv: list[str]) -> None:
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.plan import plan
 
-    planned = plan(
-        options.data,
-        gpus=options.gpus,
-        memory=options.memory,
-        tokens=options.tokens,
-        flops=options.flops,
-        bandwidth=options.bandwidth,
-        price=options.price,
-        probe=not options.no_probe,
-        config=options.config,
-        say=say,
-        **settings,
-    )
+    planned = plan(options.data, **values_of(options, PLAN_ARGUMENTS), say=say, **settings)
     show_result(planned, as_json=options.json, out=options.out, show=lambda: show_view(planned.view()))
     if options.data is not None and planned.fit is not None and planned.fit.accumulation_steps:
         say(f"next: glassformer train {training_words(argv)}{f' {planned.advice}' if planned.advice else ''}")
@@ -73,16 +63,14 @@ def run(argv: list[str]) -> None:
 
 def show_models(options: argparse.Namespace, settings: dict[str, Any]) -> None:
     """Print several models side by side."""
-    for name in ("gpus", "memory", "flops", "bandwidth", "price"):
+    for name in ON_PAPER:
         if getattr(options, name) is not None:
             raise Misuse(f"--models lists parameters and FLOPs only; remove --{name}, or plan one --model")
 
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.plan import plan_models
 
-    table = plan_models(
-        options.data, models=options.models, tokens=options.tokens, config=options.config, say=say, **settings
-    )
+    table = plan_models(options.data, **values_of(options, ("models", "tokens", "config")), say=say, **settings)
     show_result(table, as_json=options.json, out=options.out, show=lambda: show_view(table.view()))
 
 

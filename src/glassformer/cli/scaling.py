@@ -1,6 +1,6 @@
 """glassformer scaling"""
 
-from glassformer.cli.options import DEVICE, Option, Parser, flag
+from glassformer.cli.options import DEVICE, Option, Parser, flag, values_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result, show_text
 from glassformer.config.views import ENDINGS
@@ -38,7 +38,7 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
     out = options.out or (None if options.json else "growth.html")
     check_out(out, ENDINGS)
-    settings = {name: getattr(options, name) for name in SETTINGS}
+    settings = values_of(options, SETTINGS)
     scaling_request(**settings)  # what cannot be is refused before torch is there
 
     from glassformer.verbs.scaling import scaling

@@ -27,49 +27,48 @@ example:
 """
 
 
-PARSERS = {
-    "train": Parser(
-        "tokenizer train",
-        "DATA",
-        "Learn the tokens of a text.",
-        "glassformer tokenizer train docstrings --tokenizer.kind bpe --vocab-size 2000 --out tokens.json",
-        [
-            DATA,
-            Option("--out", metavar="FILE", default="tokenizer.json", help="where to (default tokenizer.json)"),
-            flag("--mask", "with a <mask> token, for masked language models"),
-            flag("--overwrite", "replace the file"),
-            JSON,
-        ],
-        settings=("tokenizer", "data"),
-    ),
-    "show": Parser(
-        "tokenizer show",
-        "WHERE [TEXT …]",
-        "How texts are cut into tokens, with what stands before and after each.",
-        'glassformer tokenizer show last "unbelievable transformers" --merges',
-        [
-            Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
-            Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
-            flag("--merges", "BPE's merges one by one; without a text, those learned"),
-            JSON,
-        ],
-        settings=("tokenizer", "data"),
-    ),
-    "compare": Parser(
-        "tokenizer compare",
-        "DATA",
-        "Kinds and sizes of tokenizers side by side: trained on nine tenths of a text, measured on the rest.",
-        "glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000",
-        [
-            DATA,
-            Option("--kinds", default=KINDS, metavar="LIST", help="kind or kind:size, with commas between (default "
-                   f"{KINDS})"),
-            JSON,
-        ],
-        settings=("data",),
-    ),
-}  # fmt: skip
-"""One for each action."""
+TRAIN = Parser(
+    "tokenizer train",
+    "DATA",
+    "Learn the tokens of a text.",
+    "glassformer tokenizer train docstrings --tokenizer.kind bpe --vocab-size 2000 --out tokens.json",
+    [
+        DATA,
+        Option("--out", metavar="FILE", default="tokenizer.json", help="where to (default tokenizer.json)"),
+        flag("--mask", "with a <mask> token, for masked language models"),
+        flag("--overwrite", "replace the file"),
+        JSON,
+    ],
+    settings=("tokenizer", "data"),
+)
+SHOW = Parser(
+    "tokenizer show",
+    "WHERE [TEXT …]",
+    "How texts are cut into tokens, with what stands before and after each.",
+    'glassformer tokenizer show last "unbelievable transformers" --merges',
+    [
+        Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
+        Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
+        flag("--merges", "BPE's merges one by one; without a text, those learned"),
+        JSON,
+    ],
+    settings=("tokenizer", "data"),
+)
+COMPARE = Parser(
+    "tokenizer compare",
+    "DATA",
+    "Kinds and sizes of tokenizers side by side: trained on nine tenths of a text, measured on the rest.",
+    "glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000",
+    [
+        DATA,
+        Option(
+            "--kinds", default=KINDS, metavar="LIST", help=f"kind or kind:size, with commas between (default {KINDS})"
+        ),
+        JSON,
+    ],
+    settings=("data",),
+)
+PARSERS = (TRAIN, SHOW, COMPARE)
 
 
 def run(argv: list[str]) -> None:
@@ -83,7 +82,7 @@ def _texts(data: str, settings: DataSettings) -> Iterator[str]:
 
 
 def train(argv: list[str]) -> None:
-    options = PARSERS["train"].read(argv)
+    options = TRAIN.read(argv)
     config = resolve({}, settings_of(options))
     if Path(options.out).exists() and not options.overwrite:
         raise Misuse(f"{options.out} is already there: replace it with --overwrite, or name another --out")
@@ -107,7 +106,7 @@ def train(argv: list[str]) -> None:
 
 
 def show(argv: list[str]) -> None:
-    options = PARSERS["show"].read(argv)
+    options = SHOW.read(argv)
     if not options.texts and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
@@ -169,7 +168,7 @@ def _find(where: str, settings: dict[str, object]) -> "tuple[Tokenizer, bool]":
 
 
 def compare(argv: list[str]) -> None:
-    options = PARSERS["compare"].read(argv)
+    options = COMPARE.read(argv)
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
+from glassformer.config.sentences import sentence
 from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES, Family
 from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
-from glassformer.training.events import lower_rate
+from glassformer.training.events import Finding, lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
 """The steps of dropout; beyond the last, more of it seldom helps."""
@@ -29,8 +30,17 @@ LEAST_WIDTH = 16
 
 
 def joined(*parts: str | None) -> str:
-    """What is left of several things to try."""
+    """Join several things to try, without those that do not apply."""
     return ", ".join(part for part in parts if part)
+
+
+def finding(key: str, severity: str, advice: str, numbers: Mapping[str, Any], **facts: object) -> Finding:
+    """Return a finding with the sentence `key` filled from `numbers`, which the log keeps, and other `facts`.
+
+    Its kind is the key up to a colon. The doctor adds the step.
+    """
+    words = sentence(__name__, key, **{**numbers, **facts})
+    return Finding(key.partition(":")[0], 0, severity, words, advice, numbers)
 
 
 @dataclass(frozen=True)
@@ -133,11 +143,8 @@ class Advice:
         names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
-        if (
-            config.idle("model.width") is None
-            and model.width >= 2 * LEAST_WIDTH
-            and not model.width % (4 * model.heads)
-        ):
+        divisible = model.width >= 2 * LEAST_WIDTH and not model.width % (4 * model.heads)
+        if config.idle("model.width") is None and divisible:
             return f"--model.width {model.width // 2}"
         hidden = model.head_hidden or 0
         return self.put("model.head_hidden", hidden // 2) if hidden >= 2 * LEAST_WIDTH else None

@@ -5,7 +5,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from glassformer.diagnosis.advice import Advice, joined
+from glassformer.diagnosis.advice import Advice, finding, joined
 from glassformer.families.base import Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
@@ -37,7 +37,9 @@ def data_findings(family: Family, prepared: Prepared, parameters: int, advise: A
 
 
 @data_findings.register
-def _(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+def data_findings_of_streams(
+    family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice
+) -> Iterator[Finding | None]:
     task = prepared.task
     counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
     yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
@@ -47,7 +49,9 @@ def _(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice)
 
 
 @data_findings.register
-def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+def data_findings_of_pairs(
+    family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice
+) -> Iterator[Finding | None]:
     parts = prepared.task.parts
     counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
     yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
@@ -57,7 +61,9 @@ def _(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Ad
 
 
 @data_findings.register
-def _(family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+def data_findings_of_labels(
+    family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice
+) -> Iterator[Finding | None]:
     classes = family.class_counts(prepared.task)
     texts = {name: text for name, part in prepared.task.parts.items() if (text := texts_in(part)) is not None}
     counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
@@ -81,76 +87,52 @@ def _vocabulary(prepared: Prepared) -> int:
 
 
 def unknown_tokens(rates: Mapping[str, float], vocab: int, advise: Advice) -> Finding | None:
-    """The share of unknown tokens by part, where so many are known."""
+    """Report the share of unknown tokens by part. `vocab`: number of known tokens."""
     worst = max(rates.values(), default=0.0)
     if worst < UNKNOWN:
         return None
     shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
-    never = " None stands in training, so the model never learned what to do with them."
-    return Finding(
-        "unknown",
-        0,
-        WARNING if worst >= MANY_UNKNOWN else NOTE,
-        words=f"Unknown tokens: {shares}.{'' if rates.get('train') else never}",
-        advice=advise.known_tokens(vocab),
-        numbers=dict(rates),
-    )
+    key = "unknown: some" if rates.get("train") else "unknown: never"
+    severity = WARNING if worst >= MANY_UNKNOWN else NOTE
+    return finding(key, severity, advise.known_tokens(vocab), dict(rates), shares=shares)
 
 
 def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
-    """Texts longer than the context, which are cut there, or pairs that are left out."""
+    """Report texts longer than the context, which are cut there, or pairs that are left out."""
     if not of or cut / of < CUT:
         return None
     config, context = advise.config, advise.config.model.context
-    bound = config.is_finetuned and bound_positions(config)  # no more can be read
-    what = "left out" if dropped else "cut there: their ends are never read"
-    return Finding(
-        "cut",
-        0,
-        WARNING if cut / of >= MUCH_CUT else NOTE,
-        words=f"{cut:,} of {of:,} texts ({cut / of:.0%}) are longer than {context:,} tokens and {what}.",
-        advice="shorter texts: the body that was taken has no more positions"
-        if bound
-        else f"--model.context {2 * context}",
-        numbers={"cut": cut, "of": of, "context": context},
-    )
+    longer = f"--model.context {2 * context}"
+    if config.is_finetuned and bound_positions(config):
+        longer = "shorter texts: the model that was taken has no more positions"
+    key = "cut: dropped" if dropped else "cut: short"
+    severity = WARNING if cut / of >= MUCH_CUT else NOTE
+    return finding(key, severity, longer, {"cut": cut, "of": of, "context": context}, share=cut / of)
 
 
 def few_tokens(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
-    """A language model that sees few tokens over and over. `times`: how often each; None: nobody knows."""
+    """Report a language model that sees few tokens over and over. `times`: how often each; None if unknown."""
     if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
         return None
-    return Finding(
-        "few-tokens",
-        0,
-        NOTE,
-        words=f"{tokens:,} training tokens stand against {parameters:,} parameters ({tokens / parameters:.2f} each), "
-        f"each seen {times:.0f} times: the model can learn them by heart.",
-        advice=joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text"),
-        numbers={"tokens": tokens, "parameters": parameters, "times": times},
-    )
+    advice = joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text")
+    numbers = {"tokens": tokens, "parameters": parameters, "times": times}
+    return finding("few-tokens", NOTE, advice, numbers, each=tokens / parameters)
 
 
 def repeated_examples(remarks: Sequence[str]) -> Finding | None:
-    """What reading the data warned of: above all, examples that are held out and trained on too."""
+    """Report warnings from reading the data about held-out examples that are trained on too."""
     warned = [
         remark.removeprefix(WARNS) for remark in remarks if remark.startswith(WARNS) and "also in training" in remark
     ]
     if not warned:
         return None
-    words = f"{'; '.join(warned)}: the score on them is too good."
-    return Finding(
-        "repeated",
-        0,
-        WARNING,
-        words[0].upper() + words[1:],
-        "take them out of one of the files, or let the parts be split (leave --validation and --test unset)",
-        {"remarks": len(warned)},
-    )
+    words = "; ".join(warned)
+    advice = "take them out of one of the files, or let the parts be split (leave --validation and --test unset)"
+    return finding("repeated", WARNING, advice, {"remarks": len(warned)}, remarks=words[0].upper() + words[1:])
 
 
 def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:
-    """Classes of very different size. `counts`: of the training part."""
+    """Report classes of very different size. `counts`: of the training part."""
     total = sum(counts)
     if len(names) < 2 or not total:
         return None
@@ -158,13 +140,6 @@ def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice)
     share, ratio = counts[large] / total, counts[large] / max(1, counts[small])
     if share < LARGEST and ratio < RATIO:
         return None
-    return Finding(
-        "imbalance",
-        0,
-        NOTE,
-        words=f"The classes are of very different size: {counts[large]:,} of {total:,} ({share:.0%}) are "
-        f"'{names[large]}', {counts[small]:,} are '{names[small]}'. Whoever always says '{names[large]}' is right that "
-        "often.",
-        advice=joined("judge by macro F1, not by accuracy", advise.balanced(list(counts))),
-        numbers={"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]},
-    )
+    advice = joined("judge by macro F1, not by accuracy", advise.balanced(list(counts)))
+    numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
+    return finding("imbalance", NOTE, advice, numbers, large=counts[large], small=counts[small], total=total)

@@ -1,7 +1,7 @@
-"""The doctor at work: hears the lines of a log, looks at data and model, and says what they show, each thing once."""
+"""The doctor: applies the checks to the log, the data and the model, and reports each kind of finding once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -9,11 +9,11 @@ from torch import nn
 
 from glassformer.config.errors import GlassformerError, Say, error_line, is_strict
 from glassformer.config.presets import NUMBER
+from glassformer.data.wording import counted
 from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.findings import Findings, findings_view
 from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
@@ -28,6 +28,9 @@ from glassformer.diagnosis.loss import (
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.build import prepare_again
 from glassformer.families.card import learned_of
+from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.view import View
+from glassformer.runs.files import SEVERITIES
 from glassformer.runs.run import DONE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.training.events import Diverged, Finding
@@ -116,79 +119,142 @@ class Doctor:
         earlier = self.log.done
         self.log.add(line)
         if line.get("event") == "step":
-            return self.new(self._after_step(line, earlier))
-        return self.new(self._after_validation()) if line.get("event") == "validation" else []
+            return self.new(self._after_step(line, earlier), self.log.step)
+        return self.new(self._after_validation(), self.log.step) if line.get("event") == "validation" else []
 
     def diverged(self, event: Diverged) -> list[Finding]:
-        return self.new([divergence(event, self.facts.advise)])
+        return self.new([divergence(event, self.facts.advise)], event.batch)
 
     def end(self) -> list[Finding]:
-        """What shows only when the budget is spent."""
+        """Report what shows only when the budget is spent."""
         log, advise = self.log, self.facts.advise
-        return self.new(
-            [
-                learning_rate_too_low(log.layers, advise, log.step),
-                stopped_too_early(log.validations, self.facts.guessing, advise, log.step),
-            ]
-        )
+        too_early = stopped_too_early(log.validations, self.facts.guessing, advise, log.step)
+        return self.new([learning_rate_too_low(log.layers, advise), too_early], log.step)
 
     def _after_step(self, line: Line, earlier: float) -> Iterator[Finding | None]:
-        """`earlier`: how much of the budget was spent before."""
+        """`earlier`: the part of the budget that was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
             if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
-                yield missing_causal_mask(1)
+                yield missing_causal_mask()
             if facts.guessing is not None and facts.judges_first:
                 squared = facts.family.label_kind == NUMBER
                 yield first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
         if line.get("layers"):
-            yield vanishing_gradients(log.layers, advise, line["step"])
+            yield vanishing_gradients(log.layers, advise)
         if earlier < A_THIRD <= log.done:
             yield flat_loss(log.losses, line["done"], advise)
 
     def _after_validation(self) -> Iterator[Finding | None]:
-        log, facts, advise, family = self.log, self.facts, self.facts.advise, self.facts.family
-        yield learning_rate_too_high(log.losses, advise, log.step)
-        yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise, log.step)
+        log, facts, advise = self.log, self.facts, self.facts.advise
+        yield learning_rate_too_high(log.losses, advise)
+        yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise)
         if can_overfit(log.step, facts):
-            primary, lower = family.selection(advise.config)
-            yield overfitting(
-                log.validations,
-                primary,
-                advise,
-                lower=lower,
-                guessing=facts.guessing,
-                step=log.step,
-            )
+            primary, lower = facts.family.selection(advise.config)
+            yield overfitting(log.validations, primary, advise, lower=lower, guessing=facts.guessing)
         if "bits_per_byte" in log.validations[-1]:
-            yield too_good_loss(log.validations[-1]["bits_per_byte"], advise, log.step)
+            yield too_good_loss(log.validations[-1]["bits_per_byte"], advise)
 
     # --- what data and model show ---
 
     def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
-        """`parameters`: how many are learned."""
-        return self.new(
-            [
-                repeated_examples(prepared.corpus.remarks),
-                *data_findings(self.facts.family, prepared, parameters, self.facts.advise),
-            ]
-        )
+        """`parameters`: number of trained parameters."""
+        repeated = repeated_examples(prepared.corpus.remarks)
+        return self.new([repeated, *data_findings(self.facts.family, prepared, parameters, self.facts.advise)], step=0)
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
-        return self.new(evaluation_findings(self.facts.family, prepared, evaluation, self.facts, self.log.step))
+        findings = evaluation_findings(self.facts.family, prepared, evaluation, self.facts)
+        return self.new(findings, self.log.step)
 
     def look_at_model(self, model: nn.Module, prepared: Prepared, evaluation: Evaluation | None) -> list[Finding]:
-        return self.new(model_findings(model, prepared, evaluation, self.facts, self.log.step))
+        return self.new(model_findings(model, prepared, evaluation, self.facts), self.log.step)
 
-    def new(self, findings: Iterable[Finding | None]) -> list[Finding]:
-        """The findings of a kind that was not told yet."""
+    def new(self, findings: Iterable[Finding | None], step: int | None) -> list[Finding]:
+        """Return the findings of kinds that were not reported yet, made at `step`; None: they have their step."""
         out = []
         for finding in findings:
             if finding is not None and finding.kind not in self.told:
                 self.told.add(finding.kind)
-                out.append(finding)
+                out.append(finding if step is None else replace(finding, step=step))
         return out
+
+
+# --- findings together ---
+
+UNSEEN = "not looked at"
+"""How the log names what could not be looked at."""
+
+
+@dataclass(frozen=True)
+class Findings(View):
+    """What the doctor found in a run; the worst first."""
+
+    findings: Sequence[Finding] = ()
+    looked: Sequence[str] = ()
+    """What was looked at."""
+    missing: str = ""
+    """Why something could not be looked at; empty: nothing."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "note": self.note,
+            "about": self.about,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "looked": list(self.looked),
+            "missing": self.missing,
+        }
+
+
+def findings_view(name: str, findings: Iterable[Finding], looked: Sequence[str], missing: str = "") -> Findings:
+    ordered = _worst_first(findings)
+    at = ("; ".join(looked) or "nothing") + "." + (f" Not looked at: {missing}" if missing else "")
+    return Findings(
+        title=f"{name}: what the doctor found",
+        panels=[findings_panel(ordered, missing), Words(title="Looked at", text=at)],
+        note=summary(ordered, missing),
+        about=name,
+        findings=tuple(ordered),
+        looked=tuple(looked),
+        missing=missing,
+    )
+
+
+def summary(findings: Sequence[Finding], missing: str = "") -> str:
+    """`missing`: what could not be looked at, and why; then nobody can say that all is well."""
+    if not findings and missing:
+        return f"Nothing found in what was looked at. Not looked at: {missing}"
+    if not findings:
+        return "Nothing found: as far as these checks go, the training is healthy."
+    counts = {severity: sum(finding.severity == severity for finding in findings) for severity in SEVERITIES}
+    return ", ".join(counted(count, name) for name, count in counts.items() if count) + "."
+
+
+def findings_panel(findings: Sequence[Finding], missing: str = "") -> Panel:
+    """A table; or, of nothing, words."""
+    title = "What the doctor found"
+    if not findings:
+        return Words(title=title, text=summary(findings, missing))
+    return Table(
+        title=title,
+        columns=["how bad", "step", "what", "try"],
+        rows=[[finding.severity, finding.step, finding.words, finding.advice] for finding in findings],
+    )
+
+
+def logged_panel(metrics: Sequence[Mapping[str, Any]]) -> Panel:
+    """What a run's log holds, for its report."""
+    findings = [Finding.of(line) for line in metrics if line.get("event") == "finding"]
+    missing = next((line["why"] for line in metrics if line.get("event") == UNSEEN), "")
+    return findings_panel(_worst_first(findings), missing)
+
+
+def _worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), finding.step))
+
+
+# --- a run ---
 
 
 def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
@@ -208,7 +274,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     try:
         prepared = prepare_again(run)
     except GlassformerError as error:
-        findings += doctor.new(at_end)
+        findings += doctor.new(at_end, step=None)
         return findings_view(name, findings, looked, f"data and model, but for what the log tells of them: {error}")
     looked += OF_THE_DATA
     findings += doctor.look_at_data(prepared, learned_of(card))
@@ -223,7 +289,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
             raise
         why = str(error) if isinstance(error, GlassformerError) else error_line(error)
         missing = f"the model, but for what the log tells of it: {why}"
-        findings += doctor.new(at_end)
+        findings += doctor.new(at_end, step=None)
     return findings_view(name, findings, looked, missing)
 
 
@@ -231,8 +297,7 @@ def _look_at_loaded(doctor: Doctor, loaded: Loaded, prepared: Prepared) -> list[
     evaluation, findings = None, []
     if "validation" in prepared.tokens:
         with torch.inference_mode():
-            evaluation = prepared.task.evaluate(
-                loaded.model, "validation", most=loaded.config.training.validation_tokens
-            )
+            most = loaded.config.training.validation_tokens
+            evaluation = prepared.task.evaluate(loaded.model, "validation", most=most)
         findings = doctor.look_at_evaluation(prepared, evaluation)
     return findings + doctor.look_at_model(loaded.model, prepared, evaluation)

@@ -7,24 +7,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.data.wording import counted
-from glassformer.diagnosis.advice import Advice, TrainingFacts, joined
-from glassformer.diagnosis.layers import attention_heads, dead_units, saturated_units
+from glassformer.diagnosis.advice import Advice, TrainingFacts, finding, joined
+from glassformer.diagnosis.layers import (
+    attention_heads,
+    dead_shares,
+    dead_units,
+    head_entropies,
+    saturated_shares,
+    saturated_units,
+    training_loss,
+)
 from glassformer.diagnosis.loss import generalisation_gap
-from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
 from glassformer.families.label_kinds import rare_class
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference, mcnemar
+from glassformer.statistics.significance import difference, mcnemar
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.prediction import confusion_matrix, macro_f1
 from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
@@ -53,122 +61,98 @@ POOR = 15.0
 Records = Sequence[Mapping[str, Any]]
 
 
-class Claim(NamedTuple):
-    """What speaks against a model: words, and the numbers in them."""
-
-    words: str
-    numbers: dict[str, Any]
-
-
 # --- by family ---
 
 
 @singledispatch
 def evaluation_findings(
-    family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+    family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
 ) -> Iterator[Finding | None]:
-    """What an evaluation on the validation part shows."""
-    yield small_validation(evaluation.records, family.noun, facts.advise, step)
-    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step)
+    """Judge an evaluation on the validation part."""
+    yield small_validation(evaluation.records, family.noun, facts.advise)
+    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise)
 
 
 @evaluation_findings.register
-def _(
-    family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+def evaluation_findings_of_translator(
+    family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
 ) -> Iterator[Finding | None]:
-    yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts, step)
+    yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts)
     records, advise = evaluation.records, facts.advise
-    yield (
-        output_collapse(records, advise, step)
-        or ignored_source(records, advise, step)
-        or poor_outputs(records, advise, step)
-    )
+    yield output_collapse(records, advise) or ignored_source(records, advise) or poor_outputs(records, advise)
 
 
 @evaluation_findings.register
-def _(
-    family: LabellingFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts, step: int
+def evaluation_findings_of_labels(
+    family: LabellingFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
 ) -> Iterator[Finding | None]:
     task: Any = prepared.task
     counts = family.class_counts(task)
     rows = sum(map(len, task.parts.values()))
-    yield small_validation(evaluation.records, task.noun, facts.advise, step, rows)
-    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, step, counts)
-    yield few_of_a_class(evaluation.records, counts, facts.advise, step, rows)
+    yield small_validation(evaluation.records, task.noun, facts.advise, rows)
+    yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, counts)
+    yield few_of_a_class(evaluation.records, counts, facts.advise, rows)
     if "confusion" in evaluation.details:
-        confusion = evaluation.details["confusion"]
-        yield class_collapse(confusion["labels"], confusion["matrix"], facts.advise, step)
+        yield class_collapse(**evaluation.details["confusion"], advise=facts.advise)
 
 
 def model_findings(
-    model: nn.Module, prepared: Prepared, evaluation: Evaluation | None, facts: TrainingFacts, step: int
+    model: nn.Module, prepared: Prepared, evaluation: Evaluation | None, facts: TrainingFacts
 ) -> Iterator[Finding | None]:
-    """What the weights show that the run ends with. `evaluation`: theirs on the validation part, if there is one."""
+    """Judge the weights that the run ends with. `evaluation`: theirs on the validation part, if there is one."""
     task, advise = prepared.task, facts.advise
     model.eval()
     with torch.random.fork_rng(devices=[]):
         learned = training_loss(model, task)
         if learned is not None and evaluation is not None and "loss" in evaluation.metrics:
-            yield generalisation_gap(learned, evaluation.metrics["loss"], facts.guessing, advise, step)
-        yield dead_units(dead_shares(model, task), advise, step)
-        yield from attention_heads(head_entropies(model, task), advise, step)
-        yield saturated_units(saturated_shares(model, task), advise, step)
+            yield generalisation_gap(learned, evaluation.metrics["loss"], facts.guessing, advise)
+        yield dead_units(dead_shares(model, task), advise)
+        yield from attention_heads(head_entropies(model, task), advise)
+        yield saturated_units(saturated_shares(model, task), advise)
 
 
 # --- enough of it ---
 
 
-def small_validation(records: Records, noun: str, advise: Advice, step: int, rows: int | None = None) -> Finding | None:
-    """Too few examples to tell one score from another, by answers, losses or errors. `rows`: of all parts together."""
+def small_validation(records: Records, noun: str, advise: Advice, rows: int | None = None) -> Finding | None:
+    """Report too few examples to tell one score from another, by answers, losses or errors. `rows`: of all parts."""
     if not records:
         return None
     first, advice = records[0], advise.more_held_out(rows)
     if "predicted" in first and "label" in first:
-        right = sum(record["predicted"] == record["label"] for record in records)
-        return _small_share(right, len(records), noun, advice, step)
+        return _wide_accuracy(right_answers(records), noun, advice)
     if "loss" in first and ("tokens" in first or "labels" in first):
-        judged = [(record["loss"], record.get("tokens", 1)) for record in records if record.get("tokens", 1)]
-        losses, tokens = [loss / count for loss, count in judged], [count for _, count in judged]
-        return _small_loss(losses, tokens, noun, advice, step)
+        scored = [record for record in records if record.get("tokens", 1)]
+        tokens = [float(record.get("tokens", 1)) for record in scored]
+        losses = [record["loss"] / count for record, count in zip(scored, tokens, strict=True)]
+        return _wide_loss(losses, tokens, noun, advice)
     if "error" in first:
-        return _small_loss([record["error"] ** 2 for record in records], [1] * len(records), noun, advice, step)
+        return _wide_loss([record["error"] ** 2 for record in records], None, noun, advice)
     return None
 
 
-def _small_share(right: int, of: int, noun: str, advice: str, step: int) -> Finding | None:
-    """`right` of so many answers. `advice`: what would tell more."""
-    interval = share_interval(right, of)
+def _wide_accuracy(right: NDArray[np.bool_], noun: str, advice: str) -> Finding | None:
+    hits, count = int(right.sum()), len(right)
+    interval = share_interval(hits, count)
     half = (interval.high - interval.low) / 2
     if half <= WIDE_SHARE:
         return None
-    return Finding(
-        "small-validation",
-        step,
-        NOTE,
-        words=f"Validation has {counted(of, noun)}: its accuracy, {interval.value:.3f}, is known to ± {half:.2f} (from "
-        f"{interval.low:.2f} to {interval.high:.2f}); smaller differences between models or updates mean nothing.",
-        advice=advice,
-        numbers={"right": right, "of": of, "low": interval.low, "high": interval.high},
-    )
+    numbers = {"right": hits, "of": count, "low": interval.low, "high": interval.high}
+    facts = {"examples": counted(count, noun), "value": interval.value, "half": half}
+    return finding("small-validation: share", NOTE, advice, numbers, **facts)
 
 
-def _small_loss(losses: Sequence[float], tokens: Sequence[int], noun: str, advice: str, step: int) -> Finding | None:
-    """The mean loss over examples that count as many tokens each."""
+def _wide_loss(losses: Sequence[float], tokens: Sequence[float] | None, noun: str, advice: str) -> Finding | None:
+    """Judge the mean loss over examples of so many tokens each; None: all count alike."""
     if len(losses) < 2:
         return None
-    interval = weighted_mean_interval(losses, [float(count) for count in tokens])
+    interval = weighted_mean_interval(losses, tokens)
     half = (interval.high - interval.low) / 2
     if interval.value <= 0 or half <= WIDE_LOSS * interval.value:
         return None
-    return Finding(
-        "small-validation",
-        step,
-        NOTE,
-        words=f"Validation has {counted(len(losses), noun)}: its loss, {interval.value:.3g}, is known to ± {half:.2g} "
-        f"({half / interval.value:.0%}); smaller differences between models or updates mean nothing.",
-        advice=advice,
-        numbers={"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)},
-    )
+    numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)}
+    facts = {"examples": counted(len(losses), noun), "half": half, "part": half / interval.value}
+    return finding("small-validation: loss", NOTE, advice, numbers, **facts)
 
 
 # --- better than guessing ---
@@ -179,7 +163,6 @@ def no_better_than_chance(
     records: Records,
     guessing: float | None,
     advise: Advice,
-    step: int,
     class_counts: Mapping[str, int] = MappingProxyType({}),
 ) -> Finding | None:
     """Report a model that is no better than a constant answer.
@@ -188,16 +171,6 @@ def no_better_than_chance(
     reported. If accuracy is not what counts, all classes count equally: a model trades accuracy for finding rare ones.
     """
     largest = max(class_counts, key=class_counts.__getitem__, default=None)
-    if largest is None:
-        claim = _against_chance(metrics, records, guessing, None)
-    elif all(record["predicted"] == record["label"] for record in records):
-        return None
-    elif reason := _why_recall_counts(class_counts, advise):
-        claim = _mean_recall(records, largest, reason)
-    else:
-        claim = _against_chance(metrics, records, guessing, largest)
-    if claim is None:
-        return None
     tries = joined(
         advise.positions(),
         f"a longer training ({advise.longer()})",
@@ -206,7 +179,18 @@ def no_better_than_chance(
         advise.another_rate(),
     )
     advice = f"{tries}; {advise.right_data()}"
-    return Finding("no-better", step, WARNING, claim.words, advice, claim.numbers)
+    if largest is None:
+        return _against_chance(metrics, records, guessing, None, advice)
+    if right_answers(records).all():
+        return None
+    if reason := _why_recall_counts(class_counts, advise):
+        return _mean_recall(records, largest, reason, advice)
+    return _against_chance(metrics, records, guessing, largest, advice)
+
+
+def right_answers(records: Records) -> NDArray[np.bool_]:
+    """Return which examples a classifier has right."""
+    return np.array([record["predicted"] == record["label"] for record in records], bool)
 
 
 def _why_recall_counts(class_counts: Mapping[str, int], advise: Advice) -> str:
@@ -222,75 +206,64 @@ def _why_recall_counts(class_counts: Mapping[str, int], advise: Advice) -> str:
 
 
 def few_of_a_class(
-    records: Records, class_counts: Mapping[str, int], advise: Advice, step: int, rows: int | None = None
+    records: Records, class_counts: Mapping[str, int], advise: Advice, rows: int | None = None
 ) -> Finding | None:
     """Report that a model without errors met too few validation examples of a class that counts as much as others.
 
     `rows`: of all parts together.
     """
-    right = bool(records) and all(record.get("predicted") == record.get("label") for record in records)
-    if not right or len(class_counts) < 2 or not _why_recall_counts(class_counts, advise):
+    has_labels = bool(records) and "label" in records[0] and "predicted" in records[0]
+    if not has_labels or len(class_counts) < 2 or not right_answers(records).all():
         return None
-    there = Counter(record["label"] for record in records)
-    fewest = min(class_counts, key=lambda name: (there[name], class_counts[name]))
-    if there[fewest] >= CLASS_ENOUGH:
+    if not _why_recall_counts(class_counts, advise):
         return None
-    return Finding(
-        "few-of-a-class",
-        step,
-        NOTE,
-        words=f"The model makes no error on validation ({counted(len(records), 'example')}), but there are too few "
-        f"examples of '{fewest}' ({there[fewest]}) to tell how well it finds this class.",
-        advice=advise.more_held_out(rows),
-        numbers={"class": fewest, "examples": there[fewest]},
-    )
+    counts = Counter(record["label"] for record in records)
+    fewest = min(class_counts, key=lambda name: (counts[name], class_counts[name]))
+    if counts[fewest] >= CLASS_ENOUGH:
+        return None
+    numbers = {"class": fewest, "examples": counts[fewest]}
+    facts = {"all": counted(len(records), "example"), "name": fewest}
+    return finding("few-of-a-class", NOTE, advise.more_held_out(rows), numbers, **facts)
 
 
 def _against_chance(
-    metrics: Mapping[str, float], records: Records, guessing: float | None, largest: str | None
-) -> Claim | None:
-    """Accuracy against always saying the largest class, F1 against the most frequent labels, R² against 0, a loss
-    against that of guessing evenly.
+    metrics: Mapping[str, float], records: Records, guessing: float | None, largest: str | None, advice: str
+) -> Finding | None:
+    """Compare accuracy with always answering the largest class, F1 with the most frequent labels, R² with 0, or a loss
+    with that of guessing evenly.
     """
     if "accuracy" in metrics and "majority" in metrics:
-        return _paired(records, largest) if largest is not None else _alone(metrics, len(records))
+        if largest is None:
+            return _unknown_majority(metrics, len(records), advice)
+        return _majority(records, largest, advice)
     if "majority_micro_f1" in metrics:
         own, always = metrics["micro_f1"], metrics["majority_micro_f1"]
         if len(records) < ENOUGH or own > always:
             return None
-        return Claim(
-            f"Micro F1 is {own:.3f} on validation; always saying the most frequent labels has {always:.3f}.",
-            {"micro_f1": own, "majority": always},
-        )
+        return finding("no-better: labels", WARNING, advice, {"micro_f1": own, "majority": always})
     if "r2" in metrics:
-        return _numbers(metrics["r2"], records)
+        return _constant_number(metrics["r2"], records, advice)
     if guessing is None or metrics.get("loss", 0.0) < guessing:
         return None
-    return Claim(
-        f"The validation loss is {metrics['loss']:.3g}, and guessing evenly costs {guessing:.3g}.",
-        {"loss": metrics["loss"], "guessing": guessing},
-    )
+    return finding("no-better: loss", WARNING, advice, {"loss": metrics["loss"], "guessing": guessing})
 
 
-def _paired(records: Records, largest: str) -> Claim | None:
-    """Both on the same examples: only those count on which one is right and the other wrong."""
+def _majority(records: Records, largest: str, advice: str) -> Finding | None:
+    """Compare both on the same examples: only those count on which one is right and the other wrong."""
     if len(records) < ENOUGH:
         return None
-    right = np.array([record["predicted"] == record["label"] for record in records])
+    right = right_answers(records)
     always = np.array([record["label"] == largest for record in records])
     test, accuracy, share = mcnemar(right, always), float(right.mean()), float(always.mean())
     if accuracy > share and test.p < CHANCE:
         return None
-    what = "cannot be told from" if test.p >= CHANCE else "is below"
-    return Claim(
-        words=f"Validation accuracy {accuracy:.3f} (over {len(records):,}) {what} that of always saying '{largest}', "
-        f"{share:.3f}: {test.only_first:,} examples only the model has right, {test.only_second:,} it alone has wrong "
-        f"(p = {test.p:.2g}).",
-        numbers={"accuracy": accuracy, "majority": share, "p": test.p},
-    )
+    key = "no-better: level" if test.p >= CHANCE else "no-better: below"
+    numbers = {"accuracy": accuracy, "majority": share, "p": test.p}
+    facts = {"count": len(records), "largest": largest, "gained": test.only_first, "lost": test.only_second}
+    return finding(key, WARNING, advice, numbers, **facts)
 
 
-def _mean_recall(records: Records, largest: str, reason: str) -> Claim | None:
+def _mean_recall(records: Records, largest: str, reason: str, advice: str) -> Finding | None:
     """Compare mean recall and macro F1 with a constant answer; None if the model is better or the sample is small.
 
     `reason`: why the mean recall counts.
@@ -300,154 +273,107 @@ def _mean_recall(records: Records, largest: str, reason: str) -> Claim | None:
     if len(records) < ENOUGH or len(counts) < 2:
         return None
     weights = np.array([1 / counts[label] for label in true])
-    right = np.array([label == answer for label, answer in zip(true, predicted, strict=True)], float)
+    right = right_answers(records).astype(float)
     constant = np.array([label == largest for label in true], float)
     lead = difference(right[None], constant[None], weights, limit=1)
-    recall, always = (float(np.average(hits, weights=weights)) for hits in (right, constant))
     if lead.low > 0:
         return None
-    names = sorted({*true, *predicted, largest})
-    numbers = {name: number for number, name in enumerate(names)}
-    truth = np.array([numbers[name] for name in true])
-    f1, constant_f1 = (
-        macro_f1(confusion_matrix(truth, np.array([numbers[name] for name in said]), len(names)))
-        for said in (predicted, [largest] * len(true))
-    )
-    return Claim(
-        words=f"{reason}, the mean recall of the classes counts. It is {recall:.3f} on "
-        f"validation (over {len(records):,}); that of a constant answer is {always:.3f} (lead from {lead.low:.2f} "
-        f"to {lead.high:.2f}). Macro F1 is {f1:.3f}; always answering '{largest}' has "
-        f"{constant_f1:.3f}.",
-        numbers={"mean_recall": recall, "constant": always, "macro_f1": f1, "constant_macro_f1": constant_f1},
-    )
+    names, codes = np.unique([*true, *predicted, *[largest] * len(true)], return_inverse=True)
+    truth, answers, always = np.split(codes, 3)
+    numbers = {
+        "mean_recall": float(np.average(right, weights=weights)),
+        "constant": float(np.average(constant, weights=weights)),
+        "macro_f1": macro_f1(confusion_matrix(truth, answers, len(names))),
+        "constant_macro_f1": macro_f1(confusion_matrix(truth, always, len(names))),
+    }
+    facts = {"reason": reason, "count": len(records), "low": lead.low, "high": lead.high, "largest": largest}
+    return finding("no-better: recall", WARNING, advice, numbers, **facts)
 
 
-def _alone(metrics: Mapping[str, float], count: int) -> Claim | None:
-    """Where the largest class is not known by name: the interval of the accuracy."""
+def _unknown_majority(metrics: Mapping[str, float], count: int, advice: str) -> Finding | None:
+    """Compare the interval of the accuracy with the largest class, which is not known by name."""
     right, always = metrics["accuracy"], metrics["majority"]
     interval = share_interval(round(right * count), count)
     if count < ENOUGH or interval.low > always:
         return None
-    return Claim(
-        words=f"Validation accuracy {right:.3f} (from {interval.low:.2f} to {interval.high:.2f}, over {count:,}) "
-        f"cannot be told from that of always saying the largest class, {always:.3f}.",
-        numbers={"accuracy": right, "low": interval.low, "majority": always},
-    )
+    numbers = {"accuracy": right, "low": interval.low, "majority": always}
+    return finding("no-better: majority", WARNING, advice, numbers, high=interval.high, count=count)
 
 
-def _numbers(r2: float, records: Records) -> Claim | None:
-    """Squared errors against those of always saying the mean, on the same examples."""
+def _constant_number(r2: float, records: Records, advice: str) -> Finding | None:
+    """Compare squared errors with those of always answering the mean, on the same examples."""
     true = np.array([record["number"] for record in records])
     if len(records) < ENOUGH or not np.ptp(true):
         return None
     wrong, spread = np.array([record["error"] for record in records]) ** 2, (true - true.mean()) ** 2
     gain = difference(spread[None], wrong[None])
-    low, high = gain.low / spread.mean(), gain.high / spread.mean()
+    low, high = float(gain.low / spread.mean()), float(gain.high / spread.mean())
     if low > 0:
         return None
-    what = "cannot be told from 0" if high >= 0 else "is below 0"
-    return Claim(
-        words=f"R² is {r2:.3f} on validation (from {low:.2f} to {high:.2f}, over {len(records):,}), which {what}: "
-        f"always saying the mean {'may be' if high >= 0 else 'would be'} as good.",
-        numbers={"r2": r2, "low": float(low), "high": float(high), "p": gain.p},
-    )
+    key = "no-better: r2 level" if high >= 0 else "no-better: r2 below"
+    return finding(key, WARNING, advice, {"r2": r2, "low": low, "high": high, "p": gain.p}, count=len(records))
 
 
 # --- outputs that have collapsed ---
 
 
-def class_collapse(
-    names: Sequence[str], confusion: Sequence[Sequence[int]], advise: Advice, step: int
-) -> Finding | None:
-    """`confusion`: how many examples of class i (row) were taken for class j (column)."""
-    matrix = np.array(confusion)
-    there, predicted, right = matrix.sum(1), matrix.sum(0), np.diag(matrix)
-    advice = joined(advise.balanced(there.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
-    if matrix.sum() >= 2 * CLASS_ENOUGH and (there > 0).sum() > 1 and (predicted > 0).sum() == 1:
-        only = names[int(predicted.argmax())]
-        return Finding(
-            "collapse",
-            step,
-            PROBLEM,
-            f"The model says '{only}' of every one of {matrix.sum():,} validation examples: it tells nothing apart.",
-            advice,
-            {"class": only, "examples": int(matrix.sum())},
-        )
-    missed = [number for number in range(len(names)) if there[number] >= CLASS_ENOUGH and right[number] == 0]
+def class_collapse(labels: Sequence[str], matrix: Sequence[Sequence[int]], advise: Advice) -> Finding | None:
+    """`matrix`: how many examples of class i (row) were taken for class j (column)."""
+    counts = np.array(matrix)
+    true, predicted, right = counts.sum(1), counts.sum(0), np.diag(counts)
+    advice = joined(advise.balanced(true.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
+    if counts.sum() >= 2 * CLASS_ENOUGH and (true > 0).sum() > 1 and (predicted > 0).sum() == 1:
+        only = {"class": labels[int(predicted.argmax())], "examples": int(counts.sum())}
+        return finding("collapse: class", PROBLEM, advice, only)
+    missed = [place for place in range(len(labels)) if true[place] >= CLASS_ENOUGH and right[place] == 0]
     if not missed:
         return None
-    named = ", ".join(f"'{names[number]}' ({there[number]:,} examples)" for number in missed[:CLASSES_SHOWN])
+    named = ", ".join(f"'{labels[place]}' ({true[place]:,} examples)" for place in missed[:CLASSES_SHOWN])
     more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
-    return Finding(
-        "missed-class",
-        step,
-        WARNING,
-        f"Never found on validation: {named}{more}.",
-        advice,
-        {"classes": [names[number] for number in missed]},
-    )
+    classes = {"classes": [labels[place] for place in missed]}
+    return finding("missed-class", WARNING, advice, classes, named=named + more)
 
 
-def output_collapse(records: Records, advise: Advice, step: int) -> Finding | None:
-    """Whether most sources get the same output, though they should not."""
-    by_source = {record["source"]: record for record in records}
-    count = len(by_source)
+def output_collapse(records: Records, advise: Advice) -> Finding | None:
+    """Report that most sources get the same output, though they should not."""
+    outputs = list({record["source"]: record for record in records}.values())
+    count = len(outputs)
     if count < SOURCES_ENOUGH:
         return None
-    ((output, times),) = Counter(record["output"] for record in by_source.values()).most_common(1)
-    wanted = sum(record["target"] == output for record in by_source.values())
+    ((output, times),) = Counter(record["output"] for record in outputs).most_common(1)
+    wanted = sum(record["target"] == output for record in outputs)
     if times - wanted <= MOST * count:
         return None
-    exact = sum(record["output"] == record["target"] for record in by_source.values()) / count
     shown = output if len(output) <= 60 else f"{output[:59]}…"
-    return Finding(
-        "collapse",
-        step,
-        PROBLEM,
-        words=f"The translator has collapsed to one output: '{shown}' for {times:,} of {count:,} different sources "
-        f"({exact:.1%} of all outputs are right), so it hardly reads its source.",
-        advice=advise.read_source(),
-        numbers={"output": output, "times": times, "of": count, "exact": exact},
-    )
+    numbers = {"output": output, "times": times, "of": count, "exact": _exact_share(outputs)}
+    return finding("collapse: output", PROBLEM, advise.read_source(), numbers, shown=shown)
 
 
-def ignored_source(records: Records, advise: Advice, step: int) -> Finding | None:
-    """Whether outputs are as close to another source's target as to their own: then they tell nothing of the source."""
-    judged = [dict(record) for record in {record["target"]: record for record in records}.values()][:JUDGED]
-    if len(judged) < LEAST:
+def _exact_share(records: Records) -> float:
+    return sum(record["output"] == record["target"] for record in records) / len(records)
+
+
+def ignored_source(records: Records, advise: Advice) -> Finding | None:
+    """Report outputs that are as close to another source's target as to their own: they tell nothing of the source."""
+    pairs = [dict(record) for record in {record["target"]: record for record in records}.values()][:JUDGED]
+    if len(pairs) < LEAST:
         return None
-    others = [{**record, "target": after["target"]} for record, after in pairwise([*judged, judged[0]])]
-    own, other = sentence_scores(judged), sentence_scores(others)
+    others = [{**record, "target": after["target"]} for record, after in pairwise([*pairs, pairs[0]])]
+    own, other = sentence_scores(pairs), sentence_scores(others)
     gain = difference(own[None], other[None])
     if gain.value > 0 and gain.p < CHANCE:
         return None
-    return Finding(
-        "no-better",
-        step,
-        WARNING,
-        words=f"On {len(judged):,} validation pairs the outputs are no closer to their own targets (mean chrF "
-        f"{own.mean():.1f}) than to those of other sources ({other.mean():.1f}, p = {gain.p:.2g}): the translator does "
-        "not yet read its source.",
-        advice=advise.read_source(),
-        numbers={"own": float(own.mean()), "other": float(other.mean()), "p": gain.p},
-    )
+    numbers = {"own": float(own.mean()), "other": float(other.mean()), "p": gain.p}
+    return finding("no-better: source", WARNING, advise.read_source(), numbers, count=len(pairs))
 
 
-def poor_outputs(records: Records, advise: Advice, step: int) -> Finding | None:
-    """Whether outputs hardly resemble their targets, though they depend on their sources."""
-    judged = [dict(record) for record in records[:JUDGED]]
-    if len(judged) < SOURCES_ENOUGH:
+def poor_outputs(records: Records, advise: Advice) -> Finding | None:
+    """Report outputs that hardly resemble their targets, though they depend on their sources."""
+    pairs = records[:JUDGED]
+    if len(pairs) < SOURCES_ENOUGH:
         return None
-    score = float(sentence_scores(judged).mean())
+    score = float(sentence_scores(pairs).mean())
     if score >= POOR:
         return None
-    exact = sum(record["output"] == record["target"] for record in judged) / len(judged)
-    return Finding(
-        "poor-outputs",
-        step,
-        NOTE,
-        words=f"On {len(judged):,} validation pairs the outputs hardly resemble their targets (mean chrF {score:.1f} "
-        f"of 100, {exact:.1%} exactly right): too little is learned to be of use yet.",
-        advice=advise.read_source(),
-        numbers={"chrf": score, "exact": exact},
-    )
+    numbers = {"chrf": score, "exact": _exact_share(pairs)}
+    return finding("poor-outputs", NOTE, advise.read_source(), numbers, count=len(pairs))

@@ -1,6 +1,4 @@
-"""The loss of a training: no longer finite, too high or too low at first, flat, with spikes; and on what is held out:
-rising, far above that of the training part, or still falling at the end.
-"""
+"""The training loss and the validation loss: not finite, implausible at first, flat, with spikes, rising or falling."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,26 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.diagnosis.advice import Advice, joined
+from glassformer.diagnosis.advice import Advice, finding, joined
 from glassformer.training.events import NOTE, PROBLEM, WARNING, Diverged, Finding
 
 # --- divergence ---
 
 
 def divergence(event: Diverged, advise: Advice) -> Finding:
-    """Numbers that are no longer finite: where it began."""
-    words = joined(f"{event.what}: it began in {event.tensor}", event.where.removesuffix("; ")) + "."
+    """Report the tensor and the batch in which numbers stopped being finite."""
+    place = joined(f"{event.what}: it began in {event.tensor}", event.where.removesuffix("; "))
     advice = joined(f"--resume --lr {event.lr:.1g}", advise.clip(), advise.warmup())
     if len(event.rows) == 1 and not event.tensor.startswith("parameter"):
         advice = f"look at that example (glassformer data check); else {advice}"
-    return Finding(
-        "not-finite",
-        event.batch,
-        PROBLEM,
-        words[0].upper() + words[1:],
-        advice,
-        {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example},
-    )
+    numbers = {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example}
+    return finding("not-finite", PROBLEM, advice, numbers, place=place[0].upper() + place[1:])
 
 
 # --- the first loss ---
@@ -41,39 +33,22 @@ SQUARED_ABOVE = 5.0
 
 
 def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squared: bool = False) -> Finding | None:
-    """A model that knows nothing yet should be as surprised as one that guesses evenly. `expected`: the loss of
-    guessing; `guess`: that in words, such as 'ln of 4,096 tokens'.
-    """
-    numbers = {"loss": loss, "expected": expected}
-    ratio = loss / expected
+    """Compare the first loss with that of guessing evenly, `expected`. `guess`: its name, as 'ln of 4,096 tokens'."""
+    numbers, ratio = {"loss": loss, "expected": expected}, loss / expected
     if ratio > (SQUARED_ABOVE if squared else ABOVE):
         advice = joined(
             advise.put("model.initialisation", "zero"),
             advise.put("model.embed_scale", False),
             "of one's own model, a smaller last layer",
         )
-        return Finding(
-            "first-loss",
-            1,
-            PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING,
-            words=f"The first loss is {loss:.2f}, {ratio:.1f} times that of guessing ({guess}, {expected:.2f}): the "
-            "first weights make the model sure of wrong answers.",
-            advice=f"smaller first weights: {advice}",
-            numbers=numbers,
+        severity = PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING
+        return finding(
+            "first-loss: high", severity, f"smaller first weights: {advice}", numbers, ratio=ratio, guess=guess
         )
     if ratio < BELOW and not squared:
-        return Finding(
-            "first-loss",
-            1,
-            WARNING,
-            words=f"The first loss is {loss:.2f}, {ratio:.2f} of what guessing costs ({guess}, {expected:.2f}): before "
-            "the first update the model already knows, so its answer may stand in what it reads.",
-            advice=joined(
-                "look for a column that repeats the label, for text that holds it",
-                advise.put("model.causal_mask", True),
-            ),
-            numbers=numbers,
-        )
+        columns = "look for a column that repeats the label, for text that holds it"
+        advice = joined(columns, advise.put("model.causal_mask", True))
+        return finding("first-loss: low", WARNING, advice, numbers, ratio=ratio, guess=guess)
     return None
 
 
@@ -83,30 +58,16 @@ TOO_GOOD = 0.1
 """Bits per byte. The best language models there are need 0.6 or more for text they have not seen."""
 
 
-def missing_causal_mask(step: int) -> Finding:
-    """A language model without its mask."""
-    return Finding(
-        "leak",
-        step,
-        PROBLEM,
-        "model.causal_mask is false: every token sees the one it is to predict, so loss and perplexity mean nothing.",
-        "--model.causal_mask true",
-        {"mask": False},
-    )
+def missing_causal_mask() -> Finding:
+    return finding("leak: mask", PROBLEM, "--model.causal_mask true", {"mask": False})
 
 
-def too_good_loss(bits: float, advise: Advice, step: int) -> Finding | None:
+def too_good_loss(bits: float, advise: Advice) -> Finding | None:
     if bits >= TOO_GOOD:
         return None
-    return Finding(
-        "leak",
-        step,
-        WARNING,
-        words=f"{bits:.3f} bits per byte on validation text are too few to be true (large models need 0.6 and more): "
-        "the model reads its answer, or has seen this text in training.",
-        advice=joined(advise.put("model.causal_mask", True), "look for repeated documents with glassformer data check"),
-        numbers={"bits_per_byte": bits},
-    )
+    repeated = "look for repeated documents with glassformer data check"
+    advice = joined(advise.put("model.causal_mask", True), repeated)
+    return finding("leak: bits", WARNING, advice, {"bits_per_byte": bits})
 
 
 # --- a loss that does not fall ---
@@ -130,16 +91,9 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
     share = fall / abs(float(first.mean())) if first.any() else 0.0
     if share >= LARGE_FALL or (share >= SMALL_FALL and fall > SURE * chance):
         return None
-    return Finding(
-        "flat",
-        count,
-        WARNING,
-        words=f"The loss does not fall: {first.mean():.4g} over the first {len(first)} updates, {last.mean():.4g} over "
-        f"the last {len(last)} of {count:,}, which are {done:.0%} of the budget.",
-        advice=f"{joined(advise.positions(), advise.another_rate())}; a smaller or another model; "
-        f"{advise.right_data()}",
-        numbers={"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done},
-    )
+    advice = f"{joined(advise.positions(), advise.another_rate())}; a smaller or another model; {advise.right_data()}"
+    numbers = {"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done}
+    return finding("flat", WARNING, advice, numbers, third=len(first), count=count)
 
 
 # --- a learning rate that is too high ---
@@ -147,9 +101,9 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
 BEFORE = 20
 """Updates that a spike is measured against."""
 SPIKE, FEW_SPIKES = 8.0, 3
-"""Spreads above the middle of the updates before it make a spike; so many spikes are no chance."""
+"""Spreads above the median of the updates before it make a spike; so many spikes are no chance."""
 LARGE_SPIKE = 1.5
-"""Times that middle: a spike that small is none, however quiet it was before."""
+"""Times that median: a smaller spike does not count, however quiet it was before."""
 HIGH = 0.5
 """A part of the first losses: where next to nothing is left to learn, one odd example is a spike of no account."""
 WORSE = 1.2
@@ -157,7 +111,7 @@ WORSE = 1.2
 
 
 def loss_spikes(losses: Sequence[float]) -> list[int]:
-    """The updates whose loss stands far above those just before; two within a few updates are one."""
+    """Return the updates whose loss is far above those just before; two within a few updates count as one."""
     spikes: list[int] = []
     least = HIGH * float(np.median(losses[:5]))
     for place in range(BEFORE, len(losses)):
@@ -172,32 +126,19 @@ def loss_spikes(losses: Sequence[float]) -> list[int]:
     return spikes
 
 
-def learning_rate_too_high(losses: Sequence[float], advise: Advice, step: int) -> Finding | None:
+def learning_rate_too_high(losses: Sequence[float], advise: Advice) -> Finding | None:
     if len(losses) < 2 * BEFORE:
         return None
     first, last = float(np.median(losses[:5])), float(np.median(losses[-BEFORE:]))
     rate, advice = advise.rate, joined(advise.lower_rate(), advise.warmup(), advise.clip())
     if last > WORSE * first:
-        return Finding(
-            "rate-high",
-            step,
-            PROBLEM,
-            f"The loss has risen, from {first:.3g} to {last:.3g} over the last {BEFORE} updates: the rate is too high.",
-            advice,
-            {"first": first, "last": last, "lr": rate},
-        )
+        risen = {"first": first, "last": last, "lr": rate}
+        return finding("rate-high: risen", PROBLEM, advice, risen, window=BEFORE)
     spikes = loss_spikes(losses)
     if len(spikes) < max(FEW_SPIKES, len(losses) // 500):
         return None
-    return Finding(
-        "rate-high",
-        step,
-        WARNING,
-        words=f"The loss jumped {len(spikes)} times to over {LARGE_SPIKE:g} times what it was before (first at step "
-        f"{spikes[0]:,}, last at step {spikes[-1]:,}): the rate is too high for some batches.",
-        advice=advice,
-        numbers={"jumps": spikes[:20], "count": len(spikes), "lr": rate},
-    )
+    numbers = {"jumps": spikes[:20], "count": len(spikes), "lr": rate}
+    return finding("rate-high: jumps", WARNING, advice, numbers, times=LARGE_SPIKE, first=spikes[0], last=spikes[-1])
 
 
 # --- overfitting ---
@@ -211,19 +152,13 @@ AFTER = 2
 NARROW = 0.35
 """Training loss over validation loss: below it, much of what was learned holds for the training part alone."""
 COUNTS = 0.25
-"""A part of what guessing costs: a smaller gap is none, however small the training loss."""
+"""A part of what guessing costs: a smaller gap does not count, however small the training loss."""
 
 
 def overfitting(
-    validations: Sequence[Mapping[str, Any]],
-    primary: str,
-    advise: Advice,
-    *,
-    lower: bool,
-    guessing: float | None,
-    step: int,
+    validations: Sequence[Mapping[str, Any]], primary: str, advise: Advice, *, lower: bool, guessing: float | None
 ) -> Finding | None:
-    """The validation loss after its best. `primary`: the metric that decides which weights are kept."""
+    """Compare the last validation loss with its best. `primary`: the metric that decides which weights are kept."""
     losses = [line["loss"] for line in validations if "loss" in line]
     if len(losses) != len(validations) or len(losses) <= AFTER:
         return None
@@ -235,39 +170,18 @@ def overfitting(
     worse = last > first if lower else last < first
     if rise < (RISES_ENOUGH if worse else SURER) * (guessing or losses[0]):
         return None
-    at = validations[best]["step"]
-    means = (
-        "from there on the model learns the training part by heart."
-        if worse
-        else f"the model grows surer than it is right, though its {primary.replace('_', ' ')} has not fallen."
-    )
-    return Finding(
-        "overfitting",
-        step,
-        WARNING if worse else NOTE,
-        words=f"The validation loss was lowest at step {at:,} ({losses[best]:.4g}) and has risen to {losses[-1]:.4g} "
-        f"by step {validations[-1]['step']:,}: {means}",
-        advice=advise.by_heart(),
-        numbers={"best_step": at, "best": losses[best], "last": losses[-1]},
-    )
+    key, severity = ("overfitting: worse", WARNING) if worse else ("overfitting: surer", NOTE)
+    numbers = {"best_step": validations[best]["step"], "best": losses[best], "last": losses[-1]}
+    metric, step = primary.replace("_", " "), validations[-1]["step"]
+    return finding(key, severity, advise.by_heart(), numbers, metric=metric, step=step)
 
 
-def generalisation_gap(
-    training: float, validation: float, guessing: float | None, advise: Advice, step: int
-) -> Finding | None:
-    """The loss of one model on what it learned from, and on what was held out; both without dropout and smoothing."""
+def generalisation_gap(training: float, validation: float, guessing: float | None, advise: Advice) -> Finding | None:
+    """Compare the losses of one model on training and validation; both without dropout and smoothing."""
     wide = validation - training
     if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
         return None
-    return Finding(
-        "gap",
-        step,
-        NOTE,
-        words=f"The loss is {training:.3g} on the training part and {validation:.3g} on validation: much of what was "
-        "learned holds for the training part alone.",
-        advice=advise.by_heart(),
-        numbers={"training": training, "validation": validation},
-    )
+    return finding("gap", NOTE, advise.by_heart(), {"training": training, "validation": validation})
 
 
 # --- stopping too early ---
@@ -275,7 +189,7 @@ def generalisation_gap(
 FIFTH = 0.2
 """The last part of the budget."""
 FALLS = 0.05
-"""A part of the loss: where it falls by more over that fifth, more is to be had by going on."""
+"""A part of the loss: where it falls by more over that fifth, a longer training run gains more."""
 FALLS_ENOUGH = 0.02
 """A fall as a part of what guessing costs: the last thousandths are not worth it."""
 
@@ -283,21 +197,15 @@ FALLS_ENOUGH = 0.02
 def stopped_too_early(
     validations: Sequence[Mapping[str, Any]], guessing: float | None, advise: Advice, step: int
 ) -> Finding | None:
-    """Whether the validation loss was still on its way down when the budget was spent; two validations can tell."""
+    """Report a validation loss that was still falling at the last `step`; two validations can tell."""
     losses = {line["step"]: line["loss"] for line in validations if "loss" in line}
-    earlier = [at for at in losses if at <= (1 - FIFTH) * step]
-    if not earlier or min(losses.values()) < losses[max(losses)]:
+    early = [at for at in losses if at <= (1 - FIFTH) * step]
+    if not early or min(losses.values()) < losses[max(losses)]:
         return None
-    before, last = losses[max(earlier)], losses[max(losses)]
-    fifths = (max(losses) - max(earlier)) / (FIFTH * step)  # where validations are few, they lie further apart
+    earlier, latest = max(early), max(losses)
+    before, last = losses[earlier], losses[latest]
+    fifths = (latest - earlier) / (FIFTH * step)  # where validations are few, they lie further apart
     if before - last < max(1.0, fifths) * max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
         return None
-    return Finding(
-        "still-falling",
-        step,
-        NOTE,
-        words=f"The validation loss was still falling at the end: {before:.4g} at step {max(earlier):,}, {last:.4g} at "
-        f"step {max(losses):,}. The model can learn more.",
-        advice=f"train longer: {advise.longer()}",
-        numbers={"before": before, "last": last},
-    )
+    advice, numbers = f"train longer: {advise.longer()}", {"before": before, "last": last}
+    return finding("still-falling", NOTE, advice, numbers, earlier=earlier, latest=latest)

@@ -22,7 +22,7 @@ from glassformer.error_analysis.comparison import (
     shared_part,
     training_overlap,
 )
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, sentences, worst
+from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, sentence, sentences, worst
 from glassformer.error_analysis.labelling import (
     classification_brief,
     classification_findings,
@@ -113,9 +113,10 @@ def worst_records(family: Family, records: Records) -> list[ErrorFinding]:
     farthest = worst(records, lambda record: sign * record[measure])
     columns = record_columns(records)
     rows = record_rows(farthest, columns)
-    mean, last = np.mean([record[measure] for record in records]), farthest[0][measure]
-    sentence = f"{counted(len(records), family.noun)}: {measure} {mean:.4g} on average, {last:.4g} at worst."
-    return [ErrorFinding([Table(title=f"Worst by {measure}", columns=columns, rows=rows)], sentence)]
+    mean = np.mean([record[measure] for record in records])
+    facts = {"examples": counted(len(records), family.noun), "measure": measure, "last": farthest[0][measure]}
+    table = Table(title=f"Worst by {measure}", columns=columns, rows=rows)
+    return [ErrorFinding([table], sentence("worst", **facts, mean=mean))]
 
 
 def record_measure(family: Family, records: Records) -> str | None:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
 from glassformer.data.wording import counted
-from glassformer.error_analysis.finding import ErrorFinding, percent, span
-from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
+from glassformer.error_analysis.finding import ErrorFinding, percent, sentence, span
+from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Words
 from glassformer.statistics.calibration import (
     COLDEST,
     HOTTEST,
@@ -93,72 +93,57 @@ def calibration(
     """
     fitted, temperature, where = validation, None, missing
     if fitted is not None:
-        where = f"the validation part ({counted(len(fitted), noun)})"
+        where = sentence("fitted on: validation", examples=counted(len(fitted), noun))
     elif not missing and len(examples) < 2:
-        where = f"there is only {counted(len(examples), noun)}"
+        where = sentence("not fitted: one", examples=counted(len(examples), noun))
     elif not missing:
         fitted, examples = halves(examples)
-        where = f"half of the validation part ({counted(len(fitted), noun)}; the other half is shown)"
+        where = sentence("fitted on: half", examples=counted(len(fitted), noun))
     if fitted is not None and len(fitted) < FEWEST:
-        where, fitted = f"{counted(len(fitted), noun)} are too few to fit a temperature on ({FEWEST} at least)", None
+        where, fitted = sentence("not fitted: few", examples=counted(len(fitted), noun), least=FEWEST), None
     if fitted is not None:
         temperature = fit_temperature(fitted.logits, fitted.answers)
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
             end = "colder" if temperature < 1 else "hotter"
-            where, temperature = f"on {where}, ever {end} ones fit ever better", None
+            where, temperature = sentence("not fitted: endless", where=where, end=end), None
     panels: list[Panel] = [
-        _sure(examples, temperature, where),
+        _sureness(examples, temperature, where),
         _reliability(examples, temperature, noun),
         _when_sure(examples, noun, accuracy),
-        Words(title="When a person should look instead", text=_threshold_in_words(examples, fitted, noun, accuracy)),
+        Words(title="When a person should look instead", text=_threshold(examples, fitted, noun, accuracy)),
     ]
-    return ErrorFinding(panels, _gap_in_words(examples, temperature))
+    return ErrorFinding(panels, _gap(examples, temperature))
 
 
-def _gap_in_words(examples: ScoredExamples, temperature: float | None) -> str:
-    """Where sureness is farther from accuracy than chance explains."""
+def _gap(examples: ScoredExamples, temperature: float | None) -> str:
+    """Say that sureness is farther from accuracy than chance explains."""
     sure, right = float(examples.confidence().mean()), share_interval(int(examples.right.sum()), len(examples))
     if right.low <= sure <= right.high:
         return ""
     than = "surer than" if sure > right.value else "less sure than"
-    sentence = f"The model is {than} it is right: {percent(sure)} sure on average, {percent(right.value)} right"
+    facts = {"than": than, "sure": percent(sure), "right": percent(right.value)}
     if temperature is None:
-        return f"{sentence}."
+        return sentence("gap", **facts)
     before, after = (expected_error(examples.reliability(value)) for value in (1.0, temperature))
-    if after < before:
-        effect = f"takes the calibration error from {before:.3f} to {after:.3f}"
-    else:
-        effect = f"does not mend it here: the calibration error goes from {before:.3f} to {after:.3f}"
-    return f"{sentence}; a temperature of {temperature:.2f} {effect}."
+    key = "gap: mended" if after < before else "gap: not mended"
+    return sentence(key, **facts, temperature=temperature, before=before, after=after)
 
 
-def _sure(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
-    temperatures = {"as it is": 1.0}
-    how = f"No temperature was fitted: {where}."
+def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
+    temperatures, key = {"as it is": 1.0}, "temperature: none"
     if temperature is not None:
         temperatures["with the temperature fitted there"] = temperature
-        how = (
-            f"The scores are divided by a temperature before they become probabilities; fitted on {where}, never on "
-            "what is shown here. It changes no answer."
-        )
-        if examples.loss(temperature) > examples.loss():
-            how += " Here it makes the loss larger: do not use it."
+        key = "temperature: worse" if examples.loss(temperature) > examples.loss() else "temperature: fitted"
+    rows: Rows = []
+    for name, value in temperatures.items():
+        error, sure = expected_error(examples.reliability(value)), float(examples.confidence(value).mean())
+        rows.append([name, value, examples.loss(value), error, sure, float(examples.right.mean())])
     return Table(
         title="As sure as it is right?",
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
-        rows=[
-            [
-                name,
-                value,
-                examples.loss(value),
-                expected_error(examples.reliability(value)),
-                float(examples.confidence(value).mean()),
-                float(examples.right.mean()),
-            ]
-            for name, value in temperatures.items()
-        ],
+        rows=rows,
         bars=("calibration error", "sure", "right"),
-        note=f"{how} Calibration error: how far sureness and accuracy are apart on average, in ten bins (ECE).",
+        note=sentence(key, where=where, error=sentence("calibration error")),
     )
 
 
@@ -166,26 +151,17 @@ def _reliability(examples: ScoredExamples, temperature: float | None, noun: str)
     curves = {"as it is": examples.reliability()}
     if temperature is not None:
         curves["with temperature"] = examples.reliability(temperature)
+    series = [Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True)]
+    for name, bins in curves.items():
+        x, y = [each.confidence for each in bins], [each.accuracy for each in bins]
+        low, high = [each.interval.low for each in bins], [each.interval.high for each in bins]
+        series.append(Line(name=name, x=x, y=y, low=low, high=high, dots=True))
     return Lines(
         title="How sure, and how right",
-        series=[
-            Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True),
-            *(
-                Line(
-                    name=name,
-                    x=[each.confidence for each in bins],
-                    y=[each.accuracy for each in bins],
-                    low=[each.interval.low for each in bins],
-                    high=[each.interval.high for each in bins],
-                    dots=True,
-                )
-                for name, bins in curves.items()
-            ),
-        ],
+        series=series,
         x_name="probability of the answer",
         y_name="share that is right",
-        note=f"{counted(len(examples), noun)} in ten bins of probability, with the interval of each. Below the "
-        "diagonal the model is surer than it is right.",
+        note=sentence("reliability", examples=counted(len(examples), noun)),
     )
 
 
@@ -193,12 +169,10 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
     shares, accuracies = coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
+    wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
     return Lines(
         title="Answering only when sure",
-        series=[
-            Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True),
-            Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist()),
-        ],
+        series=[wanted, Line(name="right", x=shares[places].tolist(), y=accuracies[places].tolist())],
         x_name=f"share of the {noun}s that is answered, the surest first",
         y_name="share of these that is right",
     )
@@ -214,31 +188,29 @@ def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
     return f"{threshold:.17g}"
 
 
-def _threshold_in_words(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
+def _threshold(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
+    """Say below which probability a person should look, chosen on the `fitted` examples."""
     if fitted is None:
-        return "No threshold was chosen, for there are no other examples to choose it on."
-    best = threshold_for(fitted.confidence(), fitted.right, accuracy)
+        return sentence("threshold: none")
+    best, wanted = threshold_for(fitted.confidence(), fitted.right, accuracy), percent(accuracy)
     if best is None:
-        return (
-            f"No probability is high enough: on the examples where it would be chosen, even the surest answers are not "
-            f"right {percent(accuracy)} of the time."
-        )
+        return sentence("threshold: never", wanted=wanted)
     if best.coverage == 1:
-        return (
-            f"Nobody needs to look: answering everything is right {percent(best.accuracy)} of the time where that was "
-            f"looked up, at least the {percent(accuracy)} asked for; here it is "
-            f"{percent(float(examples.right.mean()))}."
-        )
+        here = percent(float(examples.right.mean()))
+        return sentence("threshold: always", there=percent(best.accuracy), wanted=wanted, here=here)
     answered = examples.confidence() >= best.threshold
-    left, there, hits = int((~answered).sum()), int(answered.sum()), int((examples.right & answered).sum())
-    sentence = (
-        f"Below a probability of {_in_few_digits(best.threshold, fitted, examples)} a person should look instead: that "
-        f"is {percent(left / len(examples))} of the {noun}s ({left:,} of {len(examples):,})."
-    )
-    if not there:
-        return f"{sentence} None is left to answer here."
-    rate = share_interval(hits, there)
-    return (
-        f"{sentence} Of the other {there:,}, {percent(rate.value, exactly=True)} are right here ({span(rate)}); where "
-        f"the threshold was chosen, {percent(best.accuracy, exactly=True)}, and {percent(accuracy)} was asked for."
+    left, hits = int((~answered).sum()), int((examples.right & answered).sum())
+    rate = share_interval(hits, int(answered.sum()))
+    return sentence(
+        "threshold" if answered.any() else "threshold: all below",
+        threshold=_in_few_digits(best.threshold, fitted, examples),
+        share=percent(left / len(examples)),
+        noun=noun,
+        left=left,
+        all=len(examples),
+        answered=int(answered.sum()),
+        here=percent(rate.value, exactly=True),
+        span=span(rate),
+        there=percent(best.accuracy, exactly=True),
+        wanted=wanted,
     )

@@ -17,8 +17,16 @@ from glassformer.config.presets import TEXT
 from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
-from glassformer.error_analysis.classes import LABELS, is_wrong
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, table_or_words
+from glassformer.error_analysis.finding import (
+    CHANCE,
+    LABELS,
+    MOST_ERRORS,
+    ErrorFinding,
+    is_wrong,
+    percent,
+    sentence,
+    table_or_words,
+)
 from glassformer.families.base import DataParts, EvaluatedPart, Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
 from glassformer.families.language import StreamFamily
@@ -27,7 +35,7 @@ from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
-from glassformer.statistics.paired import difference, mcnemar
+from glassformer.statistics.significance import difference, mcnemar
 from glassformer.text.display import cut
 
 Names = tuple[str, str]
@@ -182,19 +190,15 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
             ["in all", int(second.sum()), int((~second).sum()), whole, 1.0],
         ],
         bars=("share",),
-        note=f"p = {test.p:.3g} (McNemar, exact): how often a fair coin would set the two apart so unevenly on the "
-        f"{counted(test.only_first + test.only_second, noun)} on which they differ.",
+        note=sentence("sides: note", p=test.p, examples=counted(test.only_first + test.only_second, noun)),
     )
+    first_share, second_share = percent(float(first.mean())), percent(float(second.mean()))
     if not test.only_first + test.only_second:
-        same = f"Both runs are right and wrong on the very same {noun}s: {percent(float(first.mean()))} right."
-        return ErrorFinding([table], same)
-    chance = "that is more than chance" if test.p < CHANCE else "that may be chance"
-    return ErrorFinding(
-        [table],
-        f"{names[0]} is right on {percent(float(first.mean()))} of {counted(whole, noun)}, {names[1]} on "
-        f"{percent(float(second.mean()))}: {test.only_first:,} only the first gets, {test.only_second:,} only the "
-        f"second; {chance} (McNemar, p = {test.p:.3g}).",
-    )
+        return ErrorFinding([table], sentence("sides: same", noun=noun, share=first_share))
+    facts = {"first": names[0], "second": names[1], "first_share": first_share, "second_share": second_share}
+    numbers = {"only_first": test.only_first, "only_second": test.only_second, "p": test.p}
+    key = "sides: significant" if test.p < CHANCE else "sides: chance"
+    return ErrorFinding([table], sentence(key, **facts, **numbers, examples=counted(whole, noun)))
 
 
 def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> list[Panel]:
@@ -255,26 +259,24 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
     gap = difference(scores.values[0][None], scores.values[1][None], weights)
     means = [float(np.average(values, weights=weights)) for values in scores.values]
     between = f"{gap.low:.3g} to {gap.high:.3g}" if np.isfinite(gap.low) else "unknown, for there is only one"
+    examples = counted(len(scores.values[0]), scores.noun)
     table = Table(
         title=f"{names[0]} and {names[1]}, side by side",
         columns=["", what],
         rows=[[names[0], means[0]], [names[1], means[1]], ["difference", gap.value]],
-        note=f"The difference lies within {between} in 95 of 100 draws of "
-        f"{counted(len(scores.values[0]), scores.noun)} (p = {gap.p:.3g}, paired); trained again with another seed, "
-        "either run would come out a little different, which one run of each cannot show.",
+        note=sentence("difference: note", between=between, examples=examples, p=gap.p),
     )
-    winner = names[1] if (gap.value > 0) == scores.lower_is_better else names[0]
-    against = f"{means[0]:.4g} against {means[1]:.4g}"
-    if not gap.value:
-        sentence = f"Both runs have the same {what}, {means[0]:.4g}."
-    elif gap.p < CHANCE:
-        sentence = (
-            f"{winner} is better: {what} {against}, a difference of {gap.value:.3g} ({between}), more than the chance "
-            f"of the {scores.noun}s."
-        )
-    else:
-        sentence = f"Mean {scores.measure} {against}: a difference of {gap.value:.3g} ({between}), which may be chance."
-    return ErrorFinding([table], sentence)
+    key = "means: significant" if gap.p < CHANCE else "means: chance"
+    facts = {
+        "measure": scores.measure,
+        "mean": means[0],
+        "winner": names[1] if (gap.value > 0) == scores.lower_is_better else names[0],
+        "against": f"{means[0]:.4g} against {means[1]:.4g}",
+        "gap": gap.value,
+        "between": between,
+        "noun": scores.noun,
+    }
+    return ErrorFinding([table], sentence(key if gap.value else "means: same", **facts))
 
 
 def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows) -> list[Panel]:

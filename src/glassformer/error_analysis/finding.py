@@ -1,11 +1,16 @@
 """What an analysis of errors is asked and what it finds: panels to look at, and a sentence for each to remember."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.config.errors import Say
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.families.base import DataParts, EvaluatedPart
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Rows, Table, Words
@@ -18,7 +23,12 @@ MOST_ERRORS = 12
 MOST_SENTENCES = 4
 """Sentences that a person reads before looking."""
 
+LABELS = "labels"
+"""What is true of an example, where that may be several labels."""
+
 T = TypeVar("T")
+
+sentence = partial(read_sentence, __name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +87,16 @@ def worst(items: Sequence[T], badness: Callable[[T], float | None], most: int = 
     """The worst of some, such as records, the worst first; None: nothing is wrong with it."""
     values = [(value, item) for item in items if (value := badness(item)) is not None]
     return [item for _, item in sorted(values, key=lambda pair: -pair[0])[:most]]
+
+
+def is_wrong(record: Mapping[str, Any]) -> bool:
+    """Whether an example is wrong; where several labels may be true, whether not all labels are right."""
+    return bool(record["predicted"] != record[LABELS if LABELS in record else "label"])
+
+
+def wrong_rows(records: Records) -> NDArray[np.bool_]:
+    """Which examples are wrong."""
+    return np.array([is_wrong(record) for record in records], bool)
 
 
 def table_or_words(title: str, columns: Sequence[str], rows: Rows, nothing: str, **more: Any) -> Panel:

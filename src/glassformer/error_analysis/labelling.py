@@ -1,24 +1,17 @@
 """Where a classifier is wrong, with one label or several, or a regressor: of texts, tables, images and mixtures."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
 from glassformer.error_analysis.calibration import ScoredExamples, calibration
-from glassformer.error_analysis.classes import (
-    confident_error_images,
-    confident_errors,
-    confusions,
-    error_count,
-    errors_by_class,
-    errors_by_label,
-    least_expected_labels,
-    wrong_rows,
-)
 from glassformer.error_analysis.comparison import (
     PairedScores,
     RunPair,
@@ -27,7 +20,22 @@ from glassformer.error_analysis.comparison import (
     only_one_gets,
     right_and_wrong,
 )
-from glassformer.error_analysis.finding import CHANCE, ErrorFinding, ErrorRequest, ends, panels_of, worst
+from glassformer.error_analysis.finding import (
+    CHANCE,
+    LABELS,
+    MOST_ERRORS,
+    ErrorFinding,
+    ErrorRequest,
+    ends,
+    is_wrong,
+    panels_of,
+    percent,
+    sentence,
+    span,
+    table_or_words,
+    worst,
+    wrong_rows,
+)
 from glassformer.error_analysis.traits import (
     Group,
     column_groups,
@@ -46,16 +54,21 @@ from glassformer.families.predict import images_in, texts_in
 from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Panel, Points, Rows, Table
-from glassformer.statistics.intervals import mean_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference_p
+from glassformer.rendering.panels import Cell, Gallery, Panel, Points, Rows, Table
+from glassformer.statistics.intervals import mean_interval, share_interval, weighted_mean_interval
+from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 VALIDATION = "validation"
 MOST_POINTS = 800
 """Points of a picture; of more, every so-manieth."""
-
+MOST_CLASSES = 500
+"""Rows of a table of classes."""
+MOST_LETTERS = 60
+"""Letters of a class's name."""
+MOST_PIXELS = 96
+"""Pixels along the longer side of an image."""
 
 # --- one classifier ---
 
@@ -101,10 +114,7 @@ def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
     texts, wrong = texts_in(inputs), wrong_rows(records)
     if texts is None or not wrong.any():
         return []
-    return [
-        errors_by_length(texts.texts, wrong, inputs.noun),
-        over_represented_words(texts.texts, wrong, inputs.noun),
-    ]
+    return [errors_by_length(texts.texts, wrong, inputs.noun), over_represented_words(texts.texts, wrong, inputs.noun)]
 
 
 def surest_mistakes(records: Records, inputs: Inputs) -> ErrorFinding:
@@ -226,13 +236,13 @@ def mean_error(records: Records, noun: str) -> ErrorFinding:
             ["predicted less true (bias)", float(errors.mean()), *((None, None) if bias is None else ends(bias))],
             ["without its sign", size.value, *ends(size)],
         ],
-        note="The true mean lies between “from” and “to” in 95 of 100 cases; of a single example nobody knows.",
+        note=sentence("mean error: note"),
     )
-    sentence = f"{counted(len(records), noun)}: {size.value:.4g} off on average"
-    if bias is not None and not bias.low <= 0 <= bias.high:
-        than = "large" if bias.value > 0 else "small"
-        sentence += f", and too {than} by {abs(bias.value):.3g} ({bias.low:.3g} to {bias.high:.3g})"
-    return ErrorFinding([table], f"{sentence}.")
+    facts = {"examples": counted(len(records), noun), "size": size.value}
+    if bias is None or bias.low <= 0 <= bias.high:
+        return ErrorFinding([table], sentence("mean error", **facts))
+    facts |= {"than": "large" if bias.value > 0 else "small", "bias": abs(bias.value)}
+    return ErrorFinding([table], sentence("mean error: biased", **facts, low=bias.low, high=bias.high))
 
 
 def errors_by_group(records: Records, groups: Sequence[Group], noun: str) -> ErrorFinding:
@@ -246,8 +256,8 @@ def errors_by_group(records: Records, groups: Sequence[Group], noun: str) -> Err
     if not far_off:
         return ErrorFinding(panels)
     _, group = min(far_off, key=lambda pair: pair[0])
-    sentence = f"Where {group.of} is {group.name}, it is {sizes[group.rows].mean():.3g} off, against "
-    return ErrorFinding(panels, f"{sentence}{sizes.mean():.3g} of all.")
+    here, mean = float(sizes[group.rows].mean()), float(sizes.mean())
+    return ErrorFinding(panels, sentence("far off", group=group, here=here, all=mean))
 
 
 def residuals(records: Records, noun: str) -> Points:
@@ -260,5 +270,153 @@ def residuals(records: Records, noun: str) -> Points:
         labels=[cut(str(record[noun]), 60) for record in sample],
         x_name="predicted",
         y_name="predicted less true",
-        note="" if stride == 1 else f"Every {stride}th of {counted(len(records), noun)}.",
+        note="" if stride == 1 else f"Every {stride}-th of {counted(len(records), noun)}.",
+    )
+
+
+# --- wrong classes ---
+
+
+def error_count(records: Records, noun: str) -> ErrorFinding:
+    """The errors counted, in words."""
+    errors = int(wrong_rows(records).sum())
+    key = "errors: none" if not errors else "errors: all" if errors == len(records) else "errors: some"
+    share = share_interval(errors, len(records))
+    facts = {"share": percent(share.value), "span": span(share), "whole": counted(len(records), noun)}
+    return ErrorFinding(sentence=sentence(key, errors=errors, verb="is" if errors == 1 else "are", **facts))
+
+
+def confusions(records: Records, noun: str) -> ErrorFinding:
+    """Which class is taken for which, the most frequent first."""
+    pairs = Counter((record["label"], record["predicted"]) for record in records if is_wrong(record))
+    if not pairs:
+        return ErrorFinding()
+    errors, sizes = pairs.total(), Counter(record["label"] for record in records)
+    ordered = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    table = Table(
+        title="The most frequent confusions",
+        columns=["true", "predicted", f"{noun}s", "of the errors", f"of that class's {noun}s"],
+        rows=[
+            [cut(true, MOST_LETTERS), cut(other, MOST_LETTERS), count, count / errors, count / sizes[true]]
+            for (true, other), count in ordered[:MOST_ERRORS]
+        ],
+        bars=("of the errors", f"of that class's {noun}s"),
+        note=f"{len(pairs):,} kinds of confusion, {counted(errors, 'error')}." if len(pairs) > MOST_ERRORS else "",
+    )
+    (true, taken), count = ordered[0]
+    said = sentence("confusion", share=percent(count / errors), count=count, true=true, taken=taken)
+    return ErrorFinding([table], said if count > 1 else "")
+
+
+def errors_by_class(records: Records, noun: str) -> ErrorFinding:
+    """How often each class is taken for another one."""
+    sizes = Counter(record["label"] for record in records)
+    wrong = Counter(record["label"] for record in records if is_wrong(record))
+    if not wrong or len(sizes) < 2:
+        return ErrorFinding()
+    ordered = sorted(sizes, key=lambda name: (-wrong[name] / sizes[name], name))
+    table = Table(
+        title="Errors by class",
+        columns=["class", f"{noun}s", "wrong", "error rate", "from", "to"],
+        rows=[
+            [cut(name, MOST_LETTERS), sizes[name], wrong[name], *_share(wrong[name], sizes[name])]
+            for name in ordered[:MOST_CLASSES]
+        ],
+        bars=("error rate",),
+        note="The worst first. The true rate lies between “from” and “to” in 95 of 100 cases (Wilson).",
+    )
+    return ErrorFinding([table])
+
+
+def _share(hits: int, of: int) -> list[Cell]:
+    """A share with the ends of its interval; nothing of nothing."""
+    share = share_interval(hits, of)
+    return [share.value, share.low, share.high] if of else [None, None, None]
+
+
+def confident_errors(records: Records, noun: str) -> Panel:
+    """What a classifier got wrong and was surest of."""
+    columns = [noun, "true", "predicted", "probability", "probability of the true one"]
+    wrong = int(wrong_rows(records).sum())
+    return table_or_words(
+        "Most confidently wrong",
+        columns,
+        [
+            [cut(record[noun]), record["label"], record["predicted"], record["probability"], _true_probability(record)]
+            for record in worst(records, _misplaced_confidence)
+        ],
+        nothing=f"None of the {counted(len(records), noun)} was taken for something else.",
+        bars=columns[3:],
+        takeaway=f"{wrong:,} of {counted(len(records), noun)} {'is' if wrong == 1 else 'are'} wrong",
+    )
+
+
+def _true_probability(record: Mapping[str, Any]) -> float | None:
+    """Return the probability of the true class; None if the model does not know that class."""
+    return None if record["loss"] is None else math.exp(-record["loss"])
+
+
+def _misplaced_confidence(record: Mapping[str, Any]) -> float | None:
+    return record["probability"] if is_wrong(record) else None
+
+
+def confident_error_images(records: Records, images: Callable[[int], NDArray[np.uint8]]) -> list[Panel]:
+    """What a classifier got wrong and was surest of, as pictures; `images` gives that of a place."""
+    places = worst(range(len(records)), lambda place: _misplaced_confidence(records[place]))
+    if not places:
+        return []
+    captions = [
+        f"{record['label']}, taken for {record['predicted']} ({record['probability']:.2f})"
+        for record in (records[place] for place in places)
+    ]
+    pictures = [thumbnail(images(place)) for place in places]
+    return [Gallery(title="Most confidently wrong, as pictures", images=pictures, captions=captions)]
+
+
+def thumbnail(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return every n-th pixel of a large image."""
+    stride = math.ceil(max(image.shape[:2]) / MOST_PIXELS)
+    return image[::stride, ::stride]
+
+
+# --- wrong labels, of several ---
+
+
+def least_expected_labels(records: Records, noun: str) -> Panel:
+    """The examples that are not wholly right and whose labels were expected least."""
+    return table_or_words(
+        "Least expected labels",
+        [noun, "true", "predicted", "loss"],
+        [
+            [cut(record[noun]), "; ".join(record[LABELS]), "; ".join(record["predicted"]), record["loss"]]
+            for record in worst(records, lambda record: record["loss"] if is_wrong(record) else None)
+        ],
+        nothing=f"All labels of the {counted(len(records), noun)} are right.",
+        note=f"Of {wrong_rows(records).sum():,} of {counted(len(records), noun)} not all labels are right.",
+    )
+
+
+def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
+    """How often each label was missed where it is true, and predicted where it is not."""
+    rows: Rows = []
+    for name in names:
+        there = [name in record["predicted"] for record in records if name in record[LABELS]]
+        absent = [name in record["predicted"] for record in records if name not in record[LABELS]]
+        missed, false = _share(there.count(False), len(there)), _share(sum(absent), len(absent))
+        rows.append([cut(name, MOST_LETTERS), len(there), *missed, len(absent), *false])
+    return Table(
+        title="Errors by label",
+        columns=[
+            "label",
+            f"{noun}s with it",
+            "missed",
+            "from",
+            "to",
+            f"{noun}s without",
+            "falsely said",
+            "from ",
+            "to ",
+        ],
+        rows=rows,
+        bars=("missed", "falsely said"),
     )

@@ -15,12 +15,11 @@ from glassformer.data.features.inputs import Features
 from glassformer.data.features.texts import Sequences
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, span
+from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, sentence, span
 from glassformer.families.schema import table_in
 from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
-from glassformer.statistics.overrepresentation import Overrepresentation, over_represented
-from glassformer.statistics.paired import difference_p
+from glassformer.statistics.significance import Overrepresentation, difference_p, over_represented
 from glassformer.text.display import cut
 from glassformer.text.tokenizer import Tokenizer
 
@@ -95,7 +94,7 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     """How many examples of each group are wrong, with Wilson's interval; what no chance explains is said."""
     if not groups:
         return ErrorFinding()
-    all_wrong = percent(float(wrong.mean()))
+    mean = percent(float(wrong.mean()))
     names = {f"{place}": group for place, group in enumerate(groups)}
     over = among_errors({name: group.rows for name, group in names.items()}, wrong)
     first, labels = _labels(groups)
@@ -107,17 +106,13 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
             for label, row in zip(labels, (over[name] for name in names), strict=True)
         ],
         bars=("error rate",),
-        note=f"Of all, {all_wrong} are wrong. The true rate of a group lies between “from” and "
-        "“to” in 95 of 100 cases. Chance: how often so many errors, or more, would fall into it by chance alone "
-        "(Fisher, corrected for looking at all of these by Holm's method).",
+        note=sentence("rates: note", mean=mean),
     )
     worst = next(iter(over.values()))
-    group, rate = names[worst.name], worst.rate
-    sentence = (
-        f"Where {group.of} is {group.name}, {percent(rate.value)} are wrong ({span(rate)}), against "
-        f"{all_wrong} of all {counted(len(wrong), noun)}."
-    )
-    return ErrorFinding([table], sentence if worst.holm < CHANCE else "")
+    if worst.holm >= CHANCE:
+        return ErrorFinding([table])
+    facts = {"rate": percent(worst.rate.value), "span": span(worst.rate), "examples": counted(len(wrong), noun)}
+    return ErrorFinding([table], sentence("rates", group=names[worst.name], mean=mean, **facts))
 
 
 def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> dict[str, Overrepresentation]:
@@ -133,18 +128,12 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
         return []
     first, labels = _labels(groups)
     intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
-    return [
-        Table(
-            title=title,
-            columns=[*first, f"{noun}s", measured, "from", "to"],
-            rows=[
-                [*label, group.size, interval.value, *ends(interval)]
-                for label, group, interval in zip(labels, groups, intervals, strict=True)
-            ],
-            note="The true mean of a group lies between “from” and “to” in 95 of 100 cases; of a single example nobody "
-            "knows.",
-        )
+    rows: Rows = [
+        [*label, group.size, interval.value, *ends(interval)]
+        for label, group, interval in zip(labels, groups, intervals, strict=True)
     ]
+    columns = [*first, f"{noun}s", measured, "from", "to"]
+    return [Table(title=title, columns=columns, rows=rows, note=sentence("means: note"))]
 
 
 def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
@@ -178,49 +167,39 @@ def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) 
     if difference_p(mistakes, rest) >= CHANCE:
         return ErrorFinding(panels)
     than = "longer" if mistakes.mean() > rest.mean() else "shorter"
-    return ErrorFinding(
-        panels, f"Errors are {than}: {mistakes.mean():.3g} {unit} on average against {rest.mean():.3g}."
-    )
+    facts = {"than": than, "mistakes": mistakes.mean(), "rest": rest.mean(), "unit": unit}
+    return ErrorFinding(panels, sentence("length", **facts))
 
 
 def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
-    """Words that stand in texts taken wrongly more often than in the rest, each counted once a text."""
+    """Find words that are in wrong texts more often than in the rest, each counted once per text."""
     title = "Words over-represented among errors"
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not errors or not rest:
         all_of = f"All {errors:,} {noun}s are wrong" if errors > 1 else f"The only {noun} is wrong"
         which = all_of if errors else f"None of the {counted(rest, noun)} is wrong"
-        return ErrorFinding([Words(title=title, text=f"{which}: there is nothing to set the words of errors against.")])
-    here, there = Counter[str](), Counter[str]()
+        return ErrorFinding([Words(title=title, text=sentence("words: no errors", which=which))])
+    in_errors, in_rest = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):
-        (here if mistaken else there).update(set(words_in(text)))
-    often = Counter({word: count for word, count in (here + there).items() if count >= LEAST})
-    looked_at = [word for word, _ in often.most_common(MOST_LOOKED_AT)]
-    if not looked_at:
-        return ErrorFinding([Words(title=title, text=f"No word stands in {LEAST} {noun}s or more.")])
+        (in_errors if mistaken else in_rest).update(set(words_in(text)))
+    often = Counter({word: count for word, count in (in_errors + in_rest).items() if count >= LEAST})
+    counted_words = [word for word, _ in often.most_common(MOST_LOOKED_AT)]
+    if not counted_words:
+        return ErrorFinding([Words(title=title, text=sentence("words: rare", least=LEAST, noun=noun))])
     over = over_represented(
-        {word: here[word] for word in looked_at}, {word: there[word] for word in looked_at}, errors, rest
+        {word: in_errors[word] for word in counted_words}, {word: in_rest[word] for word in counted_words}, errors, rest
     )
     top = [row for row in over.values() if row.lift > 1 and row.in_errors][:MOST_ERRORS]
     sure = [row for row in top if row.holm < CHANCE]
-    looked = f"the {len(looked_at):,} words seen in {LEAST} {noun}s or more"
-    heard = f"{len(sure)} of {looked}: " if sure else f"None of {looked} is there "
-    table = _trait_table(
-        title,
-        "word",
-        [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top],
-        noun,
-        f"{heard}more often than chance. Chance: how often a word would stand in so many errors by chance alone, "
-        "corrected for looking at all of them (Fisher, Holm).",
-    )
+    words = f"the {len(counted_words):,} words seen in {LEAST} {noun}s or more"
+    rows = [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top]
+    note = sentence("words: note", significant=len(sure) or "None", words=words + (" are" if len(sure) > 1 else " is"))
+    table = _trait_table(title, "word", rows, noun, note)
     if not sure:
         return ErrorFinding([table])
     best = sure[0]
-    return ErrorFinding(
-        [table],
-        f"Of {looked}, “{best.name}” stands in {percent(best.in_errors / errors)} of errors against "
-        f"{percent((best.in_all - best.in_errors) / rest)} of the rest.",
-    )
+    facts = {"errors": percent(best.in_errors / errors), "rest": percent((best.in_all - best.in_errors) / rest)}
+    return ErrorFinding([table], sentence("words", words=words, name=best.name, **facts))
 
 
 def _trait_row(name: str, row: Overrepresentation, errors: int, rest: int) -> list[Cell]:
@@ -276,19 +255,10 @@ def rare_and_unknown(
         _trait_row(name, over[name], errors, rest) if name in over else [name, 0, 0, 0.0, 0.0, None, None, None, None]
         for name in traits
     ]
-    table = _trait_table(
-        "Rare and unknown words in errors",
-        "it has",
-        rows,
-        noun,
-        f"Error rate: of the {noun}s that have it, with its interval. Chance: how often it would be in so many "
-        "errors by chance alone.",
-    )
+    note = sentence("rare: note", noun=noun)
+    table = _trait_table("Rare and unknown words in errors", "it has", rows, noun, note)
     worst = next(iter(over.values()), None)
     if worst is None or worst.holm >= CHANCE or not rest:
         return ErrorFinding([table])
-    return ErrorFinding(
-        [table],
-        f"{percent(worst.in_errors / errors)} of the errors have {worst.name}, against "
-        f"{percent((worst.in_all - worst.in_errors) / rest)} of the rest.",
-    )
+    facts = {"errors": percent(worst.in_errors / errors), "rest": percent((worst.in_all - worst.in_errors) / rest)}
+    return ErrorFinding([table], sentence("rare", name=worst.name, **facts))

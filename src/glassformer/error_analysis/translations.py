@@ -12,13 +12,21 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
 from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
-from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ErrorRequest, percent, table_or_words
+from glassformer.error_analysis.finding import (
+    CHANCE,
+    MOST_ERRORS,
+    ErrorFinding,
+    ErrorRequest,
+    percent,
+    sentence,
+    table_or_words,
+)
 from glassformer.error_analysis.traits import lengths_of, means, quartiles, unknown_tokens
 from glassformer.families.base import Family, Prepared
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.paired import difference_p
+from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -101,10 +109,8 @@ def mean_chrf(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
     mean = weighted_mean_interval(scores)
     exact = sum(record["exact"] for record in records)
     between = "" if len(records) < 2 else f" ({mean.low:.1f} to {mean.high:.1f})"
-    return ErrorFinding(
-        sentence=f"{counted(len(records), 'pair')}: {percent(exact / len(records))} are exactly the target; a sentence "
-        f"alone has a chrF of {mean.value:.1f} on average{between}."
-    )
+    facts = {"pairs": counted(len(records), "pair"), "exact": percent(exact / len(records)), "mean": mean.value}
+    return ErrorFinding(sentence=sentence("chrf", **facts, between=between))
 
 
 def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> ErrorFinding:
@@ -116,11 +122,8 @@ def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> Error
         return ErrorFinding(panels)
     first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
     than = "worse" if last < first else "better"
-    return ErrorFinding(
-        panels,
-        f"Long sources are translated {than}: chrF {last:.1f} for {groups[-1].name} {unit}, {first:.1f} for "
-        f"{groups[0].name}.",
-    )
+    facts = {"long": groups[-1].name, "unit": unit, "short": groups[0].name}
+    return ErrorFinding(panels, sentence("chrf by length", than=than, last=last, first=first, **facts))
 
 
 def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> ErrorFinding:
@@ -142,7 +145,7 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
     counts = {name: int(chosen.sum()) for name, chosen in traits.items()}
     oddity = max(counts, key=counts.__getitem__)
     share = percent(counts[oddity] / len(records))
-    sentence = f"{share} of the outputs are {oddity}." if counts[oddity] else "No output is odd."
+    takeaway = sentence("odd", share=share, oddity=oddity) if counts[oddity] else sentence("odd: none")
     if unknown is not None:
         traits["from a source with an unknown token"] = unknown
     table = Table(
@@ -150,10 +153,9 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
         columns=["the output is", "pairs", "share", "from", "to", "mean chrF", "chrF of the rest"],
         rows=[_odd(name, chosen, scores) for name, chosen in traits.items()],
         bars=("share",),
-        note=f"A phrase again and again: three words (or six characters, in an output without blanks) that stand "
-        f"{TIMES} times or more in the output but not in the target. Lengths are in characters.",
+        note=sentence("odd: note", times=TIMES),
     )
-    return ErrorFinding([table], sentence)
+    return ErrorFinding([table], takeaway)
 
 
 def _odd(name: str, chosen: NDArray[np.bool_], scores: Float[Array, " N"]) -> list[Cell]:

@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.config.errors import GlassformerError, Say
 from glassformer.config.presets import reads_stream
 from glassformer.config.resolve import Config
-from glassformer.diagnosis.measure import training_loss
+from glassformer.diagnosis.layers import training_loss
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.build import prepare_again
 from glassformer.families.language import StreamFamily

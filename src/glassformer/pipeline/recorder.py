@@ -11,9 +11,8 @@ from torch import nn
 from glassformer.config.errors import error_line, is_strict
 from glassformer.config.resolve import Config
 from glassformer.diagnosis.advice import training_facts
-from glassformer.diagnosis.doctor import Doctor
-from glassformer.diagnosis.findings import UNSEEN
-from glassformer.diagnosis.measure import training_loss
+from glassformer.diagnosis.doctor import UNSEEN, Doctor
+from glassformer.diagnosis.layers import training_loss
 from glassformer.families.base import FAMILIES, Prepared
 from glassformer.pipeline.loggers import Loggers
 from glassformer.runs.files import write_text

@@ -44,8 +44,7 @@ from glassformer.pipeline.continuing import (
 from glassformer.pipeline.loggers import Loggers, asked_loggers
 from glassformer.pipeline.recorder import Recorder, TrainingDoctor
 from glassformer.pipeline.request import Trained, TrainRequest
-from glassformer.planning.available_memory import available_memory
-from glassformer.planning.model_size import choose_sharding
+from glassformer.planning.capacity import available_memory, choose_sharding
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
 from glassformer.runs.checkpoints import list_checkpoints
 from glassformer.runs.folders import check_writable, fill, is_unfinished

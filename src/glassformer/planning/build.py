@@ -14,10 +14,9 @@ from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
 from glassformer.models.build import learned_count, parameter_count, sized
-from glassformer.planning.available_memory import SHARE, available_memory, fit
+from glassformer.planning.capacity import MANY, SHARE, available_memory, fit, refuse_too_large
 from glassformer.planning.compute import parameters_by_part, probe, tied, time_plan, training_compute
-from glassformer.planning.model_size import MANY, refuse_too_large
-from glassformer.planning.plan import Plan
+from glassformer.planning.plan import Plan, sentence
 from glassformer.planning.setup import CPU, PlannedTraining
 from glassformer.planning.sharding import Cluster, layerwise_memory
 from glassformer.planning.training_step import (
@@ -37,14 +36,6 @@ from glassformer.planning.training_step import (
 from glassformer.tasks.base import Task
 from glassformer.training.device import choose_compile, choose_device, choose_precision
 from glassformer.training.optimiser import Optimiser
-
-PRETENDED = "Memory is that of all tensors of a step, which was gone through without computing a number."
-TRIED = "Memory is that of a real step on a few examples: not all kernels here say beforehand what they keep."
-WORKING = "what kernels need for themselves (cuBLAS 8 to 32 MiB, cuDNN more or less by layer)"
-COMPILED = (
-    "The step will be compiled, and these numbers are of one that is not: a compiled step holds less (on an H200, 43 "
-    "to 79 % of what is planned)."
-)
 
 
 def about_plan(planned: PlannedTraining) -> str:
@@ -168,14 +159,15 @@ def _pieces(planned: PlannedTraining) -> list[int]:
 
 
 def _notes(steps: _StepMemories) -> tuple[str, ...]:
-    """What the numbers are of, and what is not in them."""
+    """Return what the numbers are of, and what is not in them."""
     planned, device = steps.planned, steps.where.device
     kernels, libraries = "what a kernel needs for itself", "torch"
     if device.type == "cuda":
-        kernels, libraries = WORKING, "torch and CUDA"
-    memory = f"{TRIED if steps.really else PRETENDED} Beside it stand {kernels}, and about half a GiB for {libraries}."
+        kernels = "what kernels need for themselves (cuBLAS 8 to 32 MiB, cuDNN more or less by layer)"
+        libraries = "torch and CUDA"
+    memory = sentence("measured" if steps.really else "simulated", kernels=kernels, libraries=libraries)
     compiled = choose_compile(planned.config.training, device, planned.updates, steady=planned.task.steady)
-    return (memory,) if compiled == "off" else (memory, COMPILED)
+    return (memory,) if compiled == "off" else (memory, sentence("compiled"))
 
 
 # --- GPUs that need not be here ---
@@ -235,12 +227,9 @@ def _border(planned: PlannedTraining, piece: Piece, where: StepDevice) -> int:
 
 
 def _assumptions(paper: Cluster, precision: str) -> tuple[str, ...]:
+    rows = counted(paper.rows, "example")
     return (
-        f"Assumed: weights, gradients and the optimiser's memory in float32, as glassformer has them, matrix products "
-        f"in {precision}; attention in one pass that holds no T×T weights; "
-        f"{counted(paper.rows, 'example')} at once on each GPU, of whose memory {1 - SHARE:.0%} stays free; the "
-        "working memory of the update is not counted.",
-        f"Time: each GPU reaches {paper.flops:g} TFLOP/s (--flops), and {paper.bandwidth:g} GB/s come to it "
-        "(--bandwidth) while it computes; a forward pass that is gone through again is a third more work.",
-        "Glassformer trains copied (DDP) or with all of it shared (FSDP), by torchrun; the other ways are on paper.",
+        sentence("cluster: memory", precision=precision, rows=rows, free=1 - SHARE),
+        sentence("cluster: speed", flops=paper.flops, bandwidth=paper.bandwidth),
+        sentence("cluster: methods"),
     )

@@ -38,11 +38,7 @@ class _Kernel(torch.autograd.Function):
 
 
 def _kernel(
-    inputs: Sequence[Tensor],
-    shapes: Sequence[Sequence[int]],
-    beside: tuple[int, torch.dtype],
-    *,
-    outputs: bool = True,
+    inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]], beside: tuple[int, torch.dtype], *, outputs: bool = True
 ) -> tuple[Tensor, ...]:
     outs: tuple[Tensor, ...] = _Kernel.apply(shapes, beside, outputs, *inputs)  # type: ignore[no-untyped-call]
     return outs

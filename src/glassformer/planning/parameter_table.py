@@ -16,24 +16,15 @@ from glassformer.config.units import count
 from glassformer.data.features.images import ImageInputs
 from glassformer.models.build import parameter_count
 from glassformer.planning.compute import parameters_by_part, tied, training_compute
+from glassformer.planning.plan import sentence
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import StepDevice, fake_tensors
-from glassformer.rendering.panels import Table
+from glassformer.rendering.panels import Cell, Table
 from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import Renderable, View
 
 GROUPS = ("embedding", "encoder", "decoder", "head")
 EMBEDDINGS = (WordVectors, LearnedPositions, OneHotPositions, BagOfWords)
-HOLDS = {
-    "token": "The embedding holds word vectors (of a bag, the weights of its words) and learned positions. The head "
-    "holds pooling and everything after it.",
-    "row": "The embedding turns columns into vectors. The head holds pooling and everything after it; in a linear "
-    "model or an MLP it is the whole model.",
-    "picture": "The embedding turns pixels into vectors and holds learned positions. The head holds pooling and "
-    "everything after it; in a linear model or an MLP it is the whole model.",
-}
-"""Descriptions of the parameter groups, by the unit that FLOPs are counted for."""
-FLOPS = "FLOPs per {unit} are those of a forward pass, two for each multiplication of a matrix product."
 
 
 @dataclass(frozen=True)
@@ -61,6 +52,11 @@ class ModelSize:
         """FLOPs of a forward pass per token; None: not counted, or counted per row or picture."""
         return self.flops if self.unit == "token" else None
 
+    def row(self, groups: Sequence[str]) -> list[Cell]:
+        """Return the cells of a table with these groups."""
+        flops = None if self.flops is None else count(round(self.flops))
+        return [self.name, self.width, self.layers, *(self.groups[group] for group in groups), self.parameters, flops]
+
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers, for programs; the name of the FLOPs says their unit."""
         values = asdict(self)
@@ -80,7 +76,9 @@ class ParameterTable(Renderable):
         groups = [group for group in GROUPS if any(model.groups[group] for model in self.models)]
         unit = self.models[0].unit  # all models read the same data
         shared = [model.name for model in self.models if model.tied]
-        notes = [*self.notes, *([f"Tied, the head shares the word vectors: {', '.join(shared)}."] if shared else [])]
+        notes = [sentence(unit), sentence("flops", unit=unit), *self.notes]
+        if shared:
+            notes.append(sentence("tied models", models=", ".join(shared)))
         table = Table(
             title="Parameters",
             takeaway=leading(
@@ -91,18 +89,8 @@ class ParameterTable(Renderable):
                 even="All models have the same number of parameters ({number})",
             ).partition(" (")[0],
             columns=["model", "width", "layers", *groups, "all", f"FLOPs per {unit}"],
-            rows=[
-                [
-                    model.name,
-                    model.width,
-                    model.layers,
-                    *(model.groups[group] for group in groups),
-                    model.parameters,
-                    None if model.flops is None else count(round(model.flops)),
-                ]
-                for model in self.models
-            ],
-            note=" ".join([HOLDS[unit], FLOPS.format(unit=unit), *notes]),
+            rows=[model.row(groups) for model in self.models],
+            note=" ".join(notes),
         )
         return View(f"Model sizes: {self.about}", [table], about=self.about)
 

@@ -1,18 +1,22 @@
 """A plan: what was found out before a training; as a view, and in sentences."""
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from glassformer.config.resolve import Config
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.config.units import count, duration, size
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
-from glassformer.planning.available_memory import AvailableMemory, BatchFit
+from glassformer.planning.capacity import AvailableMemory, BatchFit
 from glassformer.planning.compute import ENOUGH_TOKENS, Speed, TimePlan, TrainingCompute
 from glassformer.planning.sharding import WAYS, Cluster
 from glassformer.planning.training_step import StepMemory
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.rendering.view import Renderable, View
+
+sentence = partial(read_sentence, __name__)
 
 MANY = 1000
 """Times the batch: that so many examples would fit too is not worth saying."""
@@ -62,23 +66,14 @@ class Plan(Renderable):
 
     @property
     def words(self) -> list[str]:
-        """What it comes to, in sentences."""
-        part = f", {count(self.learned)} of them learned" if self.learned < self.parameters else ""
-        fits = _memory_words(self) if self.paper is None else _paper_words(self.paper)
-        sentences = [f"{count(self.parameters)} parameters{part}.", fits, _work_words(self)]
-        if self.seconds is not None and self.paper is not None:
-            sentences.append(_cluster_words(self, self.paper, self.seconds))
-        elif self.seconds is not None and self.speed is not None:
-            speed = self.speed
-            rate = f"{speed.tokens:,.0f} tokens a second"
-            if speed.tokens_per_example is not None:
-                rate = f"{speed.tokens / speed.tokens_per_example:,.0f} examples a second"
-            sentences.append(
-                f"{duration(speed.update)} an update, {rate} ({', '.join(speed.notes)}): about "
-                f"{duration(self.seconds)} to the end, from reading to the report."
-            )
-            sentences += [] if self.times is None else [_time_words(self, self.times)]
-        return sentences
+        """The plan in sentences."""
+        key = "parameters: some" if self.learned < self.parameters else "parameters"
+        return [
+            sentence(key, all=count(self.parameters), learned=count(self.learned)),
+            _memory_words(self) if self.paper is None else _paper_words(self.paper),
+            _work_words(self),
+            *([] if self.seconds is None else _time_words(self, self.seconds)),
+        ]
 
     @property
     def advice(self) -> str | None:
@@ -138,85 +133,83 @@ def _memory_words(plan: Plan) -> str:
     assert plan.room is not None
     assert plan.fit is not None
     needs, room, fit = plan.needs, plan.room, plan.fit
-    holds = f"A step holds {size(needs.peak)} at most, in the {needs.when}, of the {size(room.bytes)} {room.words}"
+    holds = sentence("holds", peak=size(needs.peak), when=needs.when, room=size(room.bytes), words=room.words)
+    states, rows = fit.needs.lasting + fit.needs.gradients, fit.most_rows
     if plan.advice is not None:
-        return (
-            f"{holds}, which is too much: compute the batch in {fit.accumulation_steps} pieces of {fit.rows:,} "
-            f"(--training.accumulation_steps {fit.accumulation_steps}), the same update in {size(fit.needs.peak)}."
-        )
-    if fit.accumulation_steps:
-        worth_saying = fit.rows < fit.most_rows <= MANY * fit.rows
-        more = f"; about {fit.most_rows:,} examples at once would too" if worth_saying else ""
-        return f"{holds}: it fits{more}."
-    if fit.needs.lasting + fit.needs.gradients > room.usable:
-        why = (
-            f"weights, gradients and optimiser alone take {size(fit.needs.lasting + fit.needs.gradients)}; "
-            "lower --size, --model.width or --model.layers, or take --optimizer sgd"
-        )
-    elif fit.needs.when == "update":
-        why = f"the update alone takes {size(fit.needs.peak)}; take --optimizer adamw, or lower --size"
+        key = "fits: pieces"
+    elif fit.accumulation_steps:
+        key = "fits: more" if fit.rows < rows <= MANY * fit.rows else "fits"
+    elif states > room.usable:
+        key = "too large: states"
     else:
-        why = f"one example takes {size(fit.needs.peak)}; lower --model.context or --size"
-    return f"{holds}, and no piece of the batch is small enough: {why}."
+        key = "too large: update" if fit.needs.when == "update" else "too large: example"
+    return sentence(key, holds=holds, fit=fit, rows=rows, peak=size(fit.needs.peak), states=size(states))
 
 
 def _paper_words(paper: Cluster) -> str:
-    least = paper.least
-    here = f"On {counted(paper.gpus, 'GPU')} of {paper.memory:g} GiB"
-    if least is not None:
-        way, again = least
-        computed = ", activations computed again in the backward pass" if again else ""
-        return f"{here} it fits {way.name}{computed}: {size(way.total(again=again))} each."
+    facts = {"gpus": counted(paper.gpus, "GPU"), "memory": paper.memory}
+    if paper.least is not None:
+        way, again = paper.least
+        key = "cluster: fits again" if again else "cluster: fits"
+        return sentence(key, **facts, way=way.name, size=size(way.total(again=again)))
     needed = paper.gpus_needed
-    most = paper.ways[-1].total(again=True)
-    if needed is None:
-        return (
-            f"{here} it does not fit ({size(most)} each at least), and no number of them is enough: what cannot be "
-            "shared is too much; lower --model.context, or take fewer examples at once (--batch-size)."
-        )
-    return f"{here} it does not fit: {size(most)} each at least. It would take {needed:,} of them, all shared."
+    key = "cluster: never" if needed is None else "cluster: more"
+    return sentence(key, **facts, size=size(paper.ways[-1].total(again=True)), needed=needed)
 
 
-def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> str:
-    """How long it takes, what holds it up, and what it costs."""
+def _time_words(plan: Plan, seconds: float) -> list[str]:
+    """Return how long it takes, what holds it up, and on paper what it costs."""
+    if plan.paper is not None:
+        return _cluster_words(plan, plan.paper, seconds)
+    if plan.speed is None:
+        return []
+    speed, times, minutes = plan.speed, plan.times, plan.config.training.minutes
+    rate = f"{speed.tokens:,.0f} tokens a second"
+    if speed.tokens_per_example is not None:
+        rate = f"{speed.tokens / speed.tokens_per_example:,.0f} examples a second"
+    facts = {"update": duration(speed.update), "rate": rate, "notes": ", ".join(speed.notes)}
+    words = [sentence("speed", **facts, time=duration(seconds))]
+    if times is not None:
+        is_sampled = times.judged < 1 and minutes is not None
+        sampled = f" (on {times.judged:.2g} of what is held out, to fit the minutes)" if is_sampled else ""
+        parts = {"reading": times.reading, "validation": times.validation, "last": times.last}
+        words.append(sentence("times", **{name: duration(part) for name, part in parts.items()}, sampled=sampled))
+        if minutes is not None and times.total > 66 * minutes and times.total > 60 * minutes + 5:
+            words[-1] += " " + sentence("times: over", over=duration(times.total - 60 * minutes))
+    return words
+
+
+def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> list[str]:
     cost = "" if plan.cost is None else f", {plan.cost:,.0f} at {plan.price:g} a GPU hour"
-    words = f"About {duration(seconds)} to the end, {count(round(plan.tokens_per_day or 0))} tokens a day{cost}."
+    tokens = count(round(plan.tokens_per_day or 0))
+    words = [sentence("cluster: time", time=duration(seconds), tokens=tokens, cost=cost)]
     if paper.least is None or not paper.exchanging or plan.work.all_flops is None:
         return words
     computing = paper.computing(plan.work.all_flops) / (plan.work.updates or 1)
-    slower = "computing" if computing >= paper.exchanging else "the exchange"
-    return (
-        f"{words} In each update a GPU computes for {duration(computing)}, and gets {size(paper.least[0].exchanged)} "
-        f"from others in {duration(paper.exchanging)}: it waits for {slower}."
-    )
+    facts = {
+        "computing": duration(computing),
+        "exchanged": size(paper.least[0].exchanged),
+        "exchanging": duration(paper.exchanging),
+        "slower": "computing" if computing >= paper.exchanging else "the exchange",
+    }
+    words[0] += " " + sentence("cluster: exchange", **facts)
+    return words
 
 
 def _work_words(plan: Plan) -> str:
     work = plan.work
-    if work.updates is None or work.epochs is None or work.seen is None:
-        return f"How many updates {plan.config.training.minutes:g} minutes are, only trying them out can say."
-    each = work.seen / max(1, plan.parameters)
+    if work.updates is None or work.epochs is None:
+        return sentence("work: unknown", minutes=plan.config.training.minutes)
     passes = f"{work.epochs:.3g}" if work.epochs < 100 else f"{work.epochs:,.0f}"
-    times = f"{passes} times" if abs(work.epochs - 1) > 0.005 else "once"
-    rule = (
-        f": {each:.3g} for each parameter (about {ENOUGH_TOKENS}, all of them new, make most of what is computed: "
-        "Hoffmann et al. 2022)"
+    return sentence(
+        "work: language model" if FAMILIES[plan.config.task].predicts_next else "work",
+        updates=counted(work.updates, "update"),
+        per_update=work.per_update,
+        times=f"{passes} times" if abs(work.epochs - 1) > 0.005 else "once",
+        tokens=count(work.tokens),
+        each=work.per_parameter(plan.parameters),
+        enough=ENOUGH_TOKENS,
     )
-    return (
-        f"{counted(work.updates, 'update')} of {work.per_update:,.0f} tokens go {times} "
-        f"over {count(work.tokens)} tokens{rule if FAMILIES[plan.config.task].predicts_next else ''}."
-    )
-
-
-def _time_words(plan: Plan, times: TimePlan) -> str:
-    """What beside updates takes time."""
-    minutes, whole = plan.config.training.minutes, times.judged >= 1
-    sampled = "" if whole or minutes is None else f" (on {times.judged:.2g} of what is held out, to fit the minutes)"
-    each = f"{duration(times.validation)} a validation{sampled}"
-    over = ""
-    if minutes is not None and times.total > 66 * minutes and times.total > 60 * minutes + 5:
-        over = f" That is {duration(times.total - 60 * minutes)} more than the minutes."
-    return f"Reading takes {duration(times.reading)}, {each}, the last evaluation {duration(times.last)}.{over}"
 
 
 def _parts(plan: Plan) -> Table:
@@ -226,7 +219,7 @@ def _parts(plan: Plan) -> Table:
         columns=["part", "parameters", "share"],
         rows=[[name, many, many / max(1, plan.parameters)] for name, many in parts.items()],
         bars=["share"],
-        note="The head shares the word vectors' weights." if plan.tied else "",
+        note=sentence("tied") if plan.tied else "",
     )
 
 
@@ -251,45 +244,33 @@ def _memory(plan: Plan, needs: StepMemory) -> Table:
 
 
 def _shared(paper: Cluster) -> Table:
-    rows: list[list[str | float | int | None]] = []
+    rows: Rows = []
     for way in paper.ways:
         fits = "yes" if paper.fits(way, False) else "computed again" if paper.fits(way, True) else "no"
         sizes = (way.weights, way.gradients, way.optimiser, way.activations, way.total(), way.total(again=True))
         rows.append([way.name, *map(size, (*sizes, way.exchanged)), fits])
-    meant = "; ".join(f"{name}: {words}" for name, words in WAYS.items())
+    held = ["weights", "gradients", "optimiser", "activations", "in all", "computed again"]
     return Table(
         title=f"{paper.gpus:,} × {paper.memory:g} GiB, on paper",
-        columns=[
-            "each GPU holds",
-            "weights",
-            "gradients",
-            "optimiser",
-            "activations",
-            "in all",
-            "computed again",
-            "exchanged",
-            "fits",
-        ],
+        columns=["each GPU holds", *held, "exchanged", "fits"],
         rows=rows,
-        note=f"{meant}. Computed again: in all, when of the activations only those between layers are kept "
-        "(--training.recompute). Exchanged: what comes to a GPU from others in an update.",
+        note=sentence("cluster: ways", ways="; ".join(f"{name}: {words}" for name, words in WAYS.items())),
     )
-
-
-def _time_rows(times: TimePlan) -> list[list[str | float | int | None]]:
-    named = {
-        "reading and preparing": times.reading,
-        "all updates": times.updates,
-        "all validations on the way": times.validations,
-        "the last evaluation": times.last,
-        "doctor, pictures and report": times.papers,
-    }
-    return [[name, duration(seconds)] for name, seconds in named.items()]
 
 
 def _numbers(plan: Plan) -> Table:
     work, speed, each = plan.work, plan.speed, plan.work.per_parameter(plan.parameters)
-    rows: list[list[str | float | int | None]] = [
+    times: Rows = []
+    if plan.times is not None:
+        parts = {
+            "reading and preparing": plan.times.reading,
+            "all updates": plan.times.updates,
+            "all validations on the way": plan.times.validations,
+            "the last evaluation": plan.times.last,
+            "doctor, pictures and report": plan.times.papers,
+        }
+        times = [[name, duration(seconds)] for name, seconds in parts.items()]
+    rows: Rows = [
         ["multiplications for a token, forward", f"{work.products:,.0f}" if work.products else None],
         ["FLOPs of an update", f"{work.flops:.3g}" if work.flops else None],
         ["tokens of an update", f"{work.per_update:,.0f}"],
@@ -299,7 +280,7 @@ def _numbers(plan: Plan) -> Table:
         ["tokens for each parameter", None if each is None else f"{each:.4g}"],
         ["seconds of an update", None if speed is None else f"{speed.update:.4g}"],
         ["tokens a second", None if speed is None else f"{speed.tokens:,.0f}"],
-        *([] if plan.times is None else _time_rows(plan.times)),
+        *times,
         ["time to the end", None if plan.seconds is None else duration(plan.seconds)],
     ]
     return Table(title="Numbers", columns=["what", "number"], rows=[row for row in rows if row[1] is not None])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from glassformer.planning.available_memory import SHARE
+from glassformer.planning.capacity import SHARE
 from glassformer.planning.training_step import FORWARD, StepMemory, beyond
 
 WAYS = {
@@ -81,25 +81,16 @@ def layerwise_memory(needs: StepMemoryOf, layers: int, rows: int, border: int) -
     """
     if not layers:
         whole = needs(0, rows)
-        return LayerwiseMemory(
-            weights=whole.weights,
-            gradients=whole.gradients,
-            optimiser=whole.optimiser,
-            average=whole.average,
-            rest=_activations(whole),
-        )
+        return LayerwiseMemory(whole.weights, whole.gradients, whole.optimiser, whole.average, _activations(whole))
     one, two = needs(1, rows), needs(2, rows)
-    fewer, more = (needs(1, 2 * rows), needs(2, 2 * rows))
+    fewer, more = needs(1, 2 * rows), needs(2, 2 * rows)
     layer = two.kept - one.kept
     per_row = (more.kept - fewer.kept) - layer  # what as many examples again add to a layer: no copy of a weight
     whole = beyond(one, two, layers - 1)
     return LayerwiseMemory(
-        weights=whole.weights,
-        block=two.weights - one.weights,
-        gradients=whole.gradients,
-        optimiser=whole.optimiser,
-        average=whole.average,
+        *(whole.weights, whole.gradients, whole.optimiser, whole.average),
         rest=_activations(one) - layer,
+        block=two.weights - one.weights,
         layer=per_row,
         copies=layer - per_row,
         border=border,

@@ -152,13 +152,7 @@ def _render(template: str, run: Path, config: Config, card: dict[str, Any], **mo
     text = files("glassformer.reporting").joinpath(template).read_text("utf-8")
     title, names = label_names(card) or ("", None)
     return environment.from_string(text).render(
-        run=run,
-        config=config,
-        card=card,
-        family=FAMILIES[config.task],
-        label_title=title,
-        label_names=names,
-        **more,
+        run=run, config=config, card=card, family=FAMILIES[config.task], label_title=title, label_names=names, **more
     )
 
 

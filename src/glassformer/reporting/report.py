@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import singledispatch
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from glassformer.config.errors import Say, silent
 from glassformer.config.plugins import parts_of
 from glassformer.config.presets import TEXT, labels_examples
 from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.sentences import sentence as read_sentence
 from glassformer.config.setting import value_text
 from glassformer.config.units import metric_name
 from glassformer.data.wording import counted
-from glassformer.diagnosis.findings import logged_panel
+from glassformer.diagnosis.doctor import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.build import prepare_again
@@ -59,11 +60,7 @@ MODEL = ("style", "layers", "heads", "width", "decoder", "attention", "positions
 TRAINING = ("optimizer", "lr", "schedule", "batch_size", "batch_tokens", "label_smoothing", "average", "loss", "seed")
 """The settings that a reader asks for first."""
 NAMES = {"lr": "learning rate", "optimizer": "optimiser"}
-ALL_LEARNED = (
-    "All of the data is learned from, and nothing here tells how good the model is on other data: glassformer evaluate "
-    "RUN DATA does."
-)
-ENDED = {"interrupted": "was interrupted", "failed": "failed"}
+sentence = partial(read_sentence, __name__)
 
 
 def report(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", say: Say = silent) -> View:
@@ -108,10 +105,10 @@ def report_of(
         panels += [*samples(metrics), *held_out_attention(run, config, prepared, model)]
     else:
         if not nothing_held_out(card):
-            go_on = f"Go on with: glassformer train --resume --out {run.path}"
-            panels.append(Words(title="Not evaluated", text=f"{_status(card)}: there is no evaluation yet. {go_on}"))
+            text = sentence("not evaluated", status=_status(card), path=run.path)
+            panels.append(Words(title="Not evaluated", text=text))
         elif "before_refit" not in card:
-            panels.append(Words(title="Nothing held out", text=ALL_LEARNED))
+            panels.append(Words(title="Nothing held out", text=sentence("all learned")))
         panels += [*went[:-1], logged_panel(metrics), *samples(metrics)]
     panels += [_data(card, prepared, config), _trained(card, config)]
     panels += [*(replace(panel, folded=True) for panel in went[-1:]), _environment(card), *_again(card, config)]
@@ -156,26 +153,22 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     noun, sizes = part_sizes(FAMILIES[config.task], prepared)
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
-    validates = prepared.task.validates and config.training.keep == "best"
-    learned = f"No weights are learned from {held}"
+    key = "weights: held out"
     if nothing_held_out(card):
-        learned = "All of it is learned from; the last weights are kept"
-    elif validates:
-        learned += "; validation chooses which weights are kept"
+        key = "weights: none held out"
+    elif prepared.task.validates and config.training.keep == "best":
+        key = "weights: chosen"
+    whole, learned = sum(sizes.values()), sizes.get("train", 0)
+    takeaway = sentence(
+        "learned: all" if learned == whole else "learned: part", learned=learned, whole=whole, noun=noun
+    )
     return Table(
         title=f"Data: {data['name']}",
-        takeaway=_learned_part(noun, sizes),
+        takeaway=takeaway,
         columns=["part", noun, "tokens"],
         rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
-        note=f"{data['report']}. {learned}.",
+        note=sentence(key, report=data["report"], held=held),
     )
-
-
-def _learned_part(noun: str, sizes: Mapping[str, int]) -> str:
-    whole, learned = sum(sizes.values()), sizes.get("train", 0)
-    if learned == whole:
-        return f"All {whole:,} {noun} are learned from"
-    return f"{learned:,} of {whole:,} {noun} are learned from"
 
 
 @singledispatch
@@ -231,10 +224,12 @@ def scores(parts: Mapping[str, Mapping[str, float]], note: str = "", primary: st
 
 def _judged(part: str, metrics: Mapping[str, float], primary: str) -> str:
     """The metric that decides, beside what always the largest class would have."""
-    floor = metrics.get("majority") if primary == "accuracy" else None
-    beside = "" if floor is None else f"; always the largest class has {three(floor)}"
+    majority = metrics.get("majority") if primary == "accuracy" else None
     name = metric_name(primary)
-    return f"{name[:1].upper()}{name[1:]} {three(metrics[primary])} on the {part} part{beside}"
+    facts = {"metric": name[:1].upper() + name[1:], "value": three(metrics[primary]), "part": part}
+    if majority is None:
+        return sentence("score", **facts)
+    return sentence("score: majority", **facts, majority=three(majority))
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
@@ -259,30 +254,24 @@ def _hardest(classes: Mapping[str, Mapping[str, float]]) -> str:
     first = leaders([-score for score in scores])
     if not first or len(names) < 2:
         return ""
-    if len(first) == len(names):
-        return f"All {len(names)} have the same F1 ({three(scores[0])})"
-    are = "is" if len(first) == 1 else "are"
-    return f"{listed([names[at] for at in first])} {are} the hardest (F1 {three(scores[first[0]])})"
+    key = "hardest: one" if len(first) == 1 else "hardest: same" if len(first) == len(names) else "hardest: several"
+    hardest = listed([names[place] for place in first])
+    return sentence(key, count=len(names), f1=three(scores[first[0]]), names=hardest)
 
 
 def _status(card: Mapping[str, Any]) -> str:
     steps = card.get("steps")
     after = "" if steps is None else f" after {counted(steps, 'update')}"
-    return f"The training {ENDED.get(card['status'], 'is not finished')}{after}"
+    keys = {"interrupted": "status: interrupted", "failed": "status: failed"}
+    return sentence(keys.get(card["status"], "status: running"), after=after)
 
 
 def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
     """Of a run that has learned from all rows: what held-out rows said before."""
     if (before := card.get("before_refit")) is None:
         return []
-    return [
-        Words(
-            title=BEFORE.capitalize(),
-            text=f"{before['words']}. These are the scores of {', '.join(before['runs'])}, in this run's folder; it "
-            "then told how many updates to make on all rows.",
-            note="This run has learned from the validation part too: it has no score on it that would mean anything.",
-        )
-    ]
+    text = sentence("before refit", words=before["words"], runs=", ".join(before["runs"]))
+    return [Words(title=BEFORE.capitalize(), text=text, note=sentence("refit"))]
 
 
 def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
@@ -324,22 +313,16 @@ def _environment(card: Mapping[str, Any]) -> Table:
         title="Where it was trained",
         folded=True,
         columns=["what", "value"],
-        rows=[
-            ["glassformer", card["glassformer"]],
-            *map(list, card["environment"].items()),
-            ["report written", now],
-        ],
+        rows=[["glassformer", card["glassformer"]], *map(list, card["environment"].items()), ["report written", now]],
     )
 
 
 def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
-    same = "data, run to begin from, versions" if "from" in card else "data, versions"
-    note = f"With the same {same} and number of threads, a CPU gives the same numbers to the last digit."
-    if card.get("command"):
-        return [Words(title="Train it again", text=card["command"], code=True, note=note)]
-    if config.model.encoder == OWN:
-        note = f"A model of one's own is given from Python. {note}"
-    return [Words(title="Train it again", text=command_of(config), code=True, note=note)]
+    note = sentence("again: initialised" if "from" in card else "again")
+    command = card.get("command") or command_of(config)
+    if config.model.encoder == OWN and not card.get("command"):
+        note = sentence("own model") + f" {note}"
+    return [Words(title="Train it again", text=command, code=True, note=note)]
 
 
 def command_of(config: Config) -> str:

@@ -55,30 +55,23 @@ def expected_error(bins: list[Bin]) -> float:
 
 
 def fit_temperature(logits: Float[Array, "N C"], answers: Int[Array, " N"]) -> float:
-    """The temperature T: what logits are divided by so that the loss is smallest, by golden section in log T. Of one
-    score s for two classes, give the columns 0 and s.
+    """Return the temperature T that logits are divided by so that the loss is smallest. For one score s of two classes,
+    give the columns 0 and s.
+
+    The loss is convex in 1/T: its slope, the mean score less the score of the answer, changes its sign once.
     """
     scores = logits.astype(float)
     scores = scores - scores.max(1, keepdims=True)
-    rows = np.arange(len(scores))
+    own = scores[np.arange(len(scores)), answers]
 
-    def loss(log_temperature: float) -> float:
-        cooled = scores / math.exp(log_temperature)
-        return float((np.log(np.exp(cooled).sum(1)) - cooled[rows, answers]).mean())
+    def is_too_hot(log_temperature: float) -> bool:
+        weights = np.exp(scores / math.exp(log_temperature))
+        return float((np.einsum("nc,nc->n", weights, scores) / weights.sum(1) - own).mean()) < 0
 
-    golden = (math.sqrt(5) - 1) / 2
     low, high = math.log(COLDEST), math.log(HOTTEST)
-    left, right = high - golden * (high - low), low + golden * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    while high - low > 1e-6:
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - golden * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + golden * (high - low)
-            at_right = loss(right)
+    while high - low > 1e-7:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_too_hot(middle) else (middle, high)
     return math.exp((low + high) / 2)
 
 

@@ -5,7 +5,7 @@ studentized range: what t becomes where the best and the worst of several are pi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -143,22 +143,27 @@ def t_quantile(p: float, df: float) -> float:
     if p == 0.5:
         return 0.0
     tail = 2 * min(p, 1 - p)
-    low, high = 0.0, 1.0
-    while t_tail(high, df) > tail:
-        low, high = high, high * 2
-    while high - low > 1e-11 * high:
-        middle = (low + high) / 2
-        if t_tail(middle, df) > tail:
-            low = middle
-        else:
-            high = middle
+    high = _crossing(lambda t: t_tail(t, df) > tail, 1.0, 1e-11)
     return high if p > 0.5 else -high
+
+
+def _crossing(is_below: Callable[[float], bool], start: float, tolerance: float) -> float:
+    """Return the positive value above which `is_below` is no longer True, by bisection from `start` upwards."""
+    low, high = 0.0, start
+    while is_below(high):
+        low, high = high, high * 2
+    while high - low > tolerance * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return high
 
 
 # --- the studentized range: of several values alike, how far the best and the worst are apart by chance ---
 
 RANGES = np.linspace(0, 14, 1401)
 """Ranges of standard normal values; none is larger."""
+LEGENDRE = np.polynomial.legendre.leggauss(128)
+"""Places between −1 and 1, and their weights in an integral."""
 
 
 def range_t_tail(t: float, rows: int, df: float) -> float:
@@ -175,16 +180,7 @@ def range_t_quantile(level: float, rows: int, df: float) -> float:
     """The t that no two of so many rows alike exceed in such a share of tables; of two, Student's."""
     if rows == 2:
         return t_quantile((1 + level) / 2, df)
-    low, high = 0.0, 4.0
-    while range_t_tail(high, rows, df) > 1 - level:
-        low, high = high, high * 2
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        if range_t_tail(middle, rows, df) > 1 - level:
-            low = middle
-        else:
-            high = middle
-    return high
+    return _crossing(lambda t: range_t_tail(t, rows, df) > 1 - level, 4.0, 1e-6)
 
 
 @lru_cache(64)
@@ -201,20 +197,13 @@ def _range_table(rows: int) -> Float[Array, " W"]:
     return table
 
 
-@lru_cache(1)
-def _legendre() -> tuple[Float[Array, " S"], Float[Array, " S"]]:
-    """Places between −1 and 1, and their weights in an integral."""
-    nodes, weights = np.polynomial.legendre.leggauss(128)
-    return nodes, weights
-
-
 @lru_cache(256)
 def _spreads(df: float) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
     """Estimates of a spread of 1 with so many degrees of freedom (χ/√df), and how probable each is."""
     if df > 1e6:
         return np.ones(1), np.ones(1)
     reach = 10 / math.sqrt(2 * df)
-    nodes, weights = _legendre()
+    nodes, weights = LEGENDRE
     low, high = max(0.0, 1 - reach), 1 + reach
     spreads = (low + high) / 2 + (high - low) / 2 * nodes
     log = (df - 1) * np.log(spreads) - df * np.square(spreads) / 2

@@ -11,8 +11,7 @@ from glassformer.checks.run import run_checks
 from glassformer.checks.subject import load_subject
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
-from glassformer.diagnosis.doctor import diagnose
-from glassformer.diagnosis.findings import Findings
+from glassformer.diagnosis.doctor import Findings, diagnose
 from glassformer.families.base import AnyRun, Loaded, OwnModel
 from glassformer.families.load import load, opened_run
 from glassformer.runs.run import Run

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from glassformer.cli.terminal.screen import is_quiet
+from glassformer.cli.terminal.show import is_quiet
 from glassformer.config.errors import Misuse
 from glassformer.config.limits import limits, refuse_beyond
 from glassformer.data.io.reading import HeldMemory, check_encoding, held_lines

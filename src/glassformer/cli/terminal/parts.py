@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Option, flag
-from glassformer.cli.terminal.inputs import check_folder
+from glassformer.cli.terminal.inputs import check_folder, check_out
 from glassformer.cli.terminal.show import print_json, say
 from glassformer.config.errors import Misuse
 from glassformer.verbs.parts.options import ENGINES, PartOptions, Shard
@@ -34,8 +34,13 @@ def part_options(*kinds: str) -> dict[str, list[Option]]:
     }  # fmt: skip
 
 
-def takes_parts(options: argparse.Namespace) -> bool:
-    """Whether a folder of parts is to be answered; refuses at once what cannot be."""
+def takes_parts(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> bool:
+    """Return whether --file is a folder of parts; refuse at once what cannot be.
+
+    `endings`: of --out, where it is a file.
+    """
+    if options.file is not None and options.texts:
+        raise Misuse("give TEXT or --file, not both")
     is_folder = options.file is not None and os.path.isdir(options.file)
     if is_folder and options.out is None:
         raise Misuse(f"{options.file} is a folder of parts: --out names the folder to write to")
@@ -47,12 +52,14 @@ def takes_parts(options: argparse.Namespace) -> bool:
         raise Misuse("--shard, --on, --jobs and --overwrite go with --file FOLDER")
     if options.file is not None:
         PartOptions(options.shard, options.on, options.jobs, options.overwrite).check(options.file)
+    if not is_folder:
+        check_out(options.out, endings)
     return is_folder
 
 
 def answer_parts(options: argparse.Namespace, answer: "Callable[..., RowsWritten]", **more: Any) -> None:
     """Answer a folder of parts, and say how many rows, and how fast. `more`: a verb's own options."""
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.verbs.parts.folder import PartsFailed
 
     how = {name: getattr(options, name) for name in (*NAMES, "device")}

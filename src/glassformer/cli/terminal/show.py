@@ -1,22 +1,81 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
+import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from glassformer.cli.terminal.screen import is_quiet, unfiltered
 from glassformer.config.plugins import parts_of
-from glassformer.text.escaping import encodable, json_line, printable
+from glassformer.config.progress import BYTE, Meter
+from glassformer.text.escaping import SCREEN, TEXT, encodable, json_line, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 WIDE = 160
 """Characters of a line where there is no terminal to fit into."""
+
+# --- stdout and stderr: nothing that is printed steers a terminal, and everything fits the encoding ---
+
+
+class Screen:
+    """A stream that lets no control character through. Colours of our own go past it, by `stream`."""
+
+    quiet = False
+    """Set, nothing is said on the way (-q)."""
+
+    def __init__(self, stream: TextIO, table: dict[int, str]) -> None:
+        self.stream = stream
+        self.table = table
+
+    def write(self, text: str) -> int:
+        self.stream.write(encodable(printable(text, self.table), self.stream.encoding))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def screens() -> Iterator[None]:
+    """Stdout and stderr as screens. What goes into a pipe or a file keeps its line ends and directions."""
+    out, err = sys.stdout, sys.stderr
+    if out is not None:  # closed before we began, there is nothing to write to
+        sys.stdout = cast(TextIO, Screen(out, SCREEN if out.isatty() else TEXT))
+    if err is not None:
+        sys.stderr = cast(TextIO, Screen(err, SCREEN))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+
+
+def be_quiet() -> None:
+    """From now on, until the verb ends, nothing is said on the way."""
+    if isinstance(sys.stderr, Screen):
+        sys.stderr.quiet = True
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"  # of whatever is fetched
+
+
+def is_quiet() -> bool:
+    return getattr(sys.stderr, "quiet", False)
+
+
+def unfiltered(stream: Any) -> Any:
+    """The stream behind a screen."""
+    return stream.stream if isinstance(stream, Screen) else stream
+
+
+# --- results and messages ---
 
 
 @cache
@@ -137,3 +196,48 @@ def show_result(result: Any, *, as_json: bool, out: str | None = None, show: Cal
         print_json(result.to_dict())
     else:
         show()
+
+
+# --- progress of long work ---
+
+WORTH_SAYING = 1.0
+"""Seconds below which nobody asks how fast it was."""
+
+
+class RowProgress(Meter):
+    """Hears of the rows, tokens, weights … that are done inside. Where results go to the terminal themselves, there is
+    no bar among them."""
+
+    def __init__(self, *, printed: bool = False) -> None:
+        """`printed`: results go to stdout."""
+        super().__init__()
+        self.has_bar = is_live() and not (printed and sys.stdout.isatty())
+        self.bar: Progress | None = None
+
+    def draw(self) -> None:
+        if self.has_bar and self.bar is None:
+            self._start()
+        if self.bar is not None:
+            shown = {"amount": self.amount, "speed": self.speed, "left": self.left}
+            self.bar.update(self.bar.task_ids[0], completed=self.done, total=self.total, shown=shown)
+
+    def _start(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        texts = (TextColumn(f"{{task.fields[shown][{name}]}}") for name in ("amount", "speed", "left"))
+        self.bar = Progress(
+            BarColumn(bar_width=24),
+            *texts,
+            console=console(stderr=True),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self.bar.add_task("", total=None, shown={"amount": "", "speed": "", "left": ""})
+        self.bar.start()
+
+    def end(self, *, stopped: bool) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        if not stopped and self.unit != BYTE and self.seconds >= WORTH_SAYING:
+            say(self.whole + self.took)

@@ -104,7 +104,7 @@ def _measure() -> list[int]:
 def main() -> None:
     import torch
 
-    from glassformer.planning.available_memory import available_memory
+    from glassformer.planning.capacity import available_memory
 
     devices = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
     print(json.dumps([available_memory(device).usable for device in devices]))

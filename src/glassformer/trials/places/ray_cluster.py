@@ -165,7 +165,7 @@ def usable_gpu_bytes() -> int:
     """In a worker of Ray: what may be filled of its GPU when nobody else is there."""
     import torch
 
-    from glassformer.planning.available_memory import AvailableMemory
+    from glassformer.planning.capacity import AvailableMemory
 
     return AvailableMemory(torch.cuda.get_device_properties(0).total_memory, "").usable
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.statistics.paired import Difference, SeedSpread, difference, seed_spread
+from glassformer.statistics.significance import Difference, SeedSpread, difference, seed_spread
 from glassformer.trials.outcome import FLOOR, REFERENCE, Outcome
 from glassformer.trials.results.metrics import from_to, is_paired, limit_of, titled, unit_of
 

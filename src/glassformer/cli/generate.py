@@ -4,7 +4,7 @@ import itertools
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag
+from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag, values_of
 from glassformer.cli.terminal.inputs import check_lines, lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
@@ -45,6 +45,7 @@ PARSER = Parser(
         flag("--json", "print each result as one JSON object"),
     ],
 )  # fmt: skip
+SAMPLING = ("top_k", "top_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
 
 
 def run(argv: list[str]) -> None:
@@ -58,15 +59,9 @@ def run(argv: list[str]) -> None:
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
     temperature = 1.0 if options.temperature is None else options.temperature
-    how = Sampling(
-        0.0 if options.greedy else temperature,
-        options.top_k,
-        options.top_p,
-        options.repetition_penalty,
-        options.presence_penalty,
-        options.frequency_penalty,
-    )
-    check_writing(how, tokens=options.tokens, beam=options.beam, seed=options.seed)
+    sampling = {**values_of(options, SAMPLING), "temperature": temperature}
+    how = Sampling(**{**sampling, "temperature": 0.0} if options.greedy else sampling)
+    check_writing(how, **values_of(options, ("tokens", "beam", "seed")))
 
     from glassformer.families.load import load_for
     from glassformer.families.requests import say_unknown
@@ -82,25 +77,19 @@ def run(argv: list[str]) -> None:
             f"{options.run} was not taught to chat (it has no chat_template.jinja): "
             "without --chat it goes on with a text"
         )
-    sampling = {
-        "tokens": options.tokens,
-        "greedy": options.greedy,
-        "beam": options.beam,
-        "temperature": temperature,
-        "top_k": options.top_k,
-        "top_p": options.top_p,
-        "repetition_penalty": options.repetition_penalty,
-        "presence_penalty": options.presence_penalty,
-        "frequency_penalty": options.frequency_penalty,
+    writing_options = {
+        **sampling,
+        **values_of(options, ("tokens", "greedy", "beam", "seed")),
         "stop": [_unescaped(stop) for stop in options.stop],
-        "seed": options.seed,
         "say": cache(say),  # what holds of every prompt, once
     }
     prompts = _prompts(options.prompt, options.file, options.encoding)
     say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)], say)
     for prompt in prompts:
         chat = _messages(prompt, options.system) if options.chat else None
-        writing = loaded.stream(prompt, **sampling) if chat is None else loaded.stream_chat(chat, **sampling)
+        writing = (
+            loaded.stream(prompt, **writing_options) if chat is None else loaded.stream_chat(chat, **writing_options)
+        )
         if options.json:
             request = {"prompt": prompt} if chat is None else {"messages": chat}
             result: dict[str, object] = {**request, "text": "".join(writing)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, Option, Parser, flag, settings_of
+from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, Option, Parser, flag, settings_of, values_of
 from glassformer.cli.terminal.inputs import check_out, check_rows
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
 from glassformer.config.data_section import ERROR, SKIP
@@ -71,6 +71,7 @@ PARSER = Parser(
         )),
     ]},
 )  # fmt: skip
+EVALUATE_ARGUMENTS = ("part", "stride", "beam", "length_penalty", "lowercase", "bleu_tokenizer")
 
 
 def run(argv: list[str]) -> None:
@@ -86,21 +87,14 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--out {options.out} holds where the run is wrong, which --errors finds: add --errors")
     check_out(options.out, ENDINGS if with_errors else (".png", ".svg", ".pdf"))
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.evaluate import evaluate_run
     from glassformer.families.load import load
     from glassformer.families.requests import EvaluateOptions
 
-    request = EvaluateOptions(
-        data=options.file if options.data is None else options.data,
-        part=options.part,
-        stride=options.stride,
-        beam=options.beam,
-        length_penalty=options.length_penalty,
-        lowercase=options.lowercase,
-        bleu_tokenizer=options.bleu_tokenizer,
-        reading={key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()},
-    )
+    reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
+    data = options.file if options.data is None else options.data
+    request = EvaluateOptions(data=data, reading=reading, **values_of(options, EVALUATE_ARGUMENTS))
     if with_errors:
         _show_errors(options, request)
         return
@@ -128,7 +122,7 @@ def _beside(full: "Evaluation", lower: "Evaluation", precision: str) -> "Evaluat
 
 def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> None:
     """The metrics as ever, and where the run is wrong."""
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.evaluate import evaluate_errors
 

@@ -2,10 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
-from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import blocks_of, check_lines, check_out, refuse_files, writer_to
+from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, TEXT_COLUMN, Option, Parser, flag, values_of
+from glassformer.cli.terminal.inputs import blocks_of, check_lines, refuse_files, writer_to
 from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
 from glassformer.cli.terminal.show import print_json, say
 from glassformer.config.errors import Misuse
@@ -50,24 +49,20 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    if options.file is not None and options.texts:
-        raise Misuse("give TEXT or --file, not both")
     if options.text is not None and options.file is None:
         raise Misuse("--text goes with --file")
-    how: dict[str, Any] = {name: getattr(options, name) for name in SEARCH_OPTIONS}
+    how = values_of(options, tuple(SEARCH_OPTIONS))
     Search.of(**how)  # refuse wrong options before anything is loaded
     is_folder = takes_parts(options)
-    if not is_folder:
-        check_out(options.out)
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
     refuse_files(options.texts)
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load_for
     from glassformer.verbs.translate_file import translate_file, translation_lines
 
-    reading = {"text": options.text, "encoding": options.encoding, "precision": options.precision}
+    reading = values_of(options, ("text", "encoding", "precision"))
     if is_folder:
         answer_parts(options, translate_file, **how, **reading)
         return

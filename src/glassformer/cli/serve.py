@@ -1,11 +1,12 @@
-"""glassformer serve"""
+"""glassformer serve and glassformer play"""
 
+import argparse
 import signal
 import threading
-from typing import Any
 
-from glassformer.cli.options import DEVICE, NO_VERIFY, PRECISION, Option, Parser, flag
+from glassformer.cli.options import DEVICE, NO_VERIFY, PRECISION, Option, Parser, flag, values_of
 from glassformer.cli.terminal.show import say
+from glassformer.config.errors import Misuse
 from glassformer.runs.folders import find_run
 
 SERVING = [
@@ -23,13 +24,14 @@ SERVING = [
     NO_VERIFY,
 ]  # fmt: skip
 """Options of every verb that serves."""
+SERVING_ARGUMENTS = ("host", "port", "open", "memory", "device", "precision", "waiting", "timeout")
 
 WAKE_SECONDS = 0.5
 """Interval at which the main thread wakes up. Only it runs signal handlers, and a wait without a timeout would not
 notice a signal that the system delivers to another thread.
 """
 
-PARSER = Parser(
+SERVE = Parser(
     "serve",
     "RUN …",
     "Serve runs over HTTP: OpenAI's API under /v1, what runs can do beside under /api, described at /docs, and the "
@@ -41,15 +43,36 @@ PARSER = Parser(
     ],
 )
 
+PLAY = Parser(
+    "play",
+    "RUN [RUN2]",
+    "The playground: a page in the browser, on which one types to a run, looks into it and changes it.",
+    "glassformer play last",
+    [
+        Option("runs", nargs="+", metavar="RUN", help="a run's folder, or `last`; a second one is shown beside it"),
+        flag("--no-browser", "open nothing: print the address"),
+        *SERVING,
+    ],
+)
 
-def run(argv: list[str]) -> None:
-    options = PARSER.read(argv)
+PARSERS = (SERVE, PLAY)
+
+
+def run_serve(argv: list[str]) -> None:
+    options = SERVE.read(argv)
     serve_until_stopped(
         options, "serving at {url} (API documentation: {url}/docs; the playground: {page}); Ctrl-C stops"
     )
 
 
-def serve_until_stopped(options: Any, told: str, *, browser: bool = False) -> None:
+def run_play(argv: list[str]) -> None:
+    options = PLAY.read(argv)
+    if len(options.runs) > 2:
+        raise Misuse(f"play shows one run, or two beside each other, not {len(options.runs)}: serve offers more")
+    serve_until_stopped(options, "the playground is at {page}; Ctrl-C stops", browser=options.browser)
+
+
+def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool = False) -> None:
     """`told`: what is said of it, once it serves."""
     for one in options.runs:
         if one != "last":
@@ -60,17 +83,7 @@ def serve_until_stopped(options: Any, told: str, *, browser: bool = False) -> No
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda number, frame: stopped.set())
     serving = serve(
-        *options.runs,
-        host=options.host,
-        port=options.port,
-        api_key=key_of(options.api_key_file),
-        open=options.open,
-        memory=options.memory,
-        device=options.device,
-        precision=options.precision,
-        waiting=options.waiting,
-        timeout=options.timeout,
-        say=say,
+        *options.runs, api_key=key_of(options.api_key_file), say=say, **values_of(options, SERVING_ARGUMENTS)
     )
     print(told.format(url=serving.url, page=serving.page), flush=True)
     if browser:

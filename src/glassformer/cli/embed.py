@@ -1,10 +1,9 @@
 """glassformer embed"""
 
 import sys
-from typing import Any
 
-from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_out, check_rows, held_texts, refuse_files
+from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag, values_of
+from glassformer.cli.terminal.inputs import check_rows, held_texts, refuse_files
 from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
@@ -38,19 +37,15 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    if options.file is not None and options.texts:
-        raise Misuse("give TEXT or --file, not both")
-    is_folder = takes_parts(options)
-    if not is_folder:
-        check_out(options.out, (".npy", ".jsonl"))
+    is_folder = takes_parts(options, (".npy", ".jsonl"))
     if options.json and not is_folder:
         raise Misuse("--json is for a folder of parts: vectors are JSON lines anyway")
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.embed_file import embed_file, write_vectors
 
-    how: dict[str, Any] = {"text": options.text, "encoding": options.encoding, "tokens": options.tokens}
+    how = values_of(options, ("text", "encoding", "tokens"))
     if is_folder:
         answer_parts(options, embed_file, **how)
         return

@@ -1,15 +1,16 @@
-"""glassformer check"""
+"""glassformer check and glassformer doctor"""
 
 import argparse
+import shlex
 
 from glassformer.checks import NAMES, choose_checks
-from glassformer.cli.options import DEVICE, JSON, NO_VERIFY, Option, Parser
+from glassformer.cli.options import DEVICE, JSON, NO_VERIFY, RUN, Option, Parser, flag, values_of
 from glassformer.cli.terminal.inputs import check_out
-from glassformer.cli.terminal.show import say, say_next, show_result
+from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
 
-PARSER = Parser(
+CHECK = Parser(
     "check",
     "RUN | --brick FILE.py:Name",
     "Whether a run computes the same whichever way it is asked: "
@@ -40,9 +41,27 @@ PARSER = Parser(
     ],
 )
 
+DOCTOR = Parser(
+    "doctor",
+    "RUN",
+    "What is wrong with a training, in plain words: each finding with the number behind it and what to try. A run that "
+    "failed or goes on still can be asked too. The exit code is 0 with findings too (--json names them).",
+    "glassformer doctor last",
+    [
+        RUN,
+        Option("--out", metavar="FILE", help=f"also write it to a file: {', '.join(ENDINGS)}"),
+        DEVICE,
+        flag("--json", "print the findings as one JSON object"),
+    ],
+)
+GOES_ON = ("failed", "interrupted", "training")
+"""Trainings that have not ended."""
 
-def run(argv: list[str]) -> None:
-    options = PARSER.read(argv)
+PARSERS = (CHECK, DOCTOR)
+
+
+def run_check(argv: list[str]) -> None:
+    options = CHECK.read(argv)
     check_out(options.out, ENDINGS)
     if options.run is None:
         _check_brick(options)
@@ -51,8 +70,7 @@ def run(argv: list[str]) -> None:
     from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.check import check
 
-    checks = check(options.run, data=options.data, only=options.only, export=options.export, device=options.device,
-                   say=say)  # fmt: skip
+    checks = check(options.run, **values_of(options, ("data", "only", "export", "device")), say=say)
     show_result(checks, as_json=options.json, out=options.out, show=lambda: show_view(checks.view()))
     if not checks.passed:
         say(f"{checks.words}: what this run says depends on how it is asked")
@@ -75,3 +93,31 @@ def _check_brick(options: argparse.Namespace) -> None:
     say(f"{checks.words}{f'; likely reason: {checks.hint}' if checks.hint else ''}")
     if not checks.passed:
         raise SystemExit(1)
+
+
+def run_doctor(argv: list[str]) -> None:
+    options = DOCTOR.read(argv)
+    check_out(options.out, ENDINGS)
+
+    from glassformer.runs.run import Run
+    from glassformer.verbs.check import doctor
+
+    diagnosis = doctor(options.run, device=options.device, say=say)
+
+    def show() -> None:
+        for finding in diagnosis.findings:
+            at = f"step {finding.step:,}" if finding.step else "data"
+            show_text(f"{finding.severity} ({at}): {finding.words}\n  try: {finding.advice}")
+        show_text(diagnosis.note)
+
+    show_result(diagnosis, as_json=options.json, out=options.out, show=show)
+    say(f"looked at: {'; '.join(diagnosis.looked)}")
+    if diagnosis.missing:
+        say(f"not looked at: {diagnosis.missing}")
+    if options.out is not None:
+        say(f"written: {options.out}")
+    examined = Run.open(options.run)
+    if examined.card().get("status") in GOES_ON:
+        say(f"next: glassformer train --resume --out {shlex.quote(str(examined.path))}")
+    else:
+        say_next(str(examined.path))

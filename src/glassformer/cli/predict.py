@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag
-from glassformer.cli.terminal.inputs import check_out, check_rows, lines_of, refuse_files, texts_of
+from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag, values_of
+from glassformer.cli.terminal.inputs import check_rows, lines_of, refuse_files, texts_of
 from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
@@ -46,21 +46,17 @@ PARSER = Parser(
 
 def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
-    if options.file is not None and options.texts:
-        raise Misuse("give TEXT or --file, not both")
     for name in ("text", "out", "probabilities"):
         if options.file is None and getattr(options, name):
             raise Misuse(f"--{name} goes with --file")
-    is_folder = takes_parts(options)
-    if not is_folder:
-        check_out(options.out, (".csv", ".tsv", ".jsonl", ".parquet"))
+    is_folder = takes_parts(options, (".csv", ".tsv", ".jsonl", ".parquet"))
 
-    from glassformer.cli.terminal.rows import RowProgress
+    from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
     from glassformer.verbs.predict_file import NO_LABELS, predict_file
 
-    how = {"text": options.text, "encoding": options.encoding, "probabilities": options.probabilities}
+    how = values_of(options, ("text", "encoding", "probabilities"))
     if is_folder:
         answer_parts(options, predict_file, **how)
         return

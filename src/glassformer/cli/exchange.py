@@ -1,13 +1,13 @@
-"""glassformer import"""
+"""glassformer import and glassformer export"""
 
 import shlex
 
-from glassformer.cli.options import JSON, Option, Parser, flag
+from glassformer.cli.options import JSON, RUN, Option, Parser, flag
 from glassformer.cli.terminal.inputs import check_folder
-from glassformer.cli.terminal.show import print_json, say, say_next
+from glassformer.cli.terminal.show import RowProgress, print_json, say, say_next
 from glassformer.exchange import check_source
 
-PARSER = Parser(
+IMPORT = Parser(
     "import",
     "SOURCE",
     "Import a pretrained model as a run: GPT-2, Llama, Qwen3, BERT, DistilBERT, RoBERTa, XLM-RoBERTa, BART and Marian "
@@ -22,11 +22,27 @@ PARSER = Parser(
     ],
 )  # fmt: skip
 
+EXPORT = Parser(
+    "export",
+    "RUN --to hf|onnx DIR",
+    "A run for other programs: a Hugging Face folder that transformers loads with no code of ours, or ONNX graphs. "
+    "What was written is read back and compared with the run.",
+    "glassformer export last --to hf my-model",
+    [
+        RUN,
+        Option("folder", metavar="DIR", help="where to; it must be new or empty"),
+        Option("--to", required=True, choices=("hf", "onnx"), help="hf: for transformers; onnx: for onnxruntime"),
+        flag("--overwrite", "replace what is in DIR"),
+        JSON,
+    ],
+)
 
-def run(argv: list[str]) -> None:
-    options = PARSER.read(argv)
+PARSERS = (IMPORT, EXPORT)
 
-    from glassformer.cli.terminal.rows import RowProgress
+
+def run_import(argv: list[str]) -> None:
+    options = IMPORT.read(argv)
+
     from glassformer.verbs.import_model import import_model
 
     command = f"glassformer import {shlex.join(argv)}"
@@ -38,3 +54,18 @@ def run(argv: list[str]) -> None:
     else:
         print(imported.path)
     say_next(str(imported.path))
+
+
+def run_export(argv: list[str]) -> None:
+    options = EXPORT.read(argv)
+
+    from glassformer.verbs.export import export
+
+    with RowProgress():
+        written = export(options.run, to=options.to, folder=options.folder, overwrite=options.overwrite, say=say)
+    files = list(map(str, written))
+    if options.json:
+        print_json({"folder": options.folder, "files": files})
+    else:
+        print(*files, sep="\n")
+    say(f"next: {options.folder}/README.md says how to use it")

@@ -1,0 +1,164 @@
+"""glassformer lesson and glassformer grade"""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from glassformer.cli import serve
+from glassformer.cli.options import JSON, Option, Parser, flag, values_of
+from glassformer.cli.terminal.inputs import check_folder, check_out, writer_to
+from glassformer.cli.terminal.show import RowProgress, print_json, say, show_table, show_text
+from glassformer.config.errors import Misuse
+from glassformer.text.escaping import json_line
+
+if TYPE_CHECKING:
+    from glassformer.teaching.lesson import Lesson
+
+LESSON = Parser(
+    "lesson",
+    "[NAME]",
+    "The course: without a name, which lessons there are; with one, its notebook is written.",
+    "glassformer lesson attention",
+    [
+        Option("name", nargs="?", metavar="NAME", help="a lesson's name or number, or your own: a .md file"),
+        Option("--out", check=check_folder, metavar="DIR", help="where the notebook goes (default: ./NAME)"),
+        flag("--solution", "with the exercises solved"),
+        flag("--page", "as Markdown to read, instead of a notebook"),
+        flag("--overwrite", "replace the notebook that is there"),
+        Option("--check", metavar="FILE", help="try what was written in a notebook (.ipynb) or Python (.py); exit "
+               "code 1 if points are missing"),
+        flag("--play", "then open the lesson's run in the playground"),
+        JSON,
+    ],
+    bricks=False,
+)  # fmt: skip
+
+SECONDS = Option("--seconds", type=float, default=30, metavar="N", help="for each cell and each call (default 30)")
+MEMORY = Option(
+    "--memory", type=int, default=2048, metavar="MB", help="of memory beside what torch needs (default 2048)"
+)
+GRADE = Parser(
+    "grade",
+    "FILE … --lesson NAME",
+    "Grade what students hand in, notebooks or files of Python, each in a process of its own without network, new "
+    "processes or the hidden tests. Exit code 1 if a file cannot be read.",
+    "glassformer grade ./*.ipynb --lesson attention --out points.csv",
+    [
+        Option("files", nargs="+", metavar="FILE", help="notebooks (.ipynb) or Python (.py)"),
+        Option("--lesson", required=True, metavar="NAME", help="the lesson's name or number, or your own: a .md file"),
+        Option("--hidden", metavar="DIR", help="a folder with NAME.py, whose EXERCISES replace those of the same name "
+               "and add others"),
+        SECONDS,
+        MEMORY,
+        Option("--seed", type=int, metavar="N", help="of what they are tried with (default: another each time)"),
+        Option("--out", metavar="FILE", help="write the result to .json or .csv"),
+        JSON,
+        flag("--gradescope", "the result of one file as Gradescope's results.json"),
+    ],
+    bricks=False,
+)  # fmt: skip
+
+PARSERS = (LESSON, GRADE)
+
+
+def run_lesson(argv: list[str]) -> None:
+    options = LESSON.read(argv)
+
+    from glassformer.teaching.lesson import lesson, lessons
+
+    if options.check and options.name is None:
+        raise Misuse("--check wants the lesson's NAME too: glassformer lesson NAME --check FILE")
+    if options.name is None:
+        _show([_row(one) for one in lessons()], as_json=options.json)
+        return
+    chosen = lesson(options.name)
+    if options.check:
+        _check(options.check, chosen, as_json=options.json)
+        return
+    folder = Path(options.out or chosen.name)
+    file = chosen.write(folder, solution=options.solution, page=options.page, overwrite=options.overwrite)
+    if options.json:
+        print_json({**_row(chosen), "file": str(file)})
+    else:
+        print(file)
+    if not options.page:
+        say(f"next: jupyter lab {shlex.quote(str(file))}")
+    trained = (folder / chosen.run).is_dir()
+    if chosen.run and trained and not options.play:
+        say(f"then: glassformer play {shlex.quote(str(folder / chosen.run))}")
+    if options.play:
+        if not chosen.run or not trained:
+            raise Misuse(f"there is no run to play with yet: {file} trains {chosen.run or 'what it needs'}")
+        serve.run_play([str(folder / chosen.run)])
+
+
+def _check(file: str, lesson: "Lesson", *, as_json: bool) -> None:
+    from glassformer.teaching.grade import check_file
+
+    checked = check_file(file, lesson)
+    if checked.problem:
+        raise Misuse(checked.problem)
+    if as_json:
+        print_json(checked.to_dict())
+    else:
+        show_table(["exercise", "points", ""], checked.rows(), left=(0, 2))
+        show_text(checked.words)
+    if not checked.passed:
+        raise SystemExit(1)
+
+
+def _row(one: "Lesson") -> dict[str, Any]:
+    return {"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes, "points": one.points}
+
+
+def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"lessons": rows})
+        return
+    numbers = ("number", "minutes", "points")
+    shown = [[f"{value:g}" if key in numbers else value for key, value in row.items()] for row in rows]
+    show_table(["", "lesson", "", "minutes", "points"], shown, left=(1, 2))
+    say("next: glassformer lesson NAME")
+
+
+def run_grade(argv: list[str]) -> None:
+    _refuse_files_like_options(argv[: argv.index("--")] if "--" in argv else argv)
+    options = GRADE.read(argv)
+    check_out(options.out, (".json", ".csv"))
+    if options.gradescope and len(options.files) > 1:
+        raise Misuse(f"Gradescope's results.json is of one submission, not of {len(options.files)}")
+    if options.gradescope and str(options.out).endswith(".csv"):
+        raise Misuse(f"--out {options.out}: Gradescope wants .json")
+
+    from glassformer.teaching.grade import grade
+
+    with RowProgress():
+        grades = grade(options.files, options.lesson, **values_of(options, ("hidden", "seconds", "memory", "seed")))
+    result = grades.submissions[0].gradescope() if options.gradescope else grades.to_dict()
+    if options.out is not None:
+        with writer_to(options.out) as to:
+            to.write(grades.csv() if options.out.endswith(".csv") else f"{json_line(result)}\n")
+    if options.json or (options.gradescope and options.out is None):
+        print_json(result)
+    elif len(grades.submissions) == 1:
+        [one] = grades.submissions
+        if not one.problem:
+            show_table(["exercise", "points", ""], one.rows(), left=(0, 2))
+        show_text(one.problem or one.words)
+        for note in one.notes:
+            say(note)
+    else:
+        show_table(["file", "points", ""], grades.rows(), left=(0, 2))
+    for wall in sorted({wall for one in grades for wall in one.isolation if wall.startswith("weak")}):
+        say(f"{wall}: install bubblewrap, or grade only submissions of people you trust", always=True)
+    if any(one.problem for one in grades):
+        raise SystemExit(1)
+
+
+def _refuse_files_like_options(words: Sequence[str]) -> None:
+    """Refuse an option that is also the name of a file: `*.py` may have expanded to `--hidden=x.py`."""
+    for word in words:
+        if word.startswith("-") and os.path.lexists(word):
+            raise Misuse(f"{word} is both an option and the name of a file here: write ./*.py instead of *.py")
