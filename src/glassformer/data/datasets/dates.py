@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from babel import Locale
     from babel.dates import DateTimePattern
 
-COLUMNS = ("source", "target")
-
 LANGUAGES: dict[str, tuple[str, ...]] = {
     "English": ("en", "en_GB"), "German": ("de",), "Russian": ("ru",), "Chinese": ("zh_Hans", "zh_Hant"),
     "Arabic": ("ar",), "French": ("fr",), "Spanish": ("es",), "Hindi": ("hi",), "Japanese": ("ja",), "Greek": ("el",),
