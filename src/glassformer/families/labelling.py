@@ -167,7 +167,7 @@ class LabellingFamily(ExampleFamily):
     def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer
         if tokenizer is None and corpus.columns.text is not None:
-            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say, encoded_next=True)
+            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say)
         answers = self.answers_of(corpus, config.training)
         features = learn_features(config, corpus.parts["train"], tokenizer, corpus.columns)
         held_out = {name: part.labels for name, part in corpus.parts.items() if name != "train"}

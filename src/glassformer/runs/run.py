@@ -31,8 +31,7 @@ from glassformer.runs.folders import complete, contents, find_run, last_run, wri
 from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.runs.lock import locked
 from glassformer.runs.log import read_log
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 FORMAT = 2
 """The format of a run's folder. A run of another format is refused."""

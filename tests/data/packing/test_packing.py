@@ -24,8 +24,7 @@ from glassformer.data.packing import entries
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack
 from glassformer.data.split.documents import Part, split_texts, whole
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "nine", "red", "birds"]
 _random = Random(0)

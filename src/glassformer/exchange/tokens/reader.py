@@ -13,8 +13,7 @@ from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.tokens.files import TokenFiles
 from glassformer.exchange.tokens.pipelines import byte_pairs, marian_pieces, word_pieces
 from glassformer.text.external_pipeline import steps
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """The names that files give special tokens by, before `_token`."""
