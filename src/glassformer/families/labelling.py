@@ -28,10 +28,9 @@ from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import held_name
 from glassformer.data.io.pictures import read_pictures
-from glassformer.data.io.table import read_table
+from glassformer.data.io.table import ROWS_AT_ONCE, prefetch, read_table
 from glassformer.data.split.labelled import (
     Labelled,
     LabelledCorpus,

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
-from glassformer.data.datasets.senses import SENSES, VERBS, sense_rows
+from glassformer.data.datasets.generated import SENSES, VERBS, sense_rows
 
 ROWS = list(sense_rows(rows=6000, seed=0))
 THINGS = {

@@ -20,7 +20,7 @@ from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
-from glassformer.data.packing import entries
+from glassformer.data.packing import packer as entries
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack
 from glassformer.data.split.documents import Part, split_texts, whole

@@ -8,19 +8,20 @@ from typing import Any
 from glassformer.config.errors import DataError, unknown
 from glassformer.data.datasets.dataset import Dataset, Row, is_hub, load_facts
 from glassformer.data.datasets.dates import date_alignments, date_rows, date_test_rows
-from glassformer.data.datasets.exact import (
+from glassformer.data.datasets.generated import (
     add_pairs,
     add_rows,
     balance_rows,
     copy_rows,
+    post_rows,
     recall_rows,
     reverse_pairs,
     reverse_rows,
+    sense_rows,
 )
 from glassformer.data.datasets.hub import open_hub
 from glassformer.data.datasets.linked import pronoun_links, pronoun_rows, subject_object_links, subject_object_rows
 from glassformer.data.datasets.opinions import opinion_rows, opinion_test_rows
-from glassformer.data.datasets.posts import post_rows
 from glassformer.data.datasets.samples import (
     diabetes_rows,
     digit_images,
@@ -30,7 +31,6 @@ from glassformer.data.datasets.samples import (
     review_rows,
     sources,
 )
-from glassformer.data.datasets.senses import sense_rows
 
 
 def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:

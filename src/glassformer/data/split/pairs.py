@@ -6,7 +6,7 @@ from dataclasses import replace
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import by_name, only_column, require_column
-from glassformer.data.columns.texts import TEXT_NAMES
+from glassformer.data.columns.inference import TEXT_NAMES
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Corpus
