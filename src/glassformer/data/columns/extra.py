@@ -25,12 +25,14 @@ MANY = 50
 
 def date_orders(table: Table, names: Collection[str]) -> dict[str, str]:
     """Those of the columns that hold dates, and the order of these."""
-    orders = {name: _order(table.columns[name]) for name in names}
+    orders = {name: _looks(table.columns[name])[0] for name in names}
     return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
 
 
-def _order(values: Sequence[str]) -> str | None:
-    return date_order(value for value in values if not is_empty(value))
+def _looks(values: Sequence[str]) -> tuple[str | None, int | None]:
+    """Return the order of a column of dates, and the number of different values of a column of texts or names."""
+    order = date_order(value for value in values if not is_empty(value))
+    return order, like_names(values) if order is None else None
 
 
 def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
@@ -54,11 +56,10 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
 
 def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
     """Raise `DataError` if a column holds neither numbers nor categories nor dates."""
-    values = table.columns[name]
-    order = _order(values)
+    order, different = _looks(table.columns[name])
     if order == UNCLEAR:
         raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
-    if order is None and (different := like_names(values)) is not None:
+    if different is not None:
         raise DataError(
             f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, so it is a text "
             "or a name, not a category: remove it from --extra-columns, or read it with --text"
@@ -77,8 +78,7 @@ def all_columns(table: Table, taken: Collection[str | None], settings: DataSetti
 
 def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
     """Return the columns that can be read only as text, for `--extra-columns all`."""
-    free = {name: values for name, values in table.columns.items() if name not in taken}
-    return [name for name, values in free.items() if like_names(values) is not None and _order(values) is None]
+    return [name for name, values in table.columns.items() if name not in taken and _looks(values)[1] is not None]
 
 
 def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
@@ -164,12 +164,9 @@ def why_unreadable(name: str, values: Sequence[str]) -> str | None:
     if is_id_name(name):
         some = f"an id with {len({value.strip() for value in values}):,} values"
         return some if like_names(values) is not None else f"{some}; --extra-columns reads it"
-    order = _order(values)
+    order, different = _looks(values)
     if order == UNCLEAR:
         return f"{NO_ORDER}: write 2024-05-31"
-    if order is not None:
-        return None
-    different = like_names(values)
     return None if different is None else f"{different:,} {LIKE_NAMES}"
 
 

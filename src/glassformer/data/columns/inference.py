@@ -24,10 +24,8 @@ from glassformer.data.columns.extra import (
     why_unreadable,
 )
 from glassformer.data.columns.heuristics import (
-    AMOUNT_NAMES,
     FLOAT32_MAX,
-    LABEL_NAMES,
-    MEASURED_NAMES,
+    NAMES,
     by_name,
     is_id,
     is_varied_text,
@@ -39,7 +37,6 @@ from glassformer.data.columns.heuristics import (
     words_in,
 )
 from glassformer.data.columns.labels import (
-    SET_NAMES,
     filled_rows,
     label_column,
     label_columns,
@@ -298,7 +295,7 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
         return ",".join(label_columns(table.name, settings.label, table.columns)), False
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
-    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
+    if found := by_name(free, NAMES["label"] + NAMES["amount"] + NAMES["measured"] + NAMES["label_set"]):
         return only_column(table.name, prefer_last(found, free), "the label", "--label"), False
     usable = [name for name, values in free.items() if not (is_marker(name, values) or are_dates(values))]
     if not usable:
@@ -307,24 +304,6 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
 
 
 # --- which columns are the text ---
-
-TEXT_NAMES = (
-    "text", "sentence", "review", "content", "message", "tweet", "question", "comment", "body", "document", "post",
-    "utterance", "paragraph", "passage", "description", "headline", "query", "abstract", "article", "story", "sms",
-    "satz", "kommentar", "nachricht", "beschreibung", "texte", "phrase", "commentaire", "texto", "comentario", "testo",
-    "commento", "текст", "文本", "内容", "评论", "テキスト", "本文",
-)  # fmt: skip
-"""Well-known names of the text; the first wins over the others."""
-HEADINGS = (
-    "title", "subject", "headline", "heading", "summary", "titel", "betreff", "überschrift", "titre", "objet", "título",
-    "asunto", "titolo", "oggetto", "заголовок", "标题", "タイトル",
-)  # fmt: skip
-"""Well-known names of what stands above a text and is read with it."""
-OTHER_NAMES = (
-    "name", "full name", "full_name", "fullname", "first_name", "last_name", "surname", "author", "user", "username",
-    "address", "street", "city", "country", "email", "phone", "url", "link", "file", "filename", "path", "ticket",
-)  # fmt: skip
-"""Well-known names of what has words and is no text to learn from, where there is anything else."""
 
 
 def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
@@ -342,10 +321,12 @@ def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | No
 
 def plain_texts(sample: Mapping[str, Sequence[str]]) -> list[str]:
     """The columns with a well-known name, or with prose; where one of these is the longest by far, it alone."""
-    if found := by_name(sample, TEXT_NAMES):
-        return [name for name in found if name.lower() not in HEADINGS] or found
-    prose = [name for name in wordy_columns(sample) if words_in(sample[name]) >= 2 and name.lower() not in OTHER_NAMES]
-    found = [name for name in prose if name.lower() not in HEADINGS] or prose
+    if found := by_name(sample, NAMES["text"]):
+        return [name for name in found if name.lower() not in NAMES["heading"]] or found
+    prose = [
+        name for name in wordy_columns(sample) if words_in(sample[name]) >= 2 and name.lower() not in NAMES["other"]
+    ]
+    found = [name for name in prose if name.lower() not in NAMES["heading"]] or prose
     if len(found) > 1:
         lengths = {name: sum(map(len, sample[name])) for name in found}
         first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
@@ -364,7 +345,7 @@ def with_headings(found: Sequence[str], sample: Mapping[str, Sequence[str]], tak
     above = [
         name
         for name, values in sample.items()
-        if name.lower() in HEADINGS and name not in (*found, *taken) and is_varied_text(values)
+        if name.lower() in NAMES["heading"] and name not in (*found, *taken) and is_varied_text(values)
     ]
     return ",".join([*above, *found])
 

@@ -27,6 +27,7 @@ from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
+from glassformer.text.pieces import grouped
 from glassformer.text.tokenizer import Tokenizer
 
 AT_ONCE = 2**21
@@ -285,17 +286,8 @@ def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any])
 
 
 def _together(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Chunks in lists of about TOGETHER characters, since a tokenizer is faster on many texts at once."""
-    held: list[Chunk] = []
-    size = 0
-    for chunk in chunks:
-        held.append(chunk)
-        size += len(chunk.text) + 1
-        if size >= TOGETHER:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+    """Return chunks in lists of about TOGETHER characters, since a tokenizer is faster on many texts at once."""
+    return grouped(chunks, lambda chunk: len(chunk.text) + 1, TOGETHER)
 
 
 def _progress(part: Part, say: Say) -> Callable[[int, int], None]:
