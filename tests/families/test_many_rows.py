@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedPredictor:
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("data.io.chunks", "families.predict", "families.labelling"):
+    for module in ("data.io.table", "families.predict", "families.labelling"):
         monkeypatch.setattr(f"glassformer.{module}.ROWS_AT_ONCE", SOME)
 
 

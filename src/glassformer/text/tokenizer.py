@@ -318,26 +318,17 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens."""
-        listed = _listed(ids)
-        if listed is None:
-            raise DataError(f"decode takes the ids of one text, not {with_article(ids)}: put a single id into a list")
+        listed = _listed(ids, "decode takes the ids of one text, not {}: put a single id into a list")
         if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
             raise DataError("decode takes the ids of one text; use decode_batch for several texts")
         return self._decode(listed, "decode")
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """Return the texts of several lists of ids, without special tokens."""
-        lists = _listed(batch)
-        if lists is None:
-            raise DataError(f"decode_batch takes a list of ids for each text, not {with_article(batch)}")
-        texts = []
-        for number, ids in enumerate(lists):
-            listed = _listed(ids)
-            if listed is None:
-                what = f"number {number} is {with_article(ids)}"
-                raise DataError(f"decode_batch takes a list of ids for each text, but {what}: use decode for one text")
-            texts.append(self._decode(listed, "decode_batch"))
-        return texts
+        wanted = "decode_batch takes a list of ids for each text"
+        one = ", but number {} is {{}}: use decode for one text"
+        lists = enumerate(_listed(batch, f"{wanted}, not {{}}"))
+        return [self._decode(_listed(ids, wanted + one.format(row)), "decode_batch") for row, ids in lists]
 
     def _decode(self, ids: list[Any], caller: str) -> str:
         """Return the text of the ids. `caller`: the function that an error names."""
@@ -375,12 +366,12 @@ class Tokenizer:
         return str(name)
 
 
-def _listed(values: Any) -> list[Any] | None:
-    """Return the elements of a list, an array or another iterable; None for anything else."""
+def _listed(values: Any, refusal: str) -> list[Any]:
+    """Return the elements of an iterable; raise `DataError` for anything else, which stands for {} in `refusal`."""
     try:
         return list(values)
     except TypeError:  # also an array without dimensions, which has an `__iter__`
-        return None
+        raise DataError(refusal.format(with_article(values))) from None
 
 
 def _is_id(value: Any, size: int) -> bool:

@@ -24,7 +24,6 @@ from glassformer.data.columns.extra import (
     why_unreadable,
 )
 from glassformer.data.columns.heuristics import (
-    FLOAT32_MAX,
     NAMES,
     by_name,
     is_id,
@@ -47,8 +46,8 @@ from glassformer.data.columns.labels import (
 from glassformer.data.columns.numbers import (
     decimal_signs,
     numbers_in_words,
-    plain_cells,
     plain_numbers,
+    read_numbers,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
 from glassformer.data.wording import counted, line_in_words, listed
@@ -259,19 +258,10 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     filled = [row for row in rows if row not in without]
     if not is_number:
         return LabelledRows(filled, [values[row].strip() for row in filled], [])
-    cells = plain_cells([values[row] for row in filled], columns.decimals.get(columns.label, POINT))
-    for row, value in zip(filled, cells.values, strict=True):
-        if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
-            raise DataError(
-                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': {value.strip()[:40]} is "
-                "too large for float32: correct it, or remove the row"
-            )
-        if number is None:
-            raise DataError(
-                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': text where a number is "
-                f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
-            )
-    return LabelledRows(filled, [value.strip() for value in cells.values], cells.remarks(columns.label))
+    sign, lines = columns.decimals.get(columns.label, POINT), [table.lines[row] for row in filled]
+    cells = [values[row] for row in filled]
+    _, numbers = read_numbers(table.name, lines, columns.label, cells, sign, advise=_advice)
+    return LabelledRows(filled, [value.strip() for value in numbers.values], numbers.remarks(columns.label))
 
 
 def lacks_label(value: str, label_kind: str | None) -> bool:
