@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from glassformer.config.presets import NUMBER
 from glassformer.config.sentences import sentence
 from glassformer.data.columns.dates import are_other_dates, times_of
-from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns
+from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Rows
 

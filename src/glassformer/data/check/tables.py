@@ -13,11 +13,11 @@ from glassformer.config.sections import DataSettings
 from glassformer.config.sentences import sentence
 from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
-from glassformer.data.columns.extra import empty_in_words
 from glassformer.data.columns.heuristics import FLOAT32_MAX, hold_numbers, number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns, names_of, odd_labels, sets_of
 from glassformer.data.columns.numbers import plain_numbers
+from glassformer.data.columns.schema import empty_in_words
 from glassformer.data.io.table import Table, is_empty
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part

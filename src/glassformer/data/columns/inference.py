@@ -10,19 +10,6 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
-from glassformer.data.columns.extra import (
-    all_columns,
-    categories_in_words,
-    date_orders,
-    dates_in_words,
-    extra_columns,
-    is_marker,
-    other_texts,
-    readable_columns,
-    unread_columns,
-    unread_in_words,
-    why_unreadable,
-)
 from glassformer.data.columns.heuristics import (
     NAMES,
     by_name,
@@ -48,6 +35,19 @@ from glassformer.data.columns.numbers import (
     numbers_in_words,
     plain_numbers,
     read_numbers,
+)
+from glassformer.data.columns.schema import (
+    all_columns,
+    categories_in_words,
+    date_orders,
+    dates_in_words,
+    extra_columns,
+    is_marker,
+    other_texts,
+    readable_columns,
+    unread_columns,
+    unread_in_words,
+    why_unreadable,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
 from glassformer.data.wording import counted, line_in_words, listed
@@ -117,31 +117,26 @@ def choose_columns(
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
         label, last = table_label(table, settings, image)
-        flags = "--label"
-        taken = {*label_columns(table.name, label, table.columns), image}
-        if settings.all_columns:
-            also = all_columns(table, {*taken, settings.split_by}, settings)
-        elif not also and image is None:
-            also = readable_columns(table, {*taken, settings.split_by})
-        read = images or ["a table without text"]
+        flags, read = "--label", images or ["a table without text"]
     else:
         named = None if label_kind is None else label_column(table, texts, settings, label_kind)
         if named is None:
             if label_kind not in (None, ANY_LABEL):
                 raise DataError(_no_label(table))
-            why = f"{texts_in_words(texts)} (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
-            unread = {name: "no part of the text" for name in table.columns if name not in texts}
-            return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
+            return _text_alone(table, text)
         label, last, flags = named, False, "--text, --label"
         if label in texts:
             raise DataError(
                 f"{table.name}: column '{label}' cannot be both the text and the label: see --text and --label"
             )
-        taken = {*texts, *label_columns(table.name, label, table.columns), image}
-        if settings.all_columns:
-            also = all_columns(table, {*taken, settings.split_by}, settings)
-        beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
-        read = [texts_in_words(texts), *beside, *images]
+        read = [texts_in_words(texts), *images]
+    taken = {*texts, *label_columns(table.name, label, table.columns), image}
+    if settings.all_columns:
+        also = all_columns(table, {*taken, settings.split_by}, settings)
+    elif text is None and image is None and not also:
+        also = readable_columns(table, {*taken, settings.split_by})
+    if text is not None and also:
+        read.insert(1, f"beside it {', '.join(also)} (--extra-columns)")
     unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
     shown = [name for name in also if name not in unread]
     if text is None:
@@ -176,6 +171,14 @@ def choose_columns(
         dates=dates,
         unread=unread,
     )
+
+
+def _text_alone(table: Table, text: str) -> Columns:
+    """Return the columns of a table from which only the text is learned."""
+    texts = text_parts(text, table.columns)
+    unread = {name: "no part of the text" for name in table.columns if name not in texts}
+    why = f"{texts_in_words(texts)} (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
+    return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
 
 
 def _choose_text(

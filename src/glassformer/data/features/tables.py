@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError
 from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
-from glassformer.data.columns.extra import empty_in_words, many_categories
 from glassformer.data.columns.heuristics import hold_numbers
 from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells, read_numbers
+from glassformer.data.columns.schema import empty_in_words, many_categories
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.io.table import is_empty
 from glassformer.data.split.labelled import Labelled
