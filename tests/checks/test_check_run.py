@@ -435,7 +435,7 @@ def test_updates_are_really_made(trained: Trained, monkeypatch: Breaks) -> None:
     [
         (
             "lstm-translator",
-            "glassformer.data.io.chunks._rows",
+            "glassformer.data.io.table._rows",
             lambda file, encoding: enumerate({"text": line} for line in Path(file).read_text().splitlines()[::-1]),
         ),
         ("writer", "glassformer.cli.generate.lines_of", lambda file, encoding: [Path(file).read_text()[:-2]]),

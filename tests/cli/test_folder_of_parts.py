@@ -84,7 +84,7 @@ def test_each_part_is_as_its_file_alone(command: Command, runs: Path, parts: Pat
 def test_parquet_keeps_its_types_rows_and_order(
     command: Command, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("glassformer.data.io.chunks.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("glassformer.data.io.table.ROWS_AT_ONCE", 7)
     monkeypatch.setattr("glassformer.verbs.added_columns.GROUP_BYTES", 1000)
     (tmp_path / "parts").mkdir()
     texts = [*texts_of(30, 3), "", "  "]

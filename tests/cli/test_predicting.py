@@ -364,7 +364,7 @@ def test_embed_a_file_in_chunks(command: Command, runs: Path, tmp_path: Path, mo
     texts = [f"{GOOD} {'very ' * (place % 7)}{place}" for place in range(40)]
     write_table(tmp_path / "in.csv", [(text,) for text in texts], ("text",))
     alone = np.stack([gf.load(runs / "two", "cpu").embed(text).vector for text in texts])
-    monkeypatch.setattr("glassformer.data.io.chunks.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("glassformer.data.io.table.ROWS_AT_ONCE", 7)
     code, _, err = command("embed", runs / "two", "--file", "in.csv", "--out", "out.npy")
     assert (code, err) == (0, f"out.npy: 40 × {alone.shape[1]} numbers\n")
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), alone, atol=1e-5)

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import number, permute
-from glassformer.data.order import LengthOrder
+from glassformer.data.order import LengthOrder, number, permute
 from glassformer.data.packing.windows import WindowOrder
 
 

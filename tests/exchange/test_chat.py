@@ -10,8 +10,7 @@ import tokenizers
 from glassformer.config.errors import DataError, Misuse
 from glassformer.text import chat
 from glassformer.text.chat import chat_ids, render_chat, specials_of
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 from helpers.nasty import NASTY
 from helpers.pipelines_elsewhere import byte_fallback, bytes_split, reference, unigram
 

@@ -11,8 +11,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from glassformer.config.errors import DataError
 from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.families.load import load_for
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 from glassformer.verbs.export import export
 from glassformer.verbs.import_model import import_model
 from helpers.gguf_files import SPECIALS, WORDS, Values, byte_pairs, pieces, tiny, write

@@ -13,8 +13,7 @@ from transformers import AutoTokenizer, BartTokenizer, BertTokenizer, GPT2Tokeni
 from glassformer.config.errors import DataError
 from glassformer.exchange.token_files import TokenFiles
 from glassformer.exchange.token_reader import read_tokens
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 from helpers.nasty import NASTY
 from helpers.pipelines_elsewhere import bytes_split, word_pieces
 

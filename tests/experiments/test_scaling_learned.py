@@ -9,7 +9,7 @@ import torch
 
 from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
-from glassformer.data.datasets.exact import recall_rows
+from glassformer.data.datasets.generated import recall_rows
 from glassformer.experiments import associative_recall, variants
 from glassformer.experiments.growth import Curve
 from glassformer.experiments.models import brief_training, same_size_models, train_briefly

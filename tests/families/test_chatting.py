@@ -11,8 +11,7 @@ from glassformer.config.errors import Misuse, RunError
 from glassformer.families.language import LoadedLanguageModel
 from glassformer.families.load import load_for
 from glassformer.runs.run import Run
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 from helpers.running import tiny, train_here
 
 TEMPLATE = (

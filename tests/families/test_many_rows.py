@@ -14,8 +14,8 @@ from torch import Tensor
 
 import glassformer as gf
 from glassformer.config.progress import watched
-from glassformer.data.io import chunks
-from glassformer.data.io.chunks import RowFile, prefetch
+from glassformer.data.io import table as chunks
+from glassformer.data.io.table import RowFile, prefetch
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.requests import EvaluateOptions
 from glassformer.tasks import labelling
@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> LoadedPredictor:
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("data.io.chunks", "families.predict", "families.labelling"):
+    for module in ("data.io.table", "families.predict", "families.labelling"):
         monkeypatch.setattr(f"glassformer.{module}.ROWS_AT_ONCE", SOME)
 
 

@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError, Misuse
 from glassformer.config.sections import TokenizerSettings
 from glassformer.inspection.views.tokens import FIRST, merges_view, pairs_view
 from glassformer.rendering.panels import Chips, Table
-from glassformer.text.merging import LONGEST, Merge, learned_merges, merges_of
+from glassformer.text.analysis import MAX_MERGED_CHARS, Merge, learned_merges, merges_of
 from glassformer.text.tokenizer import Tokenizer
 
 STORY = (
@@ -58,7 +58,7 @@ def test_texts_of_known_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [STORY, "漢字とかな 🙂👩‍👩‍👧", "garçon ça", " ", "\n\n\t", "a" * LONGEST, "aaa bbb aaa"]
+    "text", [STORY, "漢字とかな 🙂👩‍👩‍👧", "garçon ça", " ", "\n\n\t", "a" * MAX_MERGED_CHARS, "aaa bbb aaa"]
 )
 def test_some_texts(text: str) -> None:
     holds(text)
@@ -111,7 +111,7 @@ def test_other_kinds_have_no_merges(kind: str) -> None:
 
 def test_texts_that_cannot_be_followed() -> None:
     with pytest.raises(Misuse, match="2,001 characters are too many to follow merge by merge: 2,000 at most"):
-        merges_of(BPE, "a" * (LONGEST + 1))
+        merges_of(BPE, "a" * (MAX_MERGED_CHARS + 1))
     with pytest.raises(Misuse, match="no text"):
         merges_of(BPE, "")
     with pytest.raises(DataError, match="half a character"):

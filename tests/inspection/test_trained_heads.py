@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from glassformer.config.resolve import resolve
-from glassformer.data.datasets import pronouns
+from glassformer.data.datasets import linked
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
@@ -94,11 +94,10 @@ def test_a_head_that_reverses_looks_at_the_mirror_image(tmp_path: Path) -> None:
 @pytest.fixture
 def few_people(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stories that are learned in a few seconds; with still fewer people, a head can do by looking at the other one."""
-    for name, kept in (("WOMEN", 8), ("MEN", 8), ("TELLINGS", 4), ("BETWEEN", 2)):
-        whole = getattr(pronouns, name)
-        monkeypatch.setattr(
-            pronouns, name, dict(list(whole.items())[:kept]) if name in ("WOMEN", "MEN") else whole[:kept]
-        )
+    for name in ("WOMEN", "MEN"):
+        monkeypatch.setattr(linked, name, dict(list(getattr(linked, name).items())[:8]))
+    for name, kept in (("tellings", 4), ("between", 2)):
+        monkeypatch.setitem(linked.STORIES, name, linked.STORIES[name][:kept])
 
 
 @pytest.mark.slow

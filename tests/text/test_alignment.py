@@ -8,8 +8,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.alignment import tokens_of, word_borders
 from glassformer.text.pipelines import MASK
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 TEXT = "a cat sat.\nThe catalogue"
 SENTENCE = "so naïve, a bank"

@@ -20,8 +20,7 @@ from tokenizers import Regex, decoders, models, normalizers
 from glassformer.config.errors import DataError, GlassformerError
 from glassformer.config.limits import LimitExceeded
 from glassformer.config.sections import TokenizerSettings
-from glassformer.text.comparison import compare_tokenizers
-from glassformer.text.merging import learned_merges
+from glassformer.text.analysis import compare_tokenizers, learned_merges
 from glassformer.text.pieces import BATCH, PIECE, few_distinct, pieces, sampled
 from glassformer.text.stream import Stream
 from glassformer.text.tokenizer import Tokenizer

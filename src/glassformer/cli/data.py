@@ -12,9 +12,8 @@ from glassformer.data.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
-    from glassformer.data.check.pairs import PairCheck
     from glassformer.data.check.tables import Spread, TableCheck
-    from glassformer.data.check.texts import TextCheck
+    from glassformer.data.check.texts import PairCheck, TextCheck
     from glassformer.data.io.table import Pictures, Table
 
 HELP = """usage: glassformer data                     the data sets that come along
@@ -127,8 +126,7 @@ def check(argv: list[str]) -> None:
     with RowProgress():
         config, rows = _infer(options)
 
-        from glassformer.data.check.pairs import PairCheck
-        from glassformer.data.check.texts import TextCheck
+        from glassformer.data.check.texts import PairCheck, TextCheck
         from glassformer.verbs.data import check as check_data
 
         checked = check_data(config, rows, say)

@@ -12,7 +12,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import DataSettings, TokenizerSettings
 
 if TYPE_CHECKING:
-    from glassformer.text.merging import Merge
+    from glassformer.text.analysis import Merge
     from glassformer.text.tokenizer import Piece, Tokenizer
 
 DATA = Option("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
@@ -110,7 +110,7 @@ def show(argv: list[str]) -> None:
     if not options.texts and not options.merges:
         raise Misuse("TEXT is missing (or --merges, for the merges learned)")
 
-    from glassformer.text.merging import learned_merges, merges_of
+    from glassformer.text.analysis import learned_merges, merges_of
 
     tokenizer, framed = _find(options.where, settings_of(options))
     if not options.texts:
@@ -172,7 +172,7 @@ def compare(argv: list[str]) -> None:
     config = resolve({}, settings_of(options))
     kinds = [_kind(word) for word in options.kinds.split(",")]
 
-    from glassformer.text.comparison import compare_tokenizers
+    from glassformer.text.analysis import compare_tokenizers
 
     compared = compare_tokenizers(lambda: _texts(options.data, config.data), kinds)
     if options.json:

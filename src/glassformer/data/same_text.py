@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.progress import progress_of
-from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.order import Numbers, mix, number
 from glassformer.data.wording import counted, shortened
 
 OTHER_BLANKS = ("  ", "\n", "\t", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f")

@@ -13,8 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.gguf_header import Header, damaged
 from glassformer.exchange.token_reader import frame
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 NORMAL, UNKNOWN, CONTROL, USER = 1, 2, 3, 4
 """What a token is, by its number in the file."""

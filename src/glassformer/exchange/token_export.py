@@ -13,8 +13,7 @@ from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.token_reader import frame
 from glassformer.runs.files import write_json, write_text
 from glassformer.text.external_pipeline import steps
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 PROBE = "a"
 FEW = 1000

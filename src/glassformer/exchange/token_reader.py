@@ -13,9 +13,8 @@ from glassformer.config.errors import DataError, read_failure
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.token_files import TokenFiles
 from glassformer.text.external_pipeline import steps
-from glassformer.text.roles import Roles
 from glassformer.text.sentencepiece import pipeline, read_pieces
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """The names that files give special tokens by, before `_token`."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
-from glassformer.data.datasets.exact import recall_rows
+from glassformer.data.datasets.generated import recall_rows
 from glassformer.experiments.growth import Curve, Curves, Section, by_model, leader, lines, named, plain, sentence
 from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
 from glassformer.experiments.request import ScalingRequest

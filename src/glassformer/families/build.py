@@ -70,10 +70,10 @@ def prepare_again(run: Run, instead: str = "") -> Prepared:
         raise RunError(f"{run.path / CARD}: {error}") from None
 
 
-def tokenizer_of_texts(texts: list[str], config: Config, say: Say, *, encoded_next: bool = False) -> Tokenizer:
+def tokenizer_of_texts(texts: list[str], config: Config, say: Say) -> Tokenizer:
     """Tokens of the training part alone: what is held out must be news to the tokenizer too."""
     size = sum(len(text.encode()) for text in texts)
-    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size, encoded_next=encoded_next)
+    return Tokenizer.train(texts, config.tokenizer, say, total_bytes=size)
 
 
 def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:

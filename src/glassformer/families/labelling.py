@@ -28,10 +28,9 @@ from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.features.build import learn_features, read_features
 from glassformer.data.features.inputs import Features, Inputs
-from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import held_name
 from glassformer.data.io.pictures import read_pictures
-from glassformer.data.io.table import read_table
+from glassformer.data.io.table import ROWS_AT_ONCE, prefetch, read_table
 from glassformer.data.split.labelled import (
     Labelled,
     LabelledCorpus,
@@ -167,7 +166,7 @@ class LabellingFamily(ExampleFamily):
     def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer
         if tokenizer is None and corpus.columns.text is not None:
-            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say, encoded_next=True)
+            tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say)
         answers = self.answers_of(corpus, config.training)
         features = learn_features(config, corpus.parts["train"], tokenizer, corpus.columns)
         held_out = {name: part.labels for name, part in corpus.parts.items() if name != "train"}

@@ -24,10 +24,9 @@ from glassformer.data.features.images import ImageFeatures, ImageInputs
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.features.tables import Marks, TableInputs
 from glassformer.data.features.texts import Examples, encode_examples
-from glassformer.data.io.chunks import ROWS_AT_ONCE, prefetch
 from glassformer.data.io.memory import cell_text
 from glassformer.data.io.pictures import fit_picture, read_picture
-from glassformer.data.io.table import Table, text_parts
+from glassformer.data.io.table import ROWS_AT_ONCE, Table, prefetch, text_parts
 from glassformer.data.split.labelled import Labelled, rows_as_part
 from glassformer.data.wording import RowPosition, counted, listed
 from glassformer.families.requests import Embedded, Example, check_text

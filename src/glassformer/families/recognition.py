@@ -33,8 +33,8 @@ from glassformer.config.resolve import (
     with_epochs,
 )
 from glassformer.config.sections import DataSettings, ModelSettings
-from glassformer.data.columns.extra import unread_in_words
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
+from glassformer.data.columns.schema import unread_in_words
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.datasets.hub import own_parts, whole_name

@@ -29,8 +29,7 @@ from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
 from glassformer.runs.folders import complete, contents, find_run, last_run, locked, writing
 from glassformer.runs.json_shape import WrongShape, check_shape
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 FORMAT = 2
 """The format of a run's folder. A run of another format is refused."""

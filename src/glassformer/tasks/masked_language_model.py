@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from glassformer.bricks.losses import SCORES_AT_ONCE
-from glassformer.data.mixing import mix, number
+from glassformer.data.order import mix, number
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel, device_of

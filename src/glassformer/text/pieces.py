@@ -2,8 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from glassformer.config.errors import DataError
+
+T = TypeVar("T")
 
 PIECE = 1 << 14
 """Characters in a piece. Rust keeps about 150 bytes for each token while it encodes, so pieces are small."""
@@ -39,18 +42,25 @@ def pieces(text: str, slack: int) -> Iterator[str]:
 
 def batches(texts: Iterable[str], cut: Callable[[str], Iterable[str]]) -> Iterator[list[tuple[int, str]]]:
     """The texts, cut into pieces, each with the number of its text, `BATCH` characters together."""
-    batch: list[tuple[int, str]] = []
-    size = 0
-    for number, text in enumerate(texts):
-        for piece in cut(text):
+    numbered = ((number, piece) for number, text in enumerate(texts) for piece in cut(text))
+    for batch in grouped(numbered, lambda item: len(item[1]), BATCH):
+        for _, piece in batch:
             utf8(piece)
-            batch.append((number, piece))
-            size += len(piece)
-            if size >= BATCH:
-                yield batch
-                batch, size = [], 0
-    if batch:
         yield batch
+
+
+def grouped(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Iterator[list[T]]:
+    """Yield the items in lists, each of which ends as soon as its sizes add up to `enough`."""
+    group: list[T] = []
+    size = 0
+    for item in items:
+        group.append(item)
+        size += size_of(item)
+        if size >= enough:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[str], None]) -> Iterator[str]:

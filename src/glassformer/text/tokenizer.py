@@ -5,7 +5,8 @@ import itertools
 import json
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Self, overload
@@ -20,8 +21,6 @@ from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
-from glassformer.text.roles import Roles
-from glassformer.text.words import Numberer, TextCache
 
 MOST_GROWTH = 1000
 """Times that a decoder may make a token longer. Those that are in use replace one character by another."""
@@ -39,6 +38,71 @@ class Piece(NamedTuple):
     text: str
     start: int
     end: int
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Ids by what they are for; None where a tokenizer has no such token.
+
+    A tokenizer that is trained here has them by name. One made elsewhere says in the files beside it what is what, and
+    a run keeps that in its card.
+    """
+
+    pad: int | None = None
+    start: int | None = None
+    """The token before every document and nowhere else: what it is the answer to is never asked."""
+    end: int | None = None
+    unk: int | None = None
+    mask: int | None = None
+    """The token in place of one that is to be guessed."""
+    opening: tuple[int, ...] = ()
+    """Tokens before a text that is labelled, or that is written."""
+    closing: tuple[int, ...] = ()
+    """Tokens after a text."""
+    source: tuple[int, ...] = ()
+    """Tokens before a text that is translated."""
+    stops: tuple[int, ...] = ()
+    """Tokens that, beside `end`, end a text that is written."""
+
+    @classmethod
+    def from_ids(cls, **ids: int | None) -> Self:
+        """The roles in a tokenizer of this house: START before each text and END after it, where it has them."""
+        around = {"opening": ids.get("start"), "closing": ids.get("end")}
+        return cls(**ids, **{place: () if id is None else (id,) for place, id in around.items()})  # type: ignore[arg-type]
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """All ids that end a text which is written."""
+        return self.stops if self.end is None else (self.end, *self.stops)
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """Whatever stands before texts and after them."""
+        return frozenset({*self.opening, *self.closing, *self.source, self.start, self.end} - {None})  # type: ignore[arg-type]
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """What `to_json` wrote; whatever else it may be is a TypeError or ValueError."""
+        several = {one.name for one in fields(cls) if one.default == ()}
+        return cls(**{name: _read_role(name, item, several=name in several) for name, item in value.items()})
+
+
+def _read_role(name: str, value: Any, *, several: bool) -> Any:
+    """Return one id or None; `several`: a tuple of ids."""
+    if several and isinstance(value, list) and all(_is_whole(one) for one in value):
+        return tuple(value)
+    if not several and (value is None or _is_whole(value)):
+        return value
+    raise ValueError(
+        f"{name} is {value!r:.80}, but must be {'a list of token ids' if several else 'a token id or null'}"
+    )
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 class Tokenizer:
@@ -96,14 +160,12 @@ class Tokenizer:
         settings: TokenizerSettings,
         say: Say = silent,
         total_bytes: int | None = None,
-        encoded_next: bool = False,
         mask: bool = False,
     ) -> Self:
         """Learn the tokens of these texts, which are read once and not kept; or load `settings.file`.
 
-        `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly. `encoded_next`: the
-        texts are held anyway and are the next to be encoded, so that how words were cut is remembered until then.
-        `mask`: one more special token, for what is to be guessed.
+        `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly. `mask`: add a
+        special token for tokens that are to be guessed.
         """
         if settings.file is not None:
             return cls.load(settings.file)
@@ -113,14 +175,7 @@ class Tokenizer:
         first = next(sample, None)
         if first is None:
             raise DataError("the text yields no tokens: it is empty")
-        sample = itertools.chain([first], sample)
-        if settings.kind != "word" or not encoded_next:
-            return cls(pipelines.train(sample, settings, mask=mask))
-        cache = TextCache(sample)
-        tokenizer = cls(pipelines.train(cache, settings, mask=mask))
-        assert tokenizer.unk is not None
-        tokenizer._numberer = Numberer(tokenizer._rust, tokenizer.unk, cache)
-        return tokenizer
+        return cls(pipelines.train(itertools.chain([first], sample), settings, mask=mask))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles | None = None) -> Self:
@@ -209,14 +264,11 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The ids of each text. A long text costs little more memory than its ids."""
-        if self.kind == "word" and self.unk is not None:
-            for text in texts:
-                utf8(text)
-            return self._numberer.ids(texts)
+        encode = self._encoder.ids if self._word_ids is None else self._word_ids.look_up
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in batches(texts, self._pieces):
-            for (number, _), ids in zip(batch, self._encoder.ids([piece for _, piece in batch]), strict=True):
-                parts[number].append(np.array(ids, np.int32))
+            for (number, _), ids in zip(batch, encode([piece for _, piece in batch]), strict=True):
+                parts[number].append(np.asarray(ids, np.int32))
         return [np.concatenate(part) for part in parts]
 
     def encode_around(self, stretches: Iterable[str | int]) -> list[int]:
@@ -238,9 +290,13 @@ class Tokenizer:
         return None if spec is None else Tokenizer(external_pipeline.pipeline(spec), self.roles)
 
     @cached_property
-    def _numberer(self) -> Numberer:
-        assert self.unk is not None
-        return Numberer(self._rust, self.unk)
+    def _word_ids(self) -> pipelines.WordIds | None:
+        """The ids of words; None where the pipeline looks for other tokens."""
+        unknown = self.unk
+        if self.kind != "word" or unknown is None:
+            return None
+        vocabulary: dict[str, int] = self._rust.get_vocab()
+        return pipelines.WordIds(self._rust, lambda word: vocabulary.get(word, unknown))
 
     def _pieces(self, text: str) -> Iterable[str]:
         if self.kind == "other":
@@ -262,26 +318,17 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens."""
-        listed = _listed(ids)
-        if listed is None:
-            raise DataError(f"decode takes the ids of one text, not {with_article(ids)}: put a single id into a list")
+        listed = _listed(ids, "decode takes the ids of one text, not {}: put a single id into a list")
         if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
             raise DataError("decode takes the ids of one text; use decode_batch for several texts")
         return self._decode(listed, "decode")
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """Return the texts of several lists of ids, without special tokens."""
-        lists = _listed(batch)
-        if lists is None:
-            raise DataError(f"decode_batch takes a list of ids for each text, not {with_article(batch)}")
-        texts = []
-        for number, ids in enumerate(lists):
-            listed = _listed(ids)
-            if listed is None:
-                what = f"number {number} is {with_article(ids)}"
-                raise DataError(f"decode_batch takes a list of ids for each text, but {what}: use decode for one text")
-            texts.append(self._decode(listed, "decode_batch"))
-        return texts
+        wanted = "decode_batch takes a list of ids for each text"
+        one = ", but number {} is {{}}: use decode for one text"
+        lists = enumerate(_listed(batch, f"{wanted}, not {{}}"))
+        return [self._decode(_listed(ids, wanted + one.format(row)), "decode_batch") for row, ids in lists]
 
     def _decode(self, ids: list[Any], caller: str) -> str:
         """Return the text of the ids. `caller`: the function that an error names."""
@@ -319,12 +366,12 @@ class Tokenizer:
         return str(name)
 
 
-def _listed(values: Any) -> list[Any] | None:
-    """Return the elements of a list, an array or another iterable; None for anything else."""
+def _listed(values: Any, refusal: str) -> list[Any]:
+    """Return the elements of an iterable; raise `DataError` for anything else, which stands for {} in `refusal`."""
     try:
         return list(values)
     except TypeError:  # also an array without dimensions, which has an `__iter__`
-        return None
+        raise DataError(refusal.format(with_article(values))) from None
 
 
 def _is_id(value: Any, size: int) -> bool:

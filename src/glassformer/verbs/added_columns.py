@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.config.errors import Misuse
-from glassformer.data.io.chunks import RowFile
-from glassformer.data.io.parquet import arrow, record_batches, record_schema
 from glassformer.data.io.reading import numbered_lines
-from glassformer.data.io.rows import DELIMITERS, delimiter_of, kind_of
-from glassformer.data.io.table import Table
+from glassformer.data.io.rows import DELIMITERS, arrow, delimiter_of, kind_of, record_batches, record_schema
+from glassformer.data.io.table import RowFile, Table
 from glassformer.runs.files import aside, text_writer
 from glassformer.text.escaping import json_line, spreadsheet_cell
 

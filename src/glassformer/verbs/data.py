@@ -9,9 +9,8 @@ from torch import Tensor
 from glassformer.config.errors import Say, SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.data.check.pairs import Lengths, PairCheck, check_pairs
 from glassformer.data.check.tables import TableCheck, check_table
-from glassformer.data.check.texts import TextCheck, check_texts
+from glassformer.data.check.texts import Lengths, PairCheck, TextCheck, check_pairs, check_texts
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.features.build import TextFeatures
 from glassformer.data.io.source import open_source

@@ -13,8 +13,8 @@ import numpy as np
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.config.progress import counting_on
-from glassformer.data.io.chunks import prefetch
 from glassformer.data.io.rows import kind_of
+from glassformer.data.io.table import prefetch
 from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
 from glassformer.families.predict import InputCounts, add_to

@@ -15,10 +15,9 @@ from glassformer.config.progress import progress_of
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.labels import filled_rows
 from glassformer.data.columns.schema import ignored_in_words
-from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.rows import DELIMITERS, is_table
-from glassformer.data.io.table import Table, read_table
+from glassformer.data.io.table import RowFile, Table, read_table
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES, Family, Loaded

@@ -11,10 +11,9 @@ from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.progress import counting_on
 from glassformer.data.columns.labels import filled_rows
-from glassformer.data.io.chunks import LINE, RowFile
 from glassformer.data.io.reading import check_encoding, held_lines
 from glassformer.data.io.rows import is_table, kind_of
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import LINE, RowFile, Table
 from glassformer.data.wording import counted
 from glassformer.decoding.options import SEARCH_OPTIONS, Search
 from glassformer.families.base import Loaded

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from glassformer.config.errors import DataError
-from glassformer.data.check.pairs import PairCheck, check_pairs
 from glassformer.data.check.tables import Spread
+from glassformer.data.check.texts import PairCheck, check_pairs
 from glassformer.data.io.table import Table
 
 

@@ -12,8 +12,8 @@ import pytest
 from glassformer.config.sections import DataSettings
 from glassformer.data.check.groups import _numbered, _periods
 from glassformer.data.check.tables import check_table
-from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.inference import Columns
+from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table
 from glassformer.data.split.labelled import split_table
 

@@ -4,9 +4,8 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.heuristics import number_in
-from glassformer.data.columns.inference import choose_columns, labelled_rows
+from glassformer.data.columns.inference import choose_columns, labelled_rows, text_column
 from glassformer.data.columns.labels import filled_rows
-from glassformer.data.columns.texts import text_column
 from glassformer.data.io.table import Table
 
 PROSE = [f"the film number {number} was seen by many" for number in range(60)]

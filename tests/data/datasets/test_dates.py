@@ -12,7 +12,7 @@ from babel.dates import format_date, format_skeleton
 
 from glassformer.data.datasets import dates
 from glassformer.data.datasets.dates import LANGUAGES, Way, held_out_years, meanings, ways_of_writing
-from glassformer.data.datasets.embedded import open_dataset
+from glassformer.data.datasets.embedded import DATASETS, open_dataset
 
 LAST_OF_MAY = date(2024, 5, 31)
 
@@ -31,6 +31,10 @@ def test_rows() -> None:
         assert source == unicodedata.normalize("NFC", source).strip()
         assert not re.search(r"[^\S ]|  ", source)
         assert not [letter for letter in source if unicodedata.category(letter) in ("Cf", "Cc") and letter != "\u200c"]
+
+
+def test_no_more_languages_than_there_are_can_be_asked_for() -> None:
+    assert DATASETS["dates"].most["languages"] == len(LANGUAGES)
 
 
 @pytest.mark.parametrize("seed", [0, 7])

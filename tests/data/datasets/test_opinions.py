@@ -5,25 +5,25 @@ from collections import Counter
 import pytest
 
 from glassformer.data.datasets import opinions
-from glassformer.data.datasets.opinion_templates import TEMPLATES, TEST_TEMPLATES
 from glassformer.data.datasets.opinions import (
     DENIALS,
+    FACTS,
     LABELS,
-    LONGEST,
+    MAX_WORDS,
     ORDER_PAIRS,
     SHARES,
+    TEMPLATES,
+    TEST_TEMPLATES,
     TEST_THINGS,
     THINGS,
-    VERBS_BAD,
-    VERBS_GOOD,
     opinion_rows,
     opinion_test_rows,
 )
 
 TRAIN = opinion_rows(rows=12_000, seed=0)
 TEST = opinion_test_rows(rows=12_000, seed=0)
-GOOD = {word for thing in THINGS for word in thing.good} | set(VERBS_GOOD)
-BAD = {word for thing in THINGS for word in thing.bad} | set(VERBS_BAD)
+GOOD = {word for thing in THINGS for word in thing.good} | set(FACTS["verbs_good"])
+BAD = {word for thing in THINGS for word in thing.bad} | set(FACTS["verbs_bad"])
 
 
 def words(sentence: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_good_words_are_not_bad() -> None:
 def test_lengths() -> None:
     lengths = {len(sentence.split()) for sentence, _ in TRAIN + TEST}
     assert min(lengths) >= 4
-    assert 20 < max(lengths) <= LONGEST == 30
+    assert 20 < max(lengths) <= MAX_WORDS == 30
 
 
 def test_many_sentences_have_a_twin_of_the_same_words_and_the_other_label() -> None:

@@ -2,10 +2,11 @@ import statistics
 
 import pytest
 
-from glassformer.data.datasets import posts
-from glassformer.data.datasets.posts import COLUMNS, post_rows
+from glassformer.data.datasets import generated as posts
+from glassformer.data.datasets.embedded import DATASETS
+from glassformer.data.datasets.generated import post_rows
 
-ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in post_rows(rows=6000, seed=0)]
+ROWS = [dict(zip(DATASETS["posts"].columns, row, strict=True)) for row in post_rows(rows=6000, seed=0)]
 
 
 def share(rows: list[dict[str, str]]) -> float:

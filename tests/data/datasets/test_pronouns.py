@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from glassformer.data.datasets import pronouns
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
-from glassformer.data.datasets.pronouns import DEEDS, MEN, WOMEN, pronoun_links, pronoun_rows
+from glassformer.data.datasets.linked import DEEDS, MEN, STORIES, WOMEN, pronoun_links, pronoun_rows
 
 LINKED = [(text, links["antecedent"]) for text, links in pronoun_links(rows=4000, seed=0)]
 LINKS = [(text.split(), source, target) for text, links in LINKED for source, target in links]
@@ -63,8 +62,8 @@ def test_the_stories_to_look_at_are_others() -> None:
 
 
 def test_stories_that_were_learned_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MEETINGS", "TELLINGS", "PLACES", "TIMES", "OFTEN"):
-        monkeypatch.setattr(pronouns, name, getattr(pronouns, name)[:1])
+    for name in ("meetings", "tellings", "places", "times", "often"):
+        monkeypatch.setitem(STORIES, name, STORIES[name][:1])
     learned = set(pronoun_rows(rows=3000, seed=0))
     assert len(learned) == 3000
     assert not learned & {text for text, _ in pronoun_links(rows=3000, seed=0)}

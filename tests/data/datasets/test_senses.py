@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.datasets.senses import COLUMNS, SENSES, VERBS, sense_rows
+from glassformer.data.datasets.embedded import DATASETS, open_dataset
+from glassformer.data.datasets.generated import SENSES, VERBS, sense_rows
 
 ROWS = list(sense_rows(rows=6000, seed=0))
 THINGS = {
@@ -61,7 +61,7 @@ def test_neither_length_nor_place_gives_the_sense_away() -> None:
 
 def test_texts_are_different_and_hang_on_the_seed() -> None:
     assert len({text for text, _, _ in ROWS}) == 6000
-    assert all(len(row) == len(COLUMNS) for row in ROWS)
+    assert all(len(row) == len(DATASETS["senses"].columns) for row in ROWS)
     assert ROWS[:50] == list(sense_rows(rows=50, seed=0)) != list(sense_rows(rows=50, seed=1))
     assert not any(sign in text for text, _, _ in ROWS for sign in ("{", "}", "  "))
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 from glassformer.data.datasets.embedded import open_dataset
-from glassformer.data.datasets.subject_object import PEOPLE, PRESENTS, subject_object_links, subject_object_rows
+from glassformer.data.datasets.linked import PEOPLE, PRESENTS, subject_object_links, subject_object_rows
 
 ROWS = list(subject_object_rows(rows=2000, seed=0))
 LINKED = list(subject_object_links(rows=2000, seed=0))

@@ -13,7 +13,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.limits import VARIABLE, LimitExceeded
 from glassformer.config.sections import DataSettings
 from glassformer.config.units import size
-from glassformer.data.columns.extra import unread_columns
+from glassformer.data.columns.schema import unread_columns
 from glassformer.data.io import reading, rows
 from glassformer.data.io.aligned import read_aligned, read_tmx
 from glassformer.data.io.pictures import read_pictures

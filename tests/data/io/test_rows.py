@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from glassformer.config.errors import DataError
 from glassformer.config.limits import VARIABLE
-from glassformer.data.io.parquet import record_batches
 from glassformer.data.io.reading import BLOCK
-from glassformer.data.io.rows import Row, is_table, read_rows
+from glassformer.data.io.rows import Row, is_table, read_rows, record_batches
 
 
 def write(path: Path, content: str | bytes) -> Path:

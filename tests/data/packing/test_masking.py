@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.sections import TokenizerSettings
-from glassformer.data.mixing import number
+from glassformer.data.order import number
 from glassformer.data.packing.windows import JUDGED, NOTHING, Masking
 from glassformer.text.tokenizer import Tokenizer
 

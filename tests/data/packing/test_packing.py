@@ -20,12 +20,11 @@ from glassformer.config.sections import DataSettings, TokenizerSettings
 from glassformer.data.io import source as source_module
 from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
-from glassformer.data.packing import entries
+from glassformer.data.packing import packer as entries
 from glassformer.data.packing import packer as packing
 from glassformer.data.packing.store import Shards, Tokens, pack
 from glassformer.data.split.documents import Part, split_texts, whole
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "nine", "red", "birds"]
 _random = Random(0)

@@ -10,12 +10,12 @@ import pytest
 from glassformer.config.errors import DataError
 from glassformer.config.presets import TABLE
 from glassformer.config.sections import DataSettings
-from glassformer.data.check.pairs import check_pairs
 from glassformer.data.check.tables import check_table
+from glassformer.data.check.texts import check_pairs
 from glassformer.data.columns.inference import Columns
 from glassformer.data.io.source import Source
 from glassformer.data.io.table import Table
-from glassformer.data.mixing import Numbers
+from glassformer.data.order import Numbers
 from glassformer.data.same_text import DIFFERENCES
 from glassformer.data.split.documents import split_texts
 from glassformer.data.split.labelled import Labelled, split_table

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.presets import NUMBER
+from glassformer.config.sentences import sentence
 from glassformer.data.columns.dates import are_other_dates, times_of
-from glassformer.data.columns.extra import LIKE_NAMES
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns
+from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Rows
 
@@ -58,23 +59,16 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
             continue
         if (periods := _periods(values)) is not None:
             if agreement(periods) is not None:
-                yield (
-                    f"labels change with time (column '{name}'): --data.split_by {name} holds out the latest rows, as "
-                    "in use"
-                )
+                yield sentence(__name__, "labels in time", name=name)
             continue
         if (name in read and name.lower() not in OWNER_NAMES) or are_other_dates(values):
             continue
         groups = _numbered(values)
         count = int(groups.max()) + 1
         if FEWEST_GROUPS <= count <= len(rows) / 2 and (shares := agreement(groups)) is not None:
-            alike = f"share a label more often than other rows ({shares[0]:.2f} instead of {shares[1]:.2f})"
-            if columns.label_kind == NUMBER:
-                alike = f"have correlated labels ({shares[0]:.2f})"
-            yield (
-                f"rows with equal values in column '{name}' {alike}: if the column identifies a person or group, "
-                f"--data.split_by {name} keeps its rows in one part"
-            )
+            how = "correlated labels" if columns.label_kind == NUMBER else "share labels"
+            alike = sentence(__name__, how, inside=shares[0], at_large=shares[1])
+            yield sentence(__name__, "group", name=name, alike=alike)
 
 
 def _ranks(labels: Sequence[str]) -> NDArray[np.float64]:

@@ -10,13 +10,14 @@ import numpy as np
 
 from glassformer.config.presets import CLASS, IMAGE, LABEL_SET, MIXED, NUMBER
 from glassformer.config.sections import DataSettings
+from glassformer.config.sentences import sentence
 from glassformer.data.check.groups import group_findings
 from glassformer.data.columns.dates import ORDER_IN_WORDS, unread_dates
-from glassformer.data.columns.extra import empty_in_words
 from glassformer.data.columns.heuristics import FLOAT32_MAX, hold_numbers, number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns, names_of, odd_labels, sets_of
 from glassformer.data.columns.numbers import plain_numbers
+from glassformer.data.columns.schema import empty_in_words
 from glassformer.data.io.table import Table, is_empty
 from glassformer.data.same_text import near_finding
 from glassformer.data.split.labelled import rows_as_part
@@ -116,35 +117,24 @@ def check_table(
     settings = settings or DataSettings()
     table = plain_numbers(table, columns.decimals)
     filled = columns.readable_rows(table)
-    if columns.text is None:
-        texts = [", ".join(table.columns[name][row] for name in columns.also) for row in filled]
-    else:
-        whole = table.texts(columns.text)
-        texts = [whole[row] for row in filled]
-    lines = [table.lines[row] for row in filled]
-    if columns.label is None:
-        labels = []
-    elif columns.label_kind == LABEL_SET:
-        labels = sets_of(table, columns.label, filled, columns.separator)
-    else:
-        values = table.columns[label_columns(table.name, columns.label, table.columns)[0]]
-        labels = [values[row].strip() for row in filled]
+    whole = None if columns.text is None else table.texts(columns.text)
+    texts = [_row_in_words(table, columns, row) if whole is None else whole[row] for row in filled]
+    lines, labels = [table.lines[row] for row in filled], _labels(table, columns, filled)
     part = rows_as_part(table, columns, settings, filled)
     near = part.near_duplicates()
     occurrences = occurrences_of(part.same(settings.same_text).tolist())
     contradictions = _contradictions(occurrences, texts, labels, lines) if labels else []
     kind = columns.label_kind
     missing = [line for line, label in zip(lines, labels, strict=True) if lacks_label(label, kind)] if labels else []
-    has_classes = columns.label_kind in (CLASS, LABEL_SET)
-    names = names_of(filter(None, labels), columns.label_kind) if has_classes else []
+    names = names_of(filter(None, labels), kind) if kind in (CLASS, LABEL_SET) else []
     counts = Counter(sorted(chain.from_iterable(names))).most_common()
     classes = [Class(name, count, count / len(names)) for name, count in counts]
-    written = [row for row, text in enumerate(texts) if text.strip()] if columns.text is not None else []
+    written = [row for row, text in enumerate(texts) if text.strip()] if whole is not None else []
     words, text_lines = [len(texts[row].split()) for row in written], [lines[row] for row in written]
     tokens = lengths([texts[row] for row in written]) if lengths is not None and written else None
     found = TableCheck(
         rows=len(table),
-        empty_texts=0 if columns.text is None else len(table) - len(written),
+        empty_texts=0 if whole is None else len(table) - len(written),
         missing_labels=len(missing),
         repeated_texts=len(texts) - len(occurrences),
         near_duplicates=len(np.unique(near[:, 1])),
@@ -153,28 +143,25 @@ def check_table(
         classes=classes,
         imbalance=counts[0][1] / counts[-1][1] if counts else None,
         single_example_classes=[item.name for item in classes if item.count == 1],
-        words=spread_of(words) if words else None,
-        tokens=spread_of(tokens) if tokens else None,
+        words=spread_of(words),
+        tokens=spread_of(tokens),
         cut=sum(count > context for count in tokens) if tokens and context is not None else None,
         shortest_line=text_lines[int(np.argmin(words))] if words else None,
         longest_line=text_lines[int(np.argmax(words))] if words else None,
-        amounts=_amounts(labels) if columns.label_kind == NUMBER else None,
+        amounts=_amounts(labels) if kind == NUMBER else None,
         not_read=dict(columns.unread),
         findings=[],
     )
-    again = [lines[row] for rows in occurrences.values() for row in rows[1:]]
-    row = "picture" if columns.kind == IMAGE else "row"
-    noun = row if columns.text is None else "text"
-    repeats = finding(
-        sorted(again),
-        f"{row} repeats",
-        f"{row}s repeat",
-        f"an earlier {noun}{part.in_other_letters(settings.same_text)}",
-        "number" if noun == "picture" else "line",
-    )
+    row, place = ("picture", "number") if columns.kind == IMAGE else ("row", "line")
+    noun = row if whole is None else "text"
+    again = sorted(lines[row] for rows in occurrences.values() for row in rows[1:])
+    differently = part.in_other_letters(settings.same_text)
+    repeats = finding("repeat", again, place if whole is None else "line", row=row, noun=noun, differently=differently)
     repeats += near_finding(near, noun, texts, lines)
-    found.findings.extend(_findings(found, table.lines_but(filled), missing, repeats, context, noun))
-    if columns.label_kind == NUMBER:
+    skipped = skipped_lines({NO_LABEL: missing, NO_TEXT: table.lines_but(filled)}, row)
+    bad = len(missing) + len(table) - len(filled)
+    found.findings.extend(_findings(found, skipped, bad, repeats, context, noun))
+    if kind == NUMBER:
         found.findings.extend(_refused_numbers(f"label column '{columns.label}'", labels, lines))
     if columns.kind != IMAGE:
         found.findings.extend(_column_findings(table, columns))
@@ -183,7 +170,24 @@ def check_table(
     return found
 
 
-def spread_of(values: Sequence[int]) -> Spread:
+def _row_in_words(table: Table, columns: Columns, row: int) -> str:
+    return ", ".join(table.columns[name][row] for name in columns.also)
+
+
+def _labels(table: Table, columns: Columns, rows: list[int]) -> list[str]:
+    """Return the labels of these rows, empty where there is none; no labels without a label column."""
+    if columns.label is None:
+        return []
+    if columns.label_kind == LABEL_SET:
+        return sets_of(table, columns.label, rows, columns.separator)
+    values = table.columns[label_columns(table.name, columns.label, table.columns)[0]]
+    return [values[row].strip() for row in rows]
+
+
+def spread_of(values: Sequence[int] | None) -> Spread | None:
+    """Return how lengths are spread; None without lengths."""
+    if not values:
+        return None
     return Spread(*(int(value) for value in np.percentile(values, [0, 50, 90, 99, 100], method="inverted_cdf")))
 
 
@@ -195,9 +199,12 @@ def occurrences_of(values: Iterable[T]) -> dict[T, list[int]]:
     return rows
 
 
-def finding(lines: list[int], one: str, many: str, rest: str, line: str = "line") -> list[str]:
-    """How many of something there are, and on which lines; nothing, where there are none."""
-    return [f"{counted(len(lines), one, many)} {rest}: {lines_in_words(lines, line)}"] if lines else []
+def finding(name: str, lines: list[int], place: str = "line", **facts: object) -> list[str]:
+    """Return the finding of this name with the number of its lines and the first of them; no finding without lines."""
+    if not lines:
+        return []
+    one, many, rest = sentence(__name__, name, **facts).split("|")
+    return [f"{counted(len(lines), one, many)} {rest}: {lines_in_words(lines, place)}"]
 
 
 def _contradictions(
@@ -205,12 +212,10 @@ def _contradictions(
 ) -> list[Contradiction]:
     found = []
     for rows in occurrences.values():
-        if len(rows) > 1 and len({labels[row] for row in rows}) > 1:
-            first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
-            pairs = sorted(first.items(), key=lambda item: item[1])
-            found.append(
-                Contradiction(texts[rows[0]].strip()[:60], [label for label, _ in pairs], [line for _, line in pairs])
-            )
+        first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
+        if len(first) > 1:
+            names, places = zip(*sorted(first.items(), key=lambda item: item[1]), strict=True)
+            found.append(Contradiction(texts[rows[0]].strip()[:60], [*names], [*places]))
     return found
 
 
@@ -221,35 +226,29 @@ def _amounts(labels: list[str]) -> Amounts | None:
 
 
 def _findings(
-    found: TableCheck, empty: list[int], missing: list[int], repeats: list[str], context: int | None, noun: str
+    found: TableCheck, skipped: list[str], bad: int, repeats: list[str], context: int | None, noun: str
 ) -> Iterator[str]:
-    """One line each, the gravest first. `repeats`: what is said of rows that are there before."""
-    row, place = ("picture", "number") if noun == "picture" else ("row", "line")
-    if len(found.classes) == 1 and found.classes[0].share == 1:
-        yield f"all rows have the label '{found.classes[0].name}': there is nothing to tell apart (--label)"
+    """Yield one line per finding, the gravest first. `bad`: the number of rows that cannot be used."""
+    classes, amounts = found.classes, found.amounts
+    if len(classes) == 1 and classes[0].share == 1:
+        yield sentence(__name__, "one label", name=classes[0].name)
     if found.contradicting_texts:
-        shown = "; ".join(f"{place}s {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
+        place = "numbers" if noun == "picture" else "lines"
+        shown = "; ".join(f"{place} {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
         more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
         texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
-        yield f"{texts} with different labels: {shown}{more}"
+        yield sentence(__name__, "contradictions", count=texts, shown=shown, more=more)
     if found.imbalance is not None and found.imbalance >= UNEVEN:
-        first, last = found.classes[0], found.classes[-1]
-        yield (
-            f"classes are uneven: '{first.name}' has {first.count:,} rows, {found.imbalance:.3g} times as many as "
-            f"'{last.name}' ({last.count:,})"
-        )
-    yield from odd_labels({item.name: item.count for item in found.classes})
-    yield from skipped_lines({NO_LABEL: missing, NO_TEXT: empty}, row)
-    if (found.classes or found.amounts) and (bad := len(missing) + len(empty)) > MAX_SKIPPED * found.rows:
-        yield f"{bad:,} of {found.rows:,} rows cannot be used, more than a tenth: `train` needs --bad-rows skip"
+        yield sentence(__name__, "uneven", first=classes[0], last=classes[-1], times=found.imbalance)
+    yield from odd_labels({item.name: item.count for item in classes})
+    yield from skipped
+    if (classes or amounts) and bad > MAX_SKIPPED * found.rows:
+        yield sentence(__name__, "bad rows", bad=bad, rows=found.rows)
     yield from repeats
     if found.cut:
-        yield (
-            f"{counted(found.cut, 'text is', 'texts are')} longer than {context:,} tokens and would be cut there: "
-            "raise --model.context"
-        )
-    if found.amounts is not None and found.amounts.min == found.amounts.max:
-        yield f"every row has the number {found.amounts.min:g}: there is nothing to learn (--label)"
+        yield sentence(__name__, "cut", count=counted(found.cut, "text is", "texts are"), context=context)
+    if amounts is not None and amounts.min == amounts.max:
+        yield sentence(__name__, "one number", number=amounts.min)
 
 
 def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
@@ -262,16 +261,14 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
         values = table.columns[name]
         different = {value.strip() for value in values}
         if len(different) == 1:
-            yield f"column '{name}' is {next(iter(different)) or 'empty'} in every row: it says nothing"
+            yield sentence(__name__, "one value", name=name, value=next(iter(different)) or "empty")
             continue
-        order = columns.dates.get(name)
-        if order is not None:
+        if (order := columns.dates.get(name)) is not None:
             yield from (f"column '{name}': {remark}" for remark in _unread_dates(table.lines, values, order))
         numbers = hold_numbers(values)
-        filled = [row for row, value in enumerate(values) if not (is_empty(value) if numbers else not value.strip())]
         if numbers:
             yield from _refused_numbers(f"column '{name}'", values, table.lines)
-        if empty := len(values) - len(filled):
+        if empty := sum(is_empty(value) if numbers else not value.strip() for value in values):
             yield empty_in_words(name, empty, len(values))
 
 
@@ -280,9 +277,7 @@ def _refused_numbers(column: str, values: Sequence[str], lines: Sequence[int]) -
     numbers = [(line, number_in(value)) for value, line in zip(values, lines, strict=True) if not is_empty(value)]
     odd = [line for line, number in numbers if number is None]
     large = [line for line, number in numbers if number is not None and abs(number) > FLOAT32_MAX]
-    for found, why in ((odd, "no number among numbers"), (large, "too large for float32")):
-        remarks = finding(found, "value is", "values are", f"{why}, and training would refuse it")
-        yield from (f"{column}: {remark}" for remark in remarks)
+    yield from (f"{column}: {remark}" for remark in finding("no number", odd) + finding("large number", large))
 
 
 def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:
@@ -290,8 +285,4 @@ def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> li
     unread = unread_dates(values, order)
     odd = [lines[row] for row in unread.pop(None, [])]
     swapped = sorted(lines[row] for rows in unread.values() for row in rows)
-    others = f"not written {ORDER_IN_WORDS[order]} like the others; training would refuse it"
-    return [
-        *finding(odd, "value is", "values are", "not a date in a column of dates; training would refuse it"),
-        *finding(swapped, "date is", "dates are", others),
-    ]
+    return finding("no date", odd) + finding("other date", swapped, order=ORDER_IN_WORDS[order])

@@ -2,7 +2,9 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from itertools import pairwise
 
 from glassformer.config.errors import DataError, nearest
@@ -15,27 +17,16 @@ FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 FEW = 20
 """Whole numbers with more different values than this are amounts, not classes."""
 
-LABEL_NAMES = (
-    "label", "class", "category", "target", "sentiment", "y", "answer", "spam", "viral", "klasse", "kategorie",
-    "classe", "catégorie", "étiquette", "clase", "categoría", "etiqueta", "categoria", "etichetta", "класс", "метка",
-    "标签", "类别", "ラベル",
-)  # fmt: skip
-AMOUNT_NAMES = ("rating", "score", "stars")
-"""Well-known names of what is learned, whatever it is learned from; the first wins over the others."""
-
-
-MEASURED_NAMES = ("species", "price", "outcome", "survived", "diagnosis", "quality")
-"""Well-known names of labels in tables of numbers and categories; beside a text, such columns are often features."""
-FEATURE_NAMES = ("category", "kategorie", "catégorie", "categoría", "categoria", "类别")
-"""Names of labels that are just as often names of features."""
+NAMES: dict[str, list[str]] = tomllib.loads(files(__package__).joinpath("names.toml").read_text("utf-8"))
+"""Well-known names of columns, by what they hold."""
 
 
 def prefer_last(found: list[str], names: Iterable[str]) -> list[str]:
     """Return the last column instead of one named category if it has a well-known name of something measured."""
     *_, last = names
     others = [name for name in found if name != last]
-    measured = last.lower() in (*MEASURED_NAMES, *AMOUNT_NAMES)
-    return [last] if others and measured and all(name.lower() in FEATURE_NAMES for name in others) else found
+    measured = last.lower() in NAMES["measured"] + NAMES["amount"]
+    return [last] if others and measured and all(name.lower() in NAMES["feature"] for name in others) else found
 
 
 def require_column(where: str, name: str, names: Iterable[str], flag: str) -> str:

@@ -1,7 +1,7 @@
 """What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +10,33 @@ from glassformer.config.errors import DataError
 from glassformer.config.presets import ANY_LABEL, LABEL_SET, MIXED, NUMBER, TABLE, TASK_OF_LABELS, TEXT
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
-from glassformer.data.columns.extra import (
+from glassformer.data.columns.heuristics import (
+    NAMES,
+    by_name,
+    is_id,
+    is_varied_text,
+    named_columns,
+    number_in,
+    only_column,
+    prefer_last,
+    require_column,
+    words_in,
+)
+from glassformer.data.columns.labels import (
+    filled_rows,
+    label_column,
+    label_columns,
+    label_values,
+    list_in,
+    sets_of,
+)
+from glassformer.data.columns.numbers import (
+    decimal_signs,
+    numbers_in_words,
+    plain_numbers,
+    read_numbers,
+)
+from glassformer.data.columns.schema import (
     all_columns,
     categories_in_words,
     date_orders,
@@ -22,39 +48,6 @@ from glassformer.data.columns.extra import (
     unread_columns,
     unread_in_words,
     why_unreadable,
-)
-from glassformer.data.columns.heuristics import (
-    AMOUNT_NAMES,
-    FLOAT32_MAX,
-    LABEL_NAMES,
-    MEASURED_NAMES,
-    by_name,
-    number_in,
-    only_column,
-    prefer_last,
-    require_column,
-)
-from glassformer.data.columns.labels import (
-    SET_NAMES,
-    filled_rows,
-    label_column,
-    label_columns,
-    label_values,
-    sets_of,
-)
-from glassformer.data.columns.numbers import (
-    decimal_signs,
-    numbers_in_words,
-    plain_cells,
-    plain_numbers,
-)
-from glassformer.data.columns.texts import (
-    plain_texts,
-    text_candidates,
-    text_column,
-    texts_in_words,
-    with_headings,
-    wordy_columns,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
 from glassformer.data.wording import counted, line_in_words, listed
@@ -124,31 +117,26 @@ def choose_columns(
     images = [] if image is None else [f"images named in column '{image}' (--image)"]
     if text is None:
         label, last = table_label(table, settings, image)
-        flags = "--label"
-        taken = {*label_columns(table.name, label, table.columns), image}
-        if settings.all_columns:
-            also = all_columns(table, {*taken, settings.split_by}, settings)
-        elif not also and image is None:
-            also = readable_columns(table, {*taken, settings.split_by})
-        read = images or ["a table without text"]
+        flags, read = "--label", images or ["a table without text"]
     else:
         named = None if label_kind is None else label_column(table, texts, settings, label_kind)
         if named is None:
             if label_kind not in (None, ANY_LABEL):
                 raise DataError(_no_label(table))
-            why = f"{texts_in_words(texts)} (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
-            unread = {name: "no part of the text" for name in table.columns if name not in texts}
-            return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
+            return _text_alone(table, text)
         label, last, flags = named, False, "--text, --label"
         if label in texts:
             raise DataError(
                 f"{table.name}: column '{label}' cannot be both the text and the label: see --text and --label"
             )
-        taken = {*texts, *label_columns(table.name, label, table.columns), image}
-        if settings.all_columns:
-            also = all_columns(table, {*taken, settings.split_by}, settings)
-        beside = [f"beside it {', '.join(also)} (--extra-columns)"] if also else []
-        read = [texts_in_words(texts), *beside, *images]
+        read = [texts_in_words(texts), *images]
+    taken = {*texts, *label_columns(table.name, label, table.columns), image}
+    if settings.all_columns:
+        also = all_columns(table, {*taken, settings.split_by}, settings)
+    elif text is None and image is None and not also:
+        also = readable_columns(table, {*taken, settings.split_by})
+    if text is not None and also:
+        read.insert(1, f"beside it {', '.join(also)} (--extra-columns)")
     unread = unread_columns(table, taken, also, settings, otherwise="only if named in --extra-columns")
     shown = [name for name in also if name not in unread]
     if text is None:
@@ -183,6 +171,14 @@ def choose_columns(
         dates=dates,
         unread=unread,
     )
+
+
+def _text_alone(table: Table, text: str) -> Columns:
+    """Return the columns of a table from which only the text is learned."""
+    texts = text_parts(text, table.columns)
+    unread = {name: "no part of the text" for name in table.columns if name not in texts}
+    why = f"{texts_in_words(texts)} (--text), no label column (--label); task: {TASK_OF_LABELS[None]} (--task)"
+    return Columns(text, None, None, "; ".join(filter(None, [why, unread_in_words(unread)])), unread=unread)
 
 
 def _choose_text(
@@ -265,19 +261,10 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     filled = [row for row in rows if row not in without]
     if not is_number:
         return LabelledRows(filled, [values[row].strip() for row in filled], [])
-    cells = plain_cells([values[row] for row in filled], columns.decimals.get(columns.label, POINT))
-    for row, value in zip(filled, cells.values, strict=True):
-        if (number := number_in(value)) is not None and abs(number) > FLOAT32_MAX:
-            raise DataError(
-                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': {value.strip()[:40]} is "
-                "too large for float32: correct it, or remove the row"
-            )
-        if number is None:
-            raise DataError(
-                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns.label}': text where a number is "
-                f"wanted: '{value.strip()[:40]}' ({_advice(value)})"
-            )
-    return LabelledRows(filled, [value.strip() for value in cells.values], cells.remarks(columns.label))
+    sign, lines = columns.decimals.get(columns.label, POINT), [table.lines[row] for row in filled]
+    cells = [values[row] for row in filled]
+    _, numbers = read_numbers(table.name, lines, columns.label, cells, sign, advise=_advice)
+    return LabelledRows(filled, [value.strip() for value in numbers.values], numbers.remarks(columns.label))
 
 
 def lacks_label(value: str, label_kind: str | None) -> bool:
@@ -301,9 +288,83 @@ def table_label(table: Table, settings: DataSettings, image: str | None) -> tupl
         return ",".join(label_columns(table.name, settings.label, table.columns)), False
     taken = {settings.split_by, image, *settings.beside}
     free = {name: values for name, values in table.columns.items() if name not in taken}
-    if found := by_name(free, LABEL_NAMES + AMOUNT_NAMES + MEASURED_NAMES + SET_NAMES):
+    if found := by_name(free, NAMES["label"] + NAMES["amount"] + NAMES["measured"] + NAMES["label_set"]):
         return only_column(table.name, prefer_last(found, free), "the label", "--label"), False
     usable = [name for name, values in free.items() if not (is_marker(name, values) or are_dates(values))]
     if not usable:
         raise DataError(_no_label(table))
     return usable[-1], True
+
+
+# --- which columns are the text ---
+
+
+def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | None) -> str:
+    """The column that was named, or has a well-known name, or is plainly prose; several that were named as title,body.
+    `sample`: some rows' values."""
+    if named is not None:
+        return ",".join(named_columns(where, named, sample, "--text"))
+    if not (found := plain_texts(sample) or wordy_columns(sample)):
+        raise DataError(
+            f"{where}: no column looks like text (columns: {listed(sample)}; the first line names them): "
+            "name one with --text"
+        )
+    return only_column(where, found, "the text", "--text", joined=True)
+
+
+def plain_texts(sample: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns with a well-known name, or with prose; where one of these is the longest by far, it alone."""
+    if found := by_name(sample, NAMES["text"]):
+        return [name for name in found if name.lower() not in NAMES["heading"]] or found
+    prose = [
+        name for name in wordy_columns(sample) if words_in(sample[name]) >= 2 and name.lower() not in NAMES["other"]
+    ]
+    found = [name for name in prose if name.lower() not in NAMES["heading"]] or prose
+    if len(found) > 1:
+        lengths = {name: sum(map(len, sample[name])) for name in found}
+        first, second = sorted(found, key=lengths.__getitem__, reverse=True)[:2]
+        if lengths[first] >= 4 * lengths[second]:
+            return [first]
+    return found
+
+
+def wordy_columns(sample: Mapping[str, Sequence[str]]) -> list[str]:
+    """Prose, and also names and single words, which are the text where there is nothing else to learn from."""
+    return [name for name, values in sample.items() if is_varied_text(values) and not is_id(name, values)]
+
+
+def with_headings(found: Sequence[str], sample: Mapping[str, Sequence[str]], taken: Collection[str | None]) -> str:
+    """The columns of a text as one name, what stands above it first."""
+    above = [
+        name
+        for name, values in sample.items()
+        if name.lower() in NAMES["heading"] and name not in (*found, *taken) and is_varied_text(values)
+    ]
+    return ",".join([*above, *found])
+
+
+def text_candidates(
+    where: str, sample: dict[str, list[str]], settings: DataSettings, taken: set[str | None]
+) -> dict[str, list[str]]:
+    """The columns that may be the text where nobody named it; the first line must be names."""
+    if odd := next((name for name in sample if len(name.split()) > 5), None):
+        raise DataError(
+            f"{where}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
+            "write names such as text,label above it, or say --text and --label"
+        )
+    if settings.label is not None:
+        taken |= {settings.label, *map(str.strip, settings.label.split(","))}
+    free = {name: values for name, values in sample.items() if name not in taken}
+    return {name: values for name, values in free.items() if not _are_lists(values)} or free
+
+
+def _are_lists(values: Sequence[str]) -> bool:
+    """Whether they are lists of labels, and no texts."""
+    filled = [value for value in values if value.strip()]
+    return bool(filled) and all(list_in(value) is not None for value in filled)
+
+
+def texts_in_words(names: Iterable[str]) -> str:
+    """The column of the text, or those that are joined."""
+    first, *more = (f"'{name}'" for name in names)
+    return f"text columns {', '.join([first, *more[:-1]])} and {more[-1]}, joined" if more else f"text column {first}"

@@ -14,9 +14,8 @@ from glassformer.config.presets import ANY_LABEL, CLASS, LABEL_SET, NUMBER, TASK
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_dates
 from glassformer.data.columns.heuristics import (
-    AMOUNT_NAMES,
     FEW,
-    LABEL_NAMES,
+    NAMES,
     are_few,
     are_numbers,
     by_name,
@@ -35,8 +34,6 @@ SEPARATORS = (";", "|")
 """What people write between the labels of one cell."""
 OFTEN = 0.2
 """The share of cells that hold a separator, from which on it plainly is one."""
-SET_NAMES = ("labels", "tags", "topics", "genres", "categories", "emotions")
-"""Well-known names of columns with several labels; the first wins over the others."""
 TRUTHS = {"0": False, "1": True, "false": False, "true": True}
 """What a column of one label may hold."""
 
@@ -198,7 +195,7 @@ def odd_labels(counts: Mapping[str, int]) -> list[str]:
 
 # --- which column is the label ---
 
-CLASS_NAMES = (*LABEL_NAMES, "emotion", "topic", "intent", "genre")
+CLASS_NAMES = NAMES["label"] + NAMES["topic"]
 
 
 def label_column(table: Table, text: Iterable[str], settings: DataSettings, label_kind: str) -> str | None:
@@ -214,9 +211,9 @@ def label_column(table: Table, text: Iterable[str], settings: DataSettings, labe
         return ",".join(several)
     taken = (*text, settings.split_by, settings.image, *settings.beside)
     others = {name: values for name, values in table.columns.items() if name not in taken}
-    if label_kind == LABEL_SET and (named := by_name(others, SET_NAMES)):
+    if label_kind == LABEL_SET and (named := by_name(others, NAMES["label_set"])):
         return only_column(table.name, named, "the labels", "--label")
-    found = by_name(others, CLASS_NAMES + AMOUNT_NAMES)
+    found = by_name(others, CLASS_NAMES + NAMES["amount"])
     if found and label_kind != LABEL_SET:
         found = prefer_last(found, others)
     if not found and label_kind in (ANY_LABEL, LABEL_SET):

@@ -1,13 +1,17 @@
 """Numbers as people write them: with a decimal point or comma, signs between thousands, a currency or per cent."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from glassformer.config.data_section import COMMA, POINT
-from glassformer.data.columns.heuristics import number_in
+from glassformer.config.errors import DataError
+from glassformer.data.columns.heuristics import FLOAT32_MAX, number_in
 from glassformer.data.io.table import Table, is_empty
-from glassformer.data.wording import counted, listed
+from glassformer.data.wording import counted, line_in_words, listed
 
 OTHER_SIGN = {POINT: COMMA, COMMA: POINT}
 
@@ -78,6 +82,29 @@ def plain_cells(values: Sequence[str], sign: str) -> Cells:
             other_sign.append((value.strip(), plain))
         cells.append(value if plain is None else plain)
     return Cells(cells, other_sign)
+
+
+def read_numbers(
+    where: str, lines: Sequence[int], name: str, values: Sequence[str], sign: str, *, advise: Callable[[str], str]
+) -> tuple[NDArray[np.float64], Cells]:
+    """Return the numbers of a column, NaN for empty cells, and its cells as a program writes them.
+
+    Raise `DataError` for a text, with what `advise` says of it, and for a number that float32 cannot hold.
+    """
+    numbers, cells = np.full(len(values), np.nan), plain_cells(values, sign)
+    for row, value in enumerate(cells.values):
+        if is_empty(value):
+            continue
+        number = number_in(value)
+        if number is None:
+            problem = f"text where a number is wanted: '{value.strip()[:40]}' ({advise(value)})"
+        elif abs(number) > FLOAT32_MAX:
+            problem = f"{value.strip()[:40]} is too large for float32: correct it, or leave it empty"
+        else:
+            numbers[row] = number
+            continue
+        raise DataError(f"{where}, {line_in_words(lines[row])}, column '{name}': {problem}")
+    return numbers, cells
 
 
 def column_sign(values: Iterable[str], sign: str) -> str:

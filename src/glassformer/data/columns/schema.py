@@ -1,12 +1,27 @@
-"""The columns that a run reads, and the one place where a table's columns are matched with them."""
+"""Columns that a run reads: the schema that it saves, which columns it reads as numbers, categories or dates, and why
+it does not read others.
+"""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from glassformer.data.columns.heuristics import named_columns
-from glassformer.data.io.table import require_columns, text_parts
-from glassformer.data.wording import listed
+from glassformer.config.data_section import ALL_COLUMNS
+from glassformer.config.errors import DataError
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.dates import ORDER_IN_WORDS, UNCLEAR, date_order
+from glassformer.data.columns.heuristics import (
+    FEW,
+    are_row_numbers,
+    has_no_name,
+    hold_numbers,
+    is_id_name,
+    named_columns,
+    require_column,
+)
+from glassformer.data.io.table import Table, is_empty, require_columns, text_parts
+from glassformer.data.wording import counted, listed
 
 
 @dataclass(frozen=True)
@@ -59,3 +74,177 @@ def ignored_in_words(where: str, names: Collection[str]) -> str:
     """Return the line that names the columns that are not read; empty if there are none."""
     columns = listed([name or "a column without a name" for name in names])
     return f"{where}: not read: {columns} (this run did not learn from them)" if names else ""
+
+
+# --- which columns are read as numbers, categories or dates ---
+
+MANY = 50
+"""Where a column has more categories than this, rare ones are taken as one."""
+
+
+def date_orders(table: Table, names: Collection[str]) -> dict[str, str]:
+    """Those of the columns that hold dates, and the order of these."""
+    orders = {name: _looks(table.columns[name])[0] for name in names}
+    return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
+
+
+def _looks(values: Sequence[str]) -> tuple[str | None, int | None]:
+    """Return the order of a column of dates, and the number of different values of a column of texts or names."""
+    order = date_order(value for value in values if not is_empty(value))
+    return order, like_names(values) if order is None else None
+
+
+def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
+    """The columns that --extra-columns names."""
+    if settings.all_columns and ALL_COLUMNS in table.columns:
+        raise DataError(
+            f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, but one has this name: rename it, or "
+            "list the columns"
+        )
+    for name in settings.beside:
+        require_column(table.name, name, table.columns, "--extra-columns")
+        texts = [] if settings.text is None else named_columns(table.name, settings.text, table.columns, "--text")
+        taken = "the text (--text)" if name in texts else "the label (--label)" if name == settings.label else None
+        if taken is not None:
+            raise DataError(
+                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
+            )
+        _check_readable(table, name, settings)
+    return tuple(dict.fromkeys(settings.beside))
+
+
+def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
+    """Raise `DataError` if a column holds neither numbers nor categories nor dates."""
+    order, different = _looks(table.columns[name])
+    if order == UNCLEAR:
+        raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
+    if different is not None:
+        raise DataError(
+            f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, so it is a text "
+            "or a name, not a category: remove it from --extra-columns, or read it with --text"
+        )
+    if settings.all_columns and "," in name:
+        raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it")
+
+
+def all_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
+    """Return all columns except those that are already used, for `--extra-columns all`."""
+    names = tuple(name for name in table.columns if name not in taken)
+    for name in names:
+        _check_readable(table, name, settings)
+    return names
+
+
+def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
+    """Return the columns that can be read only as text, for `--extra-columns all`."""
+    return [name for name, values in table.columns.items() if name not in taken and _looks(values)[1] is not None]
+
+
+def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
+    """The columns to learn from where there is no text: all but those that are taken, and ids and names."""
+    free = [name for name in table.columns if name not in taken]
+    read = tuple(name for name in free if why_unreadable(name, table.columns[name]) is None)
+    if not read:
+        raise DataError(
+            f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
+            "name some with --extra-columns"
+        )
+    if odd := next((name for name in read if "," in name), None):
+        raise DataError(
+            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
+        )
+    return read
+
+
+# --- what is read in a way that is worth a word ---
+
+
+def dates_in_words(orders: Mapping[str, str]) -> str:
+    """The columns that are read as dates, and how; nothing, where there are none."""
+    named = [f"{name}, {ORDER_IN_WORDS[order]}" for name, order in orders.items()]
+    return f"dates: {'; '.join(named)} (read as year, month, weekday, hour and days)" if named else ""
+
+
+def categories_in_words(table: Table, names: Iterable[str], settings: DataSettings) -> str:
+    """The columns of many categories, and what becomes of rare ones; nothing, where there are none."""
+    counts = {name: len(many) for name in names if (many := many_categories(table.columns[name]))}
+    if not counts or settings.rare_values < 2:
+        return ""
+    told = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
+    return f"many values: {told}; those of fewer than {settings.rare_values} rows count as one (--data.rare_values)"
+
+
+def many_categories(values: Sequence[str]) -> Counter[str] | None:
+    """How many rows each category has, where there are many of them."""
+    counts = Counter(value.strip() for value in values)
+    return counts if len(counts) > MANY and not hold_numbers(counts) else None
+
+
+def empty_in_words(name: str, empty: int, rows: int, of: str = "") -> str:
+    return f"column '{name}' is empty in {empty:,} of {counted(rows, 'row')}{of}"
+
+
+# --- what is not read, and why ---
+
+NO_ORDER = "dates whose day and month cannot be told apart"
+ROW_NUMBERS = "numbers the rows"
+UNNAMED = "has no name"
+LIKE_NAMES = "different values, a text or a name; --text reads it"
+
+
+def unread_columns(
+    table: Table, taken: Collection[str | None], also: Collection[str], settings: DataSettings, *, otherwise: str
+) -> dict[str, str]:
+    """Every column that a model learns nothing from, and why. `otherwise`: why those are not read that could be.
+
+    `taken`: the text, the label and the like. `also`: the other columns that are read; one of them that is the same in
+    every row is left out too.
+    """
+    why: dict[str, str] = {}
+    also = set(also)
+    for name, values in table.columns.items():
+        if name in taken:
+            continue
+        if name == settings.split_by and name not in also:
+            why[name] = "decides what is held out, --data.split_by"
+        elif len(different := {value.strip() for value in values}) == 1:
+            why[name] = "the same in every row" if different != {""} else "empty in every row"
+        elif name not in also:
+            why[name] = why_unreadable(name, values) or otherwise
+    return why
+
+
+def why_unreadable(name: str, values: Sequence[str]) -> str | None:
+    """Why a column can be read neither as numbers nor as categories nor as dates; None: it can."""
+    if are_row_numbers(values):
+        return ROW_NUMBERS
+    if has_no_name(name):
+        return UNNAMED
+    if is_id_name(name):
+        some = f"an id with {len({value.strip() for value in values}):,} values"
+        return some if like_names(values) is not None else f"{some}; --extra-columns reads it"
+    order, different = _looks(values)
+    if order == UNCLEAR:
+        return f"{NO_ORDER}: write 2024-05-31"
+    return None if different is None else f"{different:,} {LIKE_NAMES}"
+
+
+def unread_in_words(why: Mapping[str, str]) -> str:
+    """Every column that is not read, those with one reason together; nothing, where all are."""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in why.items():
+        reasons.setdefault(reason, []).append(name)
+    told = ", ".join(f"{listed(names)} ({reason})" for reason, names in reasons.items())
+    return f"not read: {told}" if told else ""
+
+
+def is_marker(name: str, values: Sequence[str]) -> bool:
+    """Whether a column only tells rows apart: an id by its name, a column without one, or the rows' numbers."""
+    return is_id_name(name) or has_no_name(name) or are_row_numbers(values)
+
+
+def like_names(values: Sequence[str]) -> int | None:
+    """How many different values there are, if so many that they are texts or names."""
+    different = len({value.strip() for value in values})
+    many = different > FEW and different > len(values) / 2
+    return different if many and not hold_numbers(values) else None

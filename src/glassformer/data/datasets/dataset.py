@@ -1,7 +1,10 @@
 """What a data set is, wherever it comes from: columns, and rows or images that are made or read when asked for."""
 
+import functools
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,3 +71,9 @@ class Dataset:
 def is_hub(path_or_name: str) -> bool:
     """Whether it names a data set of the hub; by its name alone."""
     return path_or_name.startswith(HUB)
+
+
+@functools.cache
+def load_facts(name: str) -> dict[str, Any]:
+    """Return the words, sentences and settings in the file `name`.toml beside this module."""
+    return tomllib.loads(files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))

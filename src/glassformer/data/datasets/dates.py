@@ -10,31 +10,20 @@ from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from glassformer.data.datasets.dataset import Alignment, Span
+from glassformer.data.datasets.dataset import Alignment, Span, load_facts
 
 if TYPE_CHECKING:
     from babel import Locale
     from babel.dates import DateTimePattern
 
-COLUMNS = ("source", "target")
-
-LANGUAGES: dict[str, tuple[str, ...]] = {
-    "English": ("en", "en_GB"), "German": ("de",), "Russian": ("ru",), "Chinese": ("zh_Hans", "zh_Hant"),
-    "Arabic": ("ar",), "French": ("fr",), "Spanish": ("es",), "Hindi": ("hi",), "Japanese": ("ja",), "Greek": ("el",),
-    "Italian": ("it",), "Portuguese": ("pt", "pt_PT"), "Dutch": ("nl",), "Swedish": ("sv",), "Finnish": ("fi",),
-    "Polish": ("pl",), "Czech": ("cs",), "Hungarian": ("hu",), "Romanian": ("ro",), "Bulgarian": ("bg",),
-    "Ukrainian": ("uk",), "Turkish": ("tr",), "Hebrew": ("he",), "Persian": ("fa",), "Bengali": ("bn",),
-    "Thai": ("th",), "Vietnamese": ("vi",), "Indonesian": ("id",), "Korean": ("ko",), "Danish": ("da",),
-    "Norwegian": ("nb",), "Slovak": ("sk",), "Armenian": ("hy",), "Georgian": ("ka",), "Marathi": ("mr",),
-    "Tamil": ("ta",), "Lithuanian": ("lt",), "Latvian": ("lv",), "Estonian": ("et",), "Croatian": ("hr",),
-}  # fmt: skip
+LANGUAGES: dict[str, list[str]] = load_facts("dates")["languages"]
 """Each with the places whose ways of writing are used. The first so many of them are asked for."""
 
 YEARS = range(1900, 2100)
 HELD_OUT = 40
 """Years that only the test has."""
 
-ZEROS = {"arab": "٠", "arabext": "۰", "beng": "০", "deva": "०", "thai": "๐"}
+ZEROS: dict[str, str] = load_facts("dates")["zeros"]
 """Digits of their own that people still write, known by their zero."""
 
 QUOTED = re.compile(r"'[^']*'")

@@ -105,12 +105,6 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 
 # --- packages ---
 
-DIABETES_COLUMNS = (
-    "age", "sex", "bmi", "blood_pressure", "cholesterol", "ldl", "hdl", "cholesterol_per_hdl", "log_triglycerides",
-    "glucose", "progression",
-)  # fmt: skip
-IRIS_COLUMNS = ("sepal_length", "sepal_width", "petal_length", "petal_width", "species")
-
 
 def diabetes_rows() -> list[tuple[str, ...]]:
     """A patient a row: ten measurements as they were taken, and how far the illness had gone a year later."""

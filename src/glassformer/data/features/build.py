@@ -40,68 +40,61 @@ class TextFeatures(Features):
         return encode_examples(part.texts, answers, self.tokenizer, context=self.context, framed=self.framed)
 
 
+class _Kinds:
+    """Features or inputs of several kinds: a text, columns and an image, each of which may be missing."""
+
+    text: Any
+    table: Any
+    image: Any
+
+    @property
+    def kinds(self) -> dict[str, Any]:
+        """The kinds that are there, in the order in which a model reads them."""
+        kinds = {TEXT: self.text, TABLE: self.table, IMAGE: self.image}
+        return {name: kind for name, kind in kinds.items() if kind is not None}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return tuple(remark for kind in self.kinds.values() for remark in kind.remarks)
+
+
 @dataclass(frozen=True, eq=False)
-class MixedInputs(Inputs):
+class MixedInputs(_Kinds, Inputs):  # type: ignore[override]
     """What the examples of each kind are called with, one kind after the other."""
 
     answers: NDArray[Any]
     texts: Sequence[str]
-    text: Examples | None
-    table: TableInputs | None
-    image: ImageInputs | None
-
-    @property
-    def _kinds(self) -> list[Inputs]:
-        return [kind for kind in (self.text, self.table, self.image) if kind is not None]
+    text: Examples | None = None
+    table: TableInputs | None = None
+    image: ImageInputs | None = None
 
     @property
     def has_words(self) -> bool:  # type: ignore[override]
         return self.text is not None
 
     @property
-    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(remark for kind in self._kinds for remark in kind.remarks)
-
-    @property
     def lengths(self) -> NDArray[np.int64]:
-        return np.sum([kind.lengths for kind in self._kinds], axis=0, dtype=np.int64)
+        return np.sum([kind.lengths for kind in self.kinds.values()], axis=0, dtype=np.int64)
 
     def take(self, rows: NDArray[np.int64]) -> Tensors:
-        return tuple(tensor for kind in self._kinds for tensor in kind.take(rows))
+        return tuple(tensor for kind in self.kinds.values() for tensor in kind.take(rows))
 
     def select(self, rows: NDArray[np.int64]) -> "MixedInputs":
-        return MixedInputs(
-            self.answers[rows],
-            [self.texts[row] for row in rows.tolist()],
-            None if self.text is None else self.text.select(rows),
-            None if self.table is None else self.table.select(rows),
-            None if self.image is None else self.image.select(rows),
-        )
+        texts = [self.texts[row] for row in rows.tolist()]
+        return MixedInputs(self.answers[rows], texts, **{name: kind.select(rows) for name, kind in self.kinds.items()})
 
     def trim(self, tensors: Tensors) -> Tensors:
-        if self.text is None:
-            return tensors
-        return (*self.text.trim(tensors[:2]), *tensors[2:])
+        return tensors if self.text is None else (*self.text.trim(tensors[:2]), *tensors[2:])
 
     def augment(self, tensors: Tensors, step: int) -> Tensors:
-        if self.image is None:
-            return tensors
-        return (*tensors[:-1], *self.image.augment(tensors[-1:], step))
+        return tensors if self.image is None else (*tensors[:-1], *self.image.augment(tensors[-1:], step))
 
 
 @dataclass(frozen=True)
-class MixedFeatures(Features):
+class MixedFeatures(_Kinds, Features):  # type: ignore[override]
     text: TextFeatures | None
     table: TableFeatures | None
     image: ImageFeatures | None
-
-    @property
-    def _kinds(self) -> list[Features]:
-        return [kind for kind in (self.text, self.table, self.image) if kind is not None]
-
-    @property
-    def remarks(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(remark for kind in self._kinds for remark in kind.remarks)
 
     @property
     def shape(self) -> Shape:
@@ -115,20 +108,14 @@ class MixedFeatures(Features):
 
     @property
     def words(self) -> str:
-        return "; ".join(kind.words for kind in self._kinds)
+        return "; ".join(kind.words for kind in self.kinds.values())
 
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> MixedInputs:
-        return MixedInputs(
-            answers,
-            part.texts,
-            None if self.text is None else self.text.inputs(part, answers),
-            None if self.table is None else self.table.inputs(part, answers),
-            None if self.image is None else self.image.inputs(part, answers),
-        )
+        kinds = {name: kind.inputs(part, answers) for name, kind in self.kinds.items()}
+        return MixedInputs(answers, part.texts, **kinds)
 
     def to_json(self) -> dict[str, Any]:
-        kinds = {"table": self.table, "image": self.image}
-        return {name: kind.to_json() for name, kind in kinds.items() if kind is not None}
+        return {name: kind.to_json() for name, kind in self.kinds.items() if name != TEXT}
 
 
 def learn_features(

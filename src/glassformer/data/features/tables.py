@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError
 from glassformer.data.columns.dates import ORDER_IN_WORDS, ORDERS, date_in, date_parts, unread_dates
-from glassformer.data.columns.extra import empty_in_words, many_categories
-from glassformer.data.columns.heuristics import FLOAT32_MAX, hold_numbers, number_in
+from glassformer.data.columns.heuristics import hold_numbers
 from glassformer.data.columns.inference import Columns
-from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells
+from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells, read_numbers
+from glassformer.data.columns.schema import empty_in_words, many_categories
 from glassformer.data.features.inputs import Features, Inputs, Tensors
 from glassformer.data.io.table import is_empty
 from glassformer.data.split.labelled import Labelled
@@ -252,8 +252,11 @@ class TableFeatures(Features):
             with np.errstate(over="ignore"):
                 spreads, empty = (found - column.mean) / column.spread, np.isnan(found)
             if (far := np.flatnonzero(np.abs(spreads) > MAX_SPREADS)).size:
-                limit = f"more than {MAX_SPREADS:g} standard deviations from the training mean"
-                raise DataError(_too_large(part, column.name, int(far[0]), f"{found[far[0]]:g}", limit))
+                where = f"{part.origin}, {line_in_words(part.lines[far[0]])}, column '{column.name}'"
+                raise DataError(
+                    f"{where}: {found[far[0]]:g} is more than {MAX_SPREADS:g} standard deviations from the training "
+                    "mean: correct it, or leave it empty"
+                )
             outside = (found < column.low) | (found > column.high)
             if outside.any():
                 outside_range[column.name] = outside
@@ -320,26 +323,9 @@ def _numbers(
 
     `advice`: what else to do about a cell that is not a number.
     """
-    found = np.full(len(part), np.nan)
-    cells = plain_cells(values, sign)
-    for row, value in enumerate(cells.values):
-        if is_empty(value):
-            continue
-        number = number_in(value)
-        if number is None:
-            raise DataError(
-                f"{part.origin}, {line_in_words(part.lines[row])}, column '{name}': text where a number is wanted: "
-                f"'{value.strip()[:40]}' (write a number or nothing there{advice})"
-            )
-        if abs(number) > FLOAT32_MAX:
-            raise DataError(_too_large(part, name, row, value.strip()[:40]))
-        found[row] = number
+    advice = f"write a number or nothing there{advice}"
+    found, cells = read_numbers(part.origin, part.lines, name, values, sign, advise=lambda _: advice)
     return found, cells.remarks(name)
-
-
-def _too_large(part: Labelled, name: str, row: int, value: str, limit: str = "too large for float32") -> str:
-    where = f"{part.origin}, {line_in_words(part.lines[row])}, column '{name}'"
-    return f"{where}: {value} is {limit}: correct it, or leave it empty"
 
 
 # --- dates: columns that others are made of ---

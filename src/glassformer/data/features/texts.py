@@ -15,8 +15,7 @@ from glassformer.config.errors import SettingError
 from glassformer.data.features.inputs import Inputs, Tensors
 from glassformer.data.order import TOKENS_AT_ONCE, by_lengths, token_borders
 from glassformer.data.split.pairs import Pairs
-from glassformer.text.roles import Roles
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Roles, Tokenizer
 
 
 @dataclass(frozen=True, eq=False)

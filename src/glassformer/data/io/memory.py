@@ -6,11 +6,11 @@ None of these libraries is imported: an object is known by what it can do.
 import contextlib
 import json
 import os
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
 from glassformer.data.wording import RowPosition, line_in_words, listed
 
+T = TypeVar("T")
 TEXT, LABEL = "text", "label"
 """What the members of pairs are called, where a run has no names for them."""
 Spellings = Mapping[str, Collection[str]]
@@ -286,16 +287,12 @@ class MemoryReader:
         if (frame := frame_of(data)) is not None:
             texts = filter(None, [self.text_column(frame)])
             return frame.table(texts, self.columns, self.spellings, self.decimals, optional=True)
-        if self.is_one(data):
-            return [self._example(data)]
-        return [self._example(one, _position(place)) for place, one in enumerate(self._several(data))]
+        return self._each(data, self._example)
 
     def texts(self, data: Any) -> list[str]:
         if (frame := frame_of(data)) is not None:
             return frame.texts(str(self.text_column(frame)))
-        if self.is_one(data):
-            return [self._text(data)]
-        return [self._text(one, _position(place)) for place, one in enumerate(self._several(data))]
+        return self._each(data, self._text)
 
     def frame(self, data: Any) -> Frame:
         """A table, or a list of rows or of pairs as one."""
@@ -320,17 +317,19 @@ class MemoryReader:
             raise DataError(f"{error}{self._other_column(frame)}") from None
         if text is not None or self.columns:
             return text
-        found = [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
+        found = self._text_columns(frame)
         if len(found) == 1:
             return found[0]
         raise DataError(f"{frame.name}: which column holds the texts? give it alone (columns: {listed(frame.names)})")
+
+    def _text_columns(self, frame: Frame) -> list[str]:
+        return [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
 
     def _other_column(self, frame: Frame) -> str:
         """Return advice for a table without the text column; empty if the run reads other columns too."""
         if self.columns:
             return ""
-        texts = (name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name))
-        name = next(texts, "NAME")
+        name = next(iter(self._text_columns(frame)), "NAME")
         if self.verb == "evaluate":  # a table also has the labels
             return f": name another text column with reading={{'text': '{name}'}}"
         return f": pass the column itself, df['{name}']"
@@ -342,12 +341,18 @@ class MemoryReader:
         rows = () if self.columns else [data] if isinstance(data, Mapping) else data if isinstance(data, list) else ()
         return self.schema.ignored(dict.fromkeys(str(name) for row in rows if isinstance(row, Mapping) for name in row))
 
+    def _each(self, data: Any, read: Callable[[Any, str], T]) -> list[T]:
+        """Return what `read` makes of a single example or of each of several, with the position in an error."""
+        if self.is_one(data):
+            return [read(data, "")]
+        return [read(one, _position(place)) for place, one in enumerate(self._several(data))]
+
     def _several(self, data: Any) -> list[Any]:
         if isinstance(data, bytes | Mapping) or not _is_iterable(data):
             raise self._refusal(data)
         return _listed(data)
 
-    def _text(self, value: Any, where: str = "") -> str:
+    def _text(self, value: Any, where: str) -> str:
         if _is_scalar(value):
             value = value.item()
         if len(self._parts()) > 1 and isinstance(value, str) and value.lstrip().startswith("{"):
@@ -365,7 +370,7 @@ class MemoryReader:
             raise self._refusal(value, where)
         return str(value)
 
-    def _example(self, value: Any, where: str = "") -> "str | Mapping[str, Any]":
+    def _example(self, value: Any, where: str) -> "str | Mapping[str, Any]":
         """A row: its values as text, or all of it as JSON."""
         if isinstance(value, str):
             return str(value)

@@ -10,8 +10,7 @@ from pathlib import Path
 from glassformer.config.errors import DataError, Misuse
 from glassformer.config.progress import may_stop, progress_of, unheard
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.inference import SAMPLE
-from glassformer.data.columns.texts import text_column
+from glassformer.data.columns.inference import SAMPLE, text_column
 from glassformer.data.datasets.dataset import HUB
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import PACKED, files_below, files_of, find, short_name

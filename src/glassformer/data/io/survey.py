@@ -10,8 +10,9 @@ import time
 import zipfile
 import zlib
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,10 @@ from glassformer.config.parts import part_of
 from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source as reading
 from glassformer.data.io.source import FileGroup, Source
-from glassformer.data.mixing import Numbers
+from glassformer.data.order import Numbers
 from glassformer.data.same_text import NormalDigest
 
-FORMAT = 3
+FORMAT = 4
 """The format of what is kept; a new one makes files be surveyed again."""
 KEPT_FROM = 2**26
 """Bytes of a group of files from which on its survey is kept: reading less takes no time."""
@@ -33,12 +34,9 @@ SETTLED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Survey:
-    """A few numbers a document, so that millions of them fit in memory."""
+class Documents:
+    """A few numbers per document, so that millions of them fit in memory."""
 
-    source: Source
-    fingerprint: str
-    """The same for the same texts and borders between documents; blank documents do not count."""
     characters: NDArray[np.int64]
     bytes: NDArray[np.int64]
     """Bytes of each document as UTF-8."""
@@ -46,66 +44,54 @@ class Survey:
     """Equal documents have equal ones."""
     keys: Numbers
     """Documents of one normal form have equal ones."""
-    sketches: list[Numbers]
-    """What near-duplicates are found by, where they are looked for."""
     filled: NDArray[np.bool_]
     """A document of nothing but white space is not learned from."""
+    sketches: list[Numbers]
+    """What near-duplicates are found by, where they are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survey(Documents):
+    """The documents of a source."""
+
+    source: Source
+    fingerprint: str
+    """The same for the same texts and borders between documents; blank documents do not count."""
     groups: list[int]
     """The first document of each group of files."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Columns:
-    """What is found of each document of a group of files."""
-
-    characters: NDArray[np.int64]
-    bytes: NDArray[np.int64]
-    digests: NDArray[np.uint8]
-    """N×32: SHA-256."""
-    keys: Numbers
-    filled: NDArray[np.bool_]
-    sketches: list[Numbers] = field(default_factory=list)
-
-    KEPT = ("characters", "bytes", "digests", "keys", "filled")
+KEPT = {"characters": "i8", "bytes": "i8", "digests": "V32", "keys": "u8", "filled": "?"}
+"""What is kept of each document of a group of files. Its digest is SHA-256."""
+Kept = dict[str, NDArray[Any]]
 
 
 def survey(source: Source, *, near_duplicates: bool = False) -> Survey:
-    """`near_duplicates`: whether to look for them."""
+    """Read a source once. `near_duplicates`: whether to look for them."""
     if not near_duplicates:
         for group in source.groups if len(source.groups) > 1 else ():
-            _keep(group)  # of those that nobody surveys now
-    whole, pieces, groups = hashlib.sha256(), list[_Columns](), [0]
-    digests = []
+            _keep(group)  # groups that no process surveys now
+    whole, pieces, sketches, groups = hashlib.sha256(), list[Kept](), list[Numbers](), [0]
     for group in source.groups:
-        found = _survey_group(group, near_duplicates=True) if near_duplicates else _keep(group, wait=True)
-        assert found is not None
-        whole.update(found.digests[found.filled].tobytes())
-        digests.append(found.digests[:, :8].copy().view("<u8")[:, 0].astype(np.uint64))
-        groups.append(groups[-1] + len(found.keys))
-        pieces.append(_without_digests(found))
-    if not any(piece.filled.any() for piece in pieces):
+        if near_duplicates:
+            found, more = _survey_group(group, near_duplicates=True)
+            sketches += more
+        else:
+            kept = _keep(group, wait=True)
+            assert kept is not None
+            found = kept
+        whole.update(found["digests"][found["filled"]].tobytes())
+        groups.append(groups[-1] + len(found["keys"]))
+        # the fingerprint needs whole digests, and all else only their beginning
+        pieces.append({**found, "digests": np.frombuffer(found["digests"].tobytes(), "<u8")[::4].astype(np.uint64)})
+    if not any(piece["filled"].any() for piece in pieces):
         raise source.empty()
-    return Survey(
-        source,
-        whole.hexdigest(),
-        np.concatenate([piece.characters for piece in pieces]),
-        np.concatenate([piece.bytes for piece in pieces]),
-        np.concatenate(digests),
-        np.concatenate([piece.keys for piece in pieces]),
-        [sketch for piece in pieces for sketch in piece.sketches],
-        np.concatenate([piece.filled for piece in pieces]),
-        groups[:-1],
-    )
+    columns: dict[str, Any] = {name: np.concatenate([piece[name] for piece in pieces]) for name in KEPT}
+    return Survey(**columns, sketches=sketches, source=source, fingerprint=whole.hexdigest(), groups=groups[:-1])
 
 
-def _without_digests(found: _Columns) -> _Columns:
-    """Of which the fingerprint needs all, and all else only the beginning."""
-    return _Columns(
-        found.characters, found.bytes, np.empty((0, 32), np.uint8), found.keys, found.filled, found.sketches
-    )
-
-
-def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> _Columns:
+def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> tuple[Kept, list[Numbers]]:
+    """Return what is found of each document of a group of files, and its sketch where near-duplicates are wanted."""
     characters, sizes, keys, filled = array("q"), array("q"), array("Q"), array("b")
     digests, sketches = bytearray(), list[Numbers]()
     for chunk in group.chunks():
@@ -123,26 +109,20 @@ def _survey_group(group: FileGroup, *, near_duplicates: bool = False) -> _Column
             digests += one.digest()
             keys.append(normal.number)
             sketches += [normal.sketch] if near_duplicates else []
-    return _Columns(
-        np.array(characters, dtype=np.int64),
-        np.array(sizes, dtype=np.int64),
-        np.frombuffer(bytes(digests), np.uint8).reshape(-1, 32),
-        np.array(keys, dtype=np.uint64),
-        np.array(filled, dtype=np.bool_),
-        sketches,
-    )
+    found = zip(KEPT.items(), (characters, sizes, digests, keys, filled), strict=True)
+    return {name: np.frombuffer(bytes(values), kind) for (name, kind), values in found}, sketches
 
 
 # --- what is kept ---
 
 
-def _keep(group: FileGroup, *, wait: bool = False) -> _Columns | None:
+def _keep(group: FileGroup, *, wait: bool = False) -> Kept | None:
     """What is found of a group of files: kept from before, or found now and kept. Nothing, where another process is
     about to find it, unless that is waited for; or where it is too little to be kept, and nobody waits.
     """
     path = _kept_at(group)
     if path is None:
-        return _survey_group(group) if wait else None
+        return _survey_group(group)[0] if wait else None
     if (kept := _load(path)) is not None:
         sweep_claims(path.parent, f"{path.stem}.lock")
         return kept
@@ -151,11 +131,11 @@ def _keep(group: FileGroup, *, wait: bool = False) -> _Columns | None:
             return None
         if (kept := _load(path)) is not None:
             return kept
-        found = _survey_group(group)
+        found, _ = _survey_group(group)
         if _kept_at(group) == path:  # no file has changed meanwhile
             with contextlib.suppress(OSError), part_of(path) as aside:
                 with aside.open("wb") as file:
-                    np.savez(file, **{name: getattr(found, name) for name in _Columns.KEPT})
+                    np.savez(file, allow_pickle=False, **found)
                 aside.replace(path)
         return found
 
@@ -178,11 +158,11 @@ def _kept_at(group: FileGroup) -> Path | None:
     return None if folder is None or why_unwritable(folder) else folder / f"{name}.npz"
 
 
-def _load(path: Path) -> _Columns | None:
+def _load(path: Path) -> Kept | None:
     """Nothing, if it is missing or damaged."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
-            found = _Columns(**{name: kept[name] for name in _Columns.KEPT})
+            found = {name: kept[name] for name in KEPT}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         return None
-    return found if len({len(getattr(found, name)) for name in _Columns.KEPT}) == 1 else None
+    return found if len({len(values) for values in found.values()}) == 1 else None

@@ -6,7 +6,7 @@ packing that was stopped goes on after the last of them.
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -19,8 +19,7 @@ from glassformer.config.locks import sweep_claims
 from glassformer.config.parts import sweep
 from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
 from glassformer.data.io import source
-from glassformer.data.packing.entries import PartEntry, map_ids, path_of, read_entry, write_entry
-from glassformer.data.packing.packer import Packing, claim_name
+from glassformer.data.packing.packer import Packing, PartEntry, claim_name, map_ids, path_of, read_entry, write_entry
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
@@ -30,7 +29,7 @@ AT_ONCE = 2**22
 
 
 class Shards:
-    """What is asked of an array of ids: its length, an id, a stretch, ids at any places, where a token stands.
+    """Ids in several files as one array: its length, an id, a stretch, ids at any places.
 
     A stretch within one file is a view of it, and only what is looked at is read.
     """
@@ -57,25 +56,11 @@ class Shards:
         first, stop, step = places.indices(len(self))
         return self._stretch(first, stop) if step == 1 else self._at(np.arange(first, stop, step))
 
-    def __iter__(self) -> Iterator[int]:
-        for file in self._files:
-            for first in range(0, len(file), AT_ONCE):
-                yield from file[first : first + AT_ONCE].tolist()
-
-    def __eq__(self, token: object) -> NDArray[np.bool_]:  # type: ignore[override]
-        """Where a token stands: a truth for each id, as of an array."""
-        return np.concatenate([np.asarray(file == token) for file in self._files])
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """All of it in memory."""
         if copy is False:
             raise ValueError("ids that lie in several files are copied to become one array")
         return np.concatenate(self._files, dtype=dtype or self.dtype, casting="unsafe")
-
-    def tolist(self) -> list[int]:
-        return list(self)
 
     def _stretch(self, first: int, stop: int) -> NDArray[Any]:
         pieces = []

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.config.errors import DataError
-from glassformer.data.mixing import Numbers, mix, number, permute
+from glassformer.data.order import Numbers, mix, number, permute
 from glassformer.text.alignment import WordBorders, word_borders
 from glassformer.text.tokenizer import Tokenizer
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.sections import DataSettings
-from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.order import Numbers, mix, number
 from glassformer.data.wording import counted
 
 # --- rows that must stay together, and which of them are held out ---

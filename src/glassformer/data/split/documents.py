@@ -14,7 +14,7 @@ from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Chunk, Source, open_source
 from glassformer.data.io.survey import Survey, survey
-from glassformer.data.mixing import Numbers, mix, number
+from glassformer.data.order import Numbers, mix, number
 from glassformer.data.same_text import KEPT_TOGETHER, NO_PAIRS, near_duplicates, near_in_words
 from glassformer.data.split.base import (
     PURPOSES,

@@ -20,7 +20,7 @@ from glassformer.data.columns.labels import kinds_of, names_in, names_of, odd_la
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
 from glassformer.data.io.table import Pictures, Table, read_table
-from glassformer.data.mixing import Numbers
+from glassformer.data.order import Numbers
 from glassformer.data.same_text import digests_of
 from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
 from glassformer.data.split.rows import NO_LABEL, NO_TEXT, RowPart, given_tables, skip_rows, split_rows

@@ -1,29 +1,16 @@
 """Pairs of texts: which columns hold them, and what is learned from and held out to see how well."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from glassformer.config.errors import DataError
 from glassformer.config.sections import DataSettings
-from glassformer.data.columns.heuristics import by_name, only_column, require_column
-from glassformer.data.columns.texts import TEXT_NAMES
+from glassformer.data.columns.heuristics import NAMES, by_name, only_column, require_column
 from glassformer.data.io.aligned import SOURCE, TARGET, read_pairs
 from glassformer.data.io.table import Table
 from glassformer.data.split.base import Corpus
 from glassformer.data.split.rows import NO_PAIR, RowPart, given_tables, skip_rows, split_rows
 from glassformer.data.wording import listed
-
-SOURCE_NAMES = ("source", "src", "source_text", "src_text", "input_text")
-_LANGUAGES = """
-ar arabic bg bulgarian bn bengali cs czech da danish de german el greek en english es spanish et estonian fa persian fi
-finnish fr french he hebrew hi hindi hr croatian hu hungarian id indonesian it italian ja japanese ko korean lt
-lithuanian lv latvian nb no norwegian nl dutch pl polish pt portuguese ro romanian ru russian sk slovak sl slovenian
-sr serbian sv swedish sw swahili th thai tr turkish uk ukrainian ur urdu vi vietnamese zh chinese
-"""
-LANGUAGES = frozenset(_LANGUAGES.split())
-"""Two columns of such names, and no others, are a text and its translation."""
-TARGET_NAMES = ("target", "tgt", "target_text", "tgt_text", "output_text", "translation")
-"""Well-known names of a text to translate and of its translation. Many a label is called target: they come in twos."""
 
 
 def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tuple[str, str] | None:
@@ -33,18 +20,18 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
     """
     names = list(names)
     if settings.source is None and settings.target is None:
-        if len(names) == 2 and all(name.lower() in LANGUAGES for name in names):
+        if len(names) == 2 and all(name.lower() in NAMES["language"] for name in names):
             return names[0], names[1]
-        found = by_name(names, SOURCE_NAMES), by_name(names, TARGET_NAMES)
-        if not all(found) or by_name(names, TEXT_NAMES) or settings.text or settings.label:
+        found = by_name(names, NAMES["source"]), by_name(names, NAMES["target"])
+        if not all(found) or by_name(names, NAMES["text"]) or settings.text or settings.label:
             return None
     source, target = settings.source, settings.target
     if source is not None:
         source = require_column(where, source, names, "--source")
     if target is not None:
         target = require_column(where, target, names, "--target")
-    source = source or _other_side(where, [name for name in names if name != target], SOURCE_NAMES, "source")
-    target = target or _other_side(where, [name for name in names if name != source], TARGET_NAMES, "target")
+    source = source or _other_side(where, [name for name in names if name != target], "source")
+    target = target or _other_side(where, [name for name in names if name != source], "target")
     if source == target:
         raise DataError(
             f"{where}: column '{source}' cannot be both the source and the target: see --source and --target"
@@ -52,9 +39,9 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
     return source, target
 
 
-def _other_side(where: str, names: list[str], known: Sequence[str], side: str) -> str:
+def _other_side(where: str, names: list[str], side: str) -> str:
     """The column of the other side, by its name, or because it is the only one left."""
-    found = by_name(names, known) or (names if len(names) == 1 else [])
+    found = by_name(names, NAMES[side]) or (names if len(names) == 1 else [])
     if not found:
         others = f"name one of {listed(names)}" if names else "there is no other column: name one"
         raise DataError(f"{where}: no column looks like the {side}: {others} with --{side}")

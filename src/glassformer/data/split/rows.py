@@ -17,7 +17,7 @@ from glassformer.config.sections import DataSettings
 from glassformer.data.columns.dates import are_other_dates, times_of
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.table import Table
-from glassformer.data.mixing import Numbers, mix
+from glassformer.data.order import Numbers, mix
 from glassformer.data.same_text import (
     KEPT_TOGETHER,
     NO_PAIRS,

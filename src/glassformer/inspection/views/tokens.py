@@ -8,8 +8,8 @@ from glassformer.data.wording import counted
 from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.panels import Chips, Panel, Table
 from glassformer.rendering.view import View
+from glassformer.text.analysis import Merge, learned_merges, merges_of
 from glassformer.text.display import cut, visible
-from glassformer.text.merging import Merge, learned_merges, merges_of
 
 FIRST = 30
 """Merges of the whole tokenizer that are shown."""

@@ -6,11 +6,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, TextIO
 
 from glassformer.config.errors import Misuse, Say, refuse_unknown
+from glassformer.data.columns.inference import text_column
 from glassformer.data.columns.schema import ignored_in_words
-from glassformer.data.columns.texts import text_column
-from glassformer.data.io.chunks import RowFile
 from glassformer.data.io.place import find
 from glassformer.data.io.rows import is_table, kind_of
+from glassformer.data.io.table import RowFile
 from glassformer.families.base import Loaded
 from glassformer.families.predict import InputCounts
 from glassformer.runs.run import Run
