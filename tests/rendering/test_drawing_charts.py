@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from glassformer.rendering.curves import draw_curves, smoothed
 from glassformer.rendering.drawing import picture
 from glassformer.rendering.drawing.charts import short_number, spread
-from glassformer.rendering.drawing.style import BLUE, ORANGE
+from glassformer.rendering.drawing.sheet import BLUE, ORANGE
 from glassformer.rendering.panels import Line, Lines, Points
 from helpers.drawn import drawn, find, numbers_of, outside, overlapping, said_in
 

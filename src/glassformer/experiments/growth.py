@@ -196,9 +196,13 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
         takeaway=leading(
             [NAMES[model] for model in curves],
             [curve.y[furthest] for curve in curves.values()],
-            does=f"has most of it left, {furthest:,} tokens back",
-            do=f"have most of it left, {furthest:,} tokens back",
-            even=f"As much is left of all, {furthest:,} tokens back ({{number}})",
+            {
+                "one": "{name} has most of it left, {furthest:,} tokens back ({number})",
+                "several": "{name} have most of it left, {furthest:,} tokens back ({number} each)",
+                "all": "As much is left of all, {furthest:,} tokens back ({number})",
+                "alone": "{name} has most of it left, {furthest:,} tokens back: {number}",
+            },
+            furthest=furthest,
         ),
         series=[
             Line(
@@ -238,9 +242,13 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
         takeaway=leading(
             [NAMES[model] for model in curves],
             [curve.y[-1] for curve in curves.values()],
-            does=f"remembers most over {distances[-1]:,.0f} pairs",
-            do=f"remember most over {distances[-1]:,.0f} pairs",
-            even=f"All remember as much over {distances[-1]:,.0f} pairs ({{number}})",
+            {
+                "one": "{name} remembers most over {pairs:,.0f} pairs ({number})",
+                "several": "{name} remember most over {pairs:,.0f} pairs ({number} each)",
+                "all": "All remember as much over {pairs:,.0f} pairs ({number})",
+                "alone": "{name} remembers most over {pairs:,.0f} pairs: {number}",
+            },
+            pairs=distances[-1],
         ),
         series=[
             *(Line(name=NAMES[model], x=curve.x, y=curve.y, dots=True) for model, curve in curves.items()),
@@ -278,11 +286,14 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
         takeaway=leading(
             [f"{kind} positions" for kind in beyond],
             [-loss for loss in beyond.values()],
-            does="have the lowest loss beyond it",
-            do="have the lowest loss beyond it",
-            even="All have the same loss beyond it",
-            none="No positions go on beyond it",
-        ).partition(" (")[0],
+            {
+                "one": "{name} have the lowest loss beyond it",
+                "several": "{name} have the lowest loss beyond it",
+                "all": "All have the same loss beyond it",
+                "alone": "{name} have the lowest loss beyond it",
+                "none": "No positions continue beyond it",
+            },
+        ),
         series=[*(Line(name=kind, x=curve.x, y=curve.y, dots=True) for kind, curve in curves.items()), border],
         x_name="position in the text",
         y_name="loss, nats per character",

@@ -16,7 +16,7 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.masked import LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
-from glassformer.inspection.tree import Choice, choices_of
+from glassformer.inspection.views.tree import Choice, choices_of
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 

@@ -11,10 +11,9 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
-from glassformer.inspection.views.head_roles import head_takeaway
-from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, register_view
+from glassformer.inspection.views.head_roles import head_takeaway, who_looks
+from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, leader, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
-from glassformer.rendering.takeaways import leaders
 from glassformer.rendering.view import View
 
 STACKS = {
@@ -123,15 +122,7 @@ def _patches_takeaway(
     places = [f"row {row}, column {column}" for row, column in np.ndindex(*grid)]
     if weights.shape[-1] != len(places):
         return ""
-    who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
-    looked_at = weights[layer or 0, head or 0].mean(0)
-    first = leaders(looked_at)
-    if not first:
-        return ""
-    if len(first) == len(places):
-        return f"{who} looks at all {len(places)} patches alike"
-    most = "; ".join(places[at] for at in first)
-    return f"{who} looks most at the patch in {most} ({looked_at[first[0]]:.2f} on average)"
+    return leader("most weight", places, weights[layer or 0, head or 0].mean(0), who=who_looks(weights, layer, head))
 
 
 def _heads(
