@@ -316,7 +316,7 @@ def test_the_view() -> None:
 
 def test_what_was_turned_and_left_out_is_said() -> None:
     assert links_view(some_scores(turned=1, left_out=1234)).note.endswith(
-        "always the first 12%. 1 link to a later word, scored from the later to the earlier. "
+        "always the first 12%. 1 link to a later word, scored from the later word to the earlier. "
         "1,234 links left out: words cut off, or no tokens here."
     )
 

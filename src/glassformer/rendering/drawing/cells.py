@@ -106,7 +106,7 @@ def cells(
             hatch(axes, high, (-0.5, many - 0.5, -0.5, high - 0.5))
         _name(axes, rows, columns, turn, (wide, tall))
         if written is not None:
-            _write(axes, image, written, panel.causal)
+            _write(axes, image, panel, written)
         for row, column in framed:
             place = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False, zorder=3))
@@ -188,12 +188,10 @@ def _name(
     axes.tick_params(which="both", length=0, pad=3)
 
 
-def _write(axes: Axes, image: AxesImage, written: Sequence[Sequence[str]], causal: bool) -> None:
-    shown = image.get_array()
-    assert shown is not None
-    for (row, column), value in np.ndenumerate(shown.filled(np.nan)):
-        if not (causal and column > row):
-            colour = ink_on(image.to_rgba(value)) if np.isfinite(value) else GREY
+def _write(axes: Axes, image: AxesImage, panel: Grid, written: Sequence[Sequence[str]]) -> None:
+    for (row, column), value in np.ndenumerate(np.asarray(panel.values, float)):
+        if not (panel.causal and column > row):
+            colour = ink_on(tuple(image.cmap(image.norm(value)))) if np.isfinite(value) else GREY
             style = {"ha": "center", "va": "center_baseline", "color": colour, **SMALL.style}
             axes.text(column, row, written[row][column], **style)
 
