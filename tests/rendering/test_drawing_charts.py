@@ -189,13 +189,13 @@ def test_names_spread_within_their_room() -> None:
     spots = spread(inches, ["corner", "other corner", "one", "two"], (4.0, 3.0))
     for spot in spots:
         assert spot is not None
-        left, top, right, bottom = spot
+        left, top, right, bottom = spot.extents
         assert 0 <= left < right <= 4
         assert 0 <= top < bottom <= 3
     for one, two in itertools.combinations(spots, 2):
         assert one is not None
         assert two is not None
-        assert one[0] >= two[2] or two[0] >= one[2] or one[1] >= two[3] or two[1] >= one[3]
+        assert one.x0 >= two.x1 or two.x0 >= one.x1 or one.y0 >= two.y1 or two.y0 >= one.y1
 
 
 # --- curves ---
