@@ -12,7 +12,7 @@ from glassformer.config.errors import GlassformerError, MissingPackage
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.data.datasets.samples import digit_images, mnist_images
 from glassformer.data.io.parquet import arrow
-from glassformer.exchange.gguf import header
+from glassformer.exchange import gguf_header
 from glassformer.exchange.onnx.graph import require_onnx
 from glassformer.trials.baselines.registry import _scikit
 from glassformer.trials.places.ray_cluster import check_ray
@@ -28,7 +28,7 @@ CALLS: dict[str, tuple[str, str, Call]] = {
     "a reference of compare": ("sklearn", "sklearn", lambda: _scikit("linear_model")),
     "onnx": ("onnx", "onnx", require_onnx),
     "onnxruntime": ("onnxruntime", "onnx", require_onnx),
-    "gguf": ("gguf", "gguf", header._package.__wrapped__),
+    "gguf": ("gguf", "gguf", gguf_header._package.__wrapped__),
     "--on ray": ("ray", "ray", check_ray),
     "predict --on ray": ("ray", "ray", import_ray),
     "parquet": ("pyarrow", "parquet", lambda: arrow("pyarrow", "rows.parquet")),

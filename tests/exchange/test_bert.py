@@ -23,10 +23,9 @@ from glassformer.config.errors import DataError
 from glassformer.config.resolve import resolve
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.export import export_huggingface
+from glassformer.exchange.huggingface.export import export_huggingface, their_config
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
-from glassformer.exchange.huggingface.registry import their_config
 from glassformer.families.embedding import LoadedEmbedder
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.masked import LoadedMasked

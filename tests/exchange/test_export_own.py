@@ -165,7 +165,7 @@ def test_a_folder_is_filled_only_if_it_is_empty_or_one_says_so(tmp_path: Path) -
 
 
 def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.exchange.huggingface.llama import Qwen3
+    from glassformer.exchange.huggingface.causal import Qwen3
 
     right = Qwen3.write
 

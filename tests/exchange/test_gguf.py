@@ -12,9 +12,11 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Fo
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.exchange import gguf_header
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf import header as gguf_header
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_reader import read_gguf
+from glassformer.exchange.huggingface.architecture import Unsupported
+from glassformer.exchange.huggingface.importing import import_external
 from helpers.gguf_files import WORDS, byte_pairs, tiny, write
 
 TOKENS = byte_pairs()
@@ -135,10 +137,10 @@ def test_another_stretched_context_is_refused(tmp_path: Path) -> None:
         ({"llama.rope.scaling.type": "yarn"}, "'yarn'; linear can be read"),
         ({"llama.attention.head_count_kv": [3, 9]}, "differs from layer to layer"),
         ({"llama.attention.head_count_kv": 4}, "9 heads cannot share 4 keys"),
-        ({"llama.block_count": 3}, "no tensor blk.2."),
+        ({"llama.block_count": 3}, "lacks the weight model.layers.2."),
         ({"llama.block_count": 1 << 23}, "too few for 8,388,608 layers"),
-        ({"llama.block_count": 1}, "holds a tensor blk.1.*, which no model here has"),
-        ({"llama.embedding_length": 54}, r"of shape \(409, 27\), its settings ask for \(409, 54\)"),
+        ({"llama.block_count": 1}, "holds model.layers.1.* which llama has no place for here"),
+        ({"llama.embedding_length": 54}, "is 409 × 27, but by its settings must be 409 × 54"),
         ({"llama.context_length": None}, "llama.context_length is missing"),
         ({"llama.rope.freq_base": -1.0}, "is -1.0, no number above 0"),
         ({"general.architecture": "qwen3"}, "qwen3.embedding_length is missing"),
@@ -147,8 +149,8 @@ def test_another_stretched_context_is_refused(tmp_path: Path) -> None:
 )
 def test_what_no_model_here_can_be_is_refused_by_name(tmp_path: Path, values: dict[str, Any], words: str) -> None:
     write(tmp_path / "odd.gguf", tiny(), TOKENS, values=values)
-    with pytest.raises(DataError, match=words) as caught:
-        read_gguf(tmp_path / "odd.gguf")
+    with pytest.raises((DataError, Unsupported), match=words) as caught:
+        import_external(read_gguf(tmp_path / "odd.gguf"))
     assert str(caught.value).startswith(str(tmp_path / "odd.gguf"))
     assert "\n" not in str(caught.value)
 

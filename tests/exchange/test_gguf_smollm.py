@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoTokenizer, LlamaForCausalLM
 from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_reader import read_gguf
 from helpers.nasty import NASTY
 
 pytestmark = pytest.mark.weights

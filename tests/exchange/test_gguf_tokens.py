@@ -9,7 +9,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.families.load import load_for
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer

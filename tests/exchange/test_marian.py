@@ -16,8 +16,7 @@ from glassformer.config.sections import TokenizerSettings
 from glassformer.decoding.translate import GREEDY
 from glassformer.exchange.exporting import ExportedRun
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.export import export_huggingface
-from glassformer.exchange.huggingface.registry import their_config
+from glassformer.exchange.huggingface.export import export_huggingface, their_config
 from glassformer.families.translation import LoadedTranslator, translate_texts
 from glassformer.models.build import build_seq2seq
 from glassformer.text.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ from transformers import MarianTokenizer
 
 from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
-from glassformer.exchange.tokens.reader import read_tokens
+from glassformer.exchange.token_reader import read_tokens
 from glassformer.text.sentencepiece import pipeline, read_pieces
 from glassformer.text.stream import Stream
 from helpers.nasty import NASTY

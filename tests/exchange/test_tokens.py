@@ -11,8 +11,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, BartTokenizer, BertTokenizer, GPT2Tokenizer
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.tokens.files import TokenFiles
-from glassformer.exchange.tokens.reader import read_tokens
+from glassformer.exchange.token_files import TokenFiles
+from glassformer.exchange.token_reader import read_tokens
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 from helpers.nasty import NASTY

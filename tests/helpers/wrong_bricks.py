@@ -116,7 +116,7 @@ LAYER = [
         (
             "torch.sqrt(variance + self.eps)",
             "(torch.sqrt(variance) + self.eps)",
-            "ε stands outside the root",
+            "ε is outside the root",
             "normalised",
             "forward",
         ),

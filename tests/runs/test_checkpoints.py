@@ -65,11 +65,11 @@ def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
     assert newest(tmp_path) == (4, [])
 
 
-def test_without_an_average_there_is_no_file_of_it(tmp_path: Path) -> None:
+def test_without_an_average_there_is_none_in_the_file(tmp_path: Path) -> None:
     weights, optimiser, state, _ = contents(4)
     path = save_checkpoint(tmp_path, 4, weights, optimiser, state, keep=1)
-    assert {file.name for file in path.iterdir()} == {*FILES} - {"average.safetensors"}
-    assert set(json.loads((path / "state.json").read_text())["digests"]) == {*FILES} - {"average.safetensors"}
+    assert {file.name for file in path.iterdir()} == {*FILES}
+    assert set(json.loads((path / "state.json").read_text())["digests"]) == {*FILES}
     loaded = load_checkpoint(path)
     identical(loaded[0], weights)
     assert loaded[2:] == (state, {})
@@ -86,7 +86,7 @@ def test_the_newest_are_kept_and_nothing_is_left_lying(tmp_path: Path) -> None:
 
 def test_a_checkpoint_written_again_replaces_the_old_one(tmp_path: Path) -> None:
     save(tmp_path, 3)
-    (tmp_path / "checkpoints" / "step-3" / "weights.safetensors").write_bytes(b"torn")
+    (tmp_path / "checkpoints" / "step-3" / SHARD).write_bytes(b"torn")
     save(tmp_path, 3)
     assert newest(tmp_path) == (3, [])
 
@@ -110,7 +110,8 @@ def test_others_may_read_them(tmp_path: Path) -> None:
 
 # --- torn ---
 
-FILES = ("weights.safetensors", "optimiser.safetensors", "average.safetensors", "state.json")
+SHARD = "shard-00001-of-00001.safetensors"
+FILES = (SHARD, "state.json")
 
 
 def truncated(file: Path) -> None:
@@ -164,7 +165,7 @@ def test_one_flipped_bit_anywhere_is_noticed(tmp_path: Path, name: str) -> None:
 
 def test_a_folder_of_checkpoints_all_torn(tmp_path: Path) -> None:
     for step in (3, 6):
-        truncated(save(tmp_path, step) / "weights.safetensors")
+        truncated(save(tmp_path, step) / SHARD)
     step, said = newest(tmp_path)
     assert step is None
     assert len(said) == 2
@@ -174,7 +175,7 @@ def test_a_folder_of_checkpoints_all_torn(tmp_path: Path) -> None:
 def test_a_torn_one_is_never_kept_in_place_of_a_whole_one(tmp_path: Path, keep: int) -> None:
     """Step 100 is torn, so the run goes on from 50: what it saves from there on must stay."""
     save(tmp_path, 50, keep=2)
-    truncated(save(tmp_path, 100, keep=2) / "weights.safetensors")
+    truncated(save(tmp_path, 100, keep=2) / SHARD)
     for step in (60, 70, 80):
         save(tmp_path, step, keep=keep)
         assert newest(tmp_path)[0] == step
@@ -183,8 +184,8 @@ def test_a_torn_one_is_never_kept_in_place_of_a_whole_one(tmp_path: Path, keep: 
 
 def test_loading_says_what_is_wrong(tmp_path: Path) -> None:
     path = save(tmp_path, 6)
-    lengthened(path / "optimiser.safetensors")
-    with pytest.raises(RunError, match=r"step-6/optimiser\.safetensors is not as it was written"):
+    lengthened(path / SHARD)
+    with pytest.raises(RunError, match=r"step-6/shard-.*\.safetensors is not as it was written"):
         load_checkpoint(path)
     (path / "state.json").write_text(json.dumps([1]))
     with pytest.raises(RunError, match=r"step-6/state\.json"):

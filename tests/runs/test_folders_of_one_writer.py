@@ -16,8 +16,7 @@ import pytest
 from glassformer.config.errors import Misuse, RunError, SettingError
 from glassformer.config.parts import HOST, part_of, sweep
 from glassformer.families.load import load
-from glassformer.runs.folders import INSTEAD, LOCK, check_writable, complete, contents, fill
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import INSTEAD, LOCK, check_writable, complete, contents, fill, locked
 from glassformer.training.events import Event, Noted, Stepped
 from glassformer.verbs.train import train
 from helpers.running import DATA, StopAfter, log_of, same_run, tiny, train_here

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.runs.log import read_log
+from glassformer.runs.files import read_log
 
 STEP = {"event": "step", "step": 1, "loss": 0.5, "lr": 0.1, "gradient_norm": None, "seconds": 0.1, "done": 0.0}
 VALIDATION = {"event": "validation", "step": 1, "best": True, "loss": 0.5}

@@ -16,6 +16,7 @@ from glassformer.config.errors import DataError, GlassformerError, Misuse, NotAR
 from glassformer.config.resolve import resolve
 from glassformer.families.load import load
 from glassformer.models.build import build_language_model
+from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.runs.run import Card, Run
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
@@ -143,7 +144,7 @@ def test_every_encoder_trains_saves_loads_and_gives_the_same_scores(encoder: str
     fresh = build_language_model(loaded.config.model, vocab=loaded.tokenizer.vocab_size, seed=0)
     moved = [name for name, weight in fresh.named_parameters() if not torch.equal(weight, again.get_parameter(name))]
     assert "head.weight" in moved or "embed.table.weight" in moved
-    checkpoint = load_file(out / "checkpoints" / "step-1" / "weights.safetensors")
+    checkpoint = dict(load_checkpoint(out / "checkpoints" / "step-1").weights)
     identical(checkpoint, load_file(out / "model.safetensors"))
     assert evaluate(loaded).metrics["loss"] == trained.validation["loss"]
 

@@ -18,10 +18,9 @@ import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import RunError
 from glassformer.exchange.huggingface.export import is_huggingface
-from glassformer.finetuning.sources import weights_digest
 from glassformer.runs import weight_files
 from glassformer.runs.run import Run
-from glassformer.runs.weight_files import INDEX, NEW, SHARDS, WHOLE
+from glassformer.runs.weight_files import INDEX, NEW, SHARDS, WHOLE, digest_of
 from helpers.running import DATA, identical, one_line, tiny
 
 LIMIT = 1000
@@ -148,17 +147,17 @@ def test_a_training_begins_from_it(run: Path, tmp_path: Path) -> None:
     settings = {"training.steps": 1, "training.batch_size": 4, "training.samples": False}
     gf.train(DATA, out=tmp_path / "finetuned", from_run=str(run), **settings)
     before = Run(tmp_path / "finetuned").card()["from"]["weights"]
-    assert before == weights_digest(run)
+    assert before == digest_of(run)
     shard = run / shards_of(run)[-1]
     save_file({name: weight + 1 for name, weight in load_file(shard).items()}, shard)
-    assert weights_digest(run) != before  # of the shards, not of their index alone
+    assert digest_of(run) != before  # of the shards, not of their index alone
     shard.unlink()
     with pytest.raises(RunError, match=rf"names {shard.name}, which is not there"):
-        weights_digest(run)
+        digest_of(run)
 
 
 def test_the_digest_of_one_file_is_its_sha256(trained: Path) -> None:
-    assert weights_digest(trained / "whole") == hashlib.sha256((trained / "whole" / WHOLE).read_bytes()).hexdigest()
+    assert digest_of(trained / "whole") == hashlib.sha256((trained / "whole" / WHOLE).read_bytes()).hexdigest()
 
 
 # --- what is damaged ---
@@ -241,13 +240,13 @@ def test_shards_that_wait_to_be_moved_up_are_the_weights(run: Path) -> None:
     (run / NEW).mkdir()
     for number, name in enumerate(names):
         shutil.copy(run.parent / "next" / name, run / NEW if number % 2 or name == INDEX else run)
-    digest = weights_digest(run)
+    digest = digest_of(run)
     identical(weight_files.read(run)[0], new)
     with Run.locked(run, "test"):
         pass
     assert not (run / NEW).exists()
     identical(weight_files.read(run)[0], new)
-    assert weights_digest(run) == digest == weights_digest(run.parent / "next")
+    assert digest_of(run) == digest == digest_of(run.parent / "next")
 
 
 def test_a_training_that_writes_while_shards_are_read_is_no_damage(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """JSON has no infinity and no NaN: null stands for such a number, and a remark says so."""
 
-from glassformer.serving.json_answers import MAX_NAMED, encode
+from glassformer.serving.formats import MAX_NAMED, encode
 from helpers.serving import strict_json
 
 

@@ -24,7 +24,7 @@ from glassformer.inspection.views.registry import views_of
 from glassformer.models.weights import put_weights
 from glassformer.runs import history
 from glassformer.serving import play as module
-from glassformer.serving.presets import PRESETS
+from glassformer.serving.examples import presets
 from glassformer.serving.runs import ServedRuns
 from helpers.look_runs import train_kind
 from helpers.playing import OTHER, TEXT, ask, play, train_player
@@ -218,7 +218,7 @@ def test_what_is_told_of_a_run_once(url: str, run: str, loaded: Any) -> None:
     assert facts["heads"] == {"self": [2, 2]}
     assert facts["updates"] == history.steps_of(loaded.run)
     assert [step for step, _ in facts["curve"]] == [1, 2, 3, 4]
-    assert [one["example"] for one in facts["presets"]] == [text for _, text in PRESETS["copy"]]
+    assert [one["example"] for one in facts["presets"]] == list(presets()["copy"].values())
 
 
 def test_a_tree_grows(url: str, loaded: Any) -> None:
@@ -306,5 +306,5 @@ def test_changes_leave_a_text_that_is_being_written_alone(url: str, run: str) ->
 @pytest.mark.parametrize("name", ["opinions", "pronouns"])
 def test_a_model_knows_the_words_of_its_presets(name: str) -> None:
     known = {word for row in open_dataset(name).rows() for word in re.findall(r"\w+|[^\w\s]", str(row[0]))}
-    for _, text in PRESETS[name]:
+    for text in presets()[name].values():
         assert set(re.findall(r"\w+|[^\w\s]", text)) <= known

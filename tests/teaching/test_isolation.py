@@ -19,9 +19,8 @@ import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
 from glassformer.teaching import isolation, nursery
-from glassformer.teaching.bubblewrap import bubblewrap, find_bubblewrap
 from glassformer.teaching.isolation import probe
-from glassformer.teaching.view import view_for
+from glassformer.teaching.view import bubblewrap, find_bubblewrap, view_for
 from helpers.grading import GOOD, POINTS, SECRET, attacks, write_attacks
 
 ARCHIVE = Path(__file__).with_name("hostile")

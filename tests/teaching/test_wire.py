@@ -91,7 +91,7 @@ def test_what_is_not_well_formed_is_refused(text: str, blob: bytes) -> None:
 
 CLOSES = """
 import json, os, sys
-from glassformer.teaching.landlock import close_files
+from glassformer.teaching.isolation import close_files
 
 folder, hidden, other = sys.argv[1:]
 open(folder + "/../before", "w").close()

@@ -79,3 +79,12 @@ def test_nothing_written_yet(lesson: Lesson) -> None:
 def test_there_is_a_zoo(lesson: Lesson) -> None:
     assert len(ZOO[lesson.name]) >= 6
     assert {exercise for exercise, *_ in ZOO[lesson.name]} == {exercise.name for exercise in lesson.exercises}
+
+
+@pytest.mark.parametrize("lesson", WITH_EXERCISES, ids=lambda lesson: lesson.name)
+def test_every_known_mistake_loses_points(lesson: Lesson) -> None:
+    """A name in `sentences.toml` that no reference knows would change nothing."""
+    for exercise in lesson.exercises:
+        for mistake in getattr(exercise, "mistakes", ()):
+            items = items_of([exercise], {exercise.name: mistake.wrong})
+            assert sum(item.points for item in items) < exercise.points, (exercise.name, mistake.hint)

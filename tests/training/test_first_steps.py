@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from safetensors.torch import load_file
 
 from glassformer.config.errors import TrainingFailed
+from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Started, Stepped
 from glassformer.verbs.train import train
@@ -97,7 +97,7 @@ def test_a_rate_that_is_absurd(tmp_path: Path) -> None:
 
     assert steps_saved(out)[-1] == 4  # step 5 led to what is not a number, whatever the rate
     identical(tensors_of(out), before)
-    newest = load_file(out / "checkpoints" / "step-4" / "weights.safetensors")
+    newest = load_checkpoint(out / "checkpoints" / "step-4").weights
     assert all(value.isfinite().all() for value in newest.values())
     assert train(out=out, resume=True, lr=0.1).steps == 12
     assert all(math.isfinite(loss) for loss in losses_of(out))

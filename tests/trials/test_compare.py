@@ -14,8 +14,7 @@ import pytest
 from glassformer.config.errors import Misuse, TrainingFailed
 from glassformer.families.load import load
 from glassformer.runs.files import read_json
-from glassformer.runs.folders import LOCK
-from glassformer.runs.lock import _lock
+from glassformer.runs.folders import LOCK, _lock
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.outcome import TRAINED, Cell, Outcome

@@ -14,7 +14,7 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.runs.files import write_json
-from glassformer.runs.lock import lock_file
+from glassformer.runs.folders import lock_file
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.places.base import STOPPED, Task
 from glassformer.trials.places.gpus import Gpu

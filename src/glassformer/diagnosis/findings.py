@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
-from glassformer.runs.log import SEVERITIES
+from glassformer.runs.files import SEVERITIES
 from glassformer.training.finding import Finding
 
 UNSEEN = "not looked at"

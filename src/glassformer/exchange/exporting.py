@@ -8,9 +8,11 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import jinja2
 import torch
 from torch import Tensor, nn
 
@@ -20,10 +22,10 @@ from glassformer.data.features.inputs import Features
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import Seq2Seq
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import contents, fill, is_unfinished, writing
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import contents, fill, is_unfinished, locked, writing
 from glassformer.runs.run import CARD
 from glassformer.tasks.answers import Answers
+from glassformer.text.escaping import markdown
 from glassformer.text.tokenizer import Tokenizer
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -109,12 +111,6 @@ class Port:
             return torch.randint(self.below[0], shape, generator=random)
         columns = [torch.randint(most, (shape[0], 1), generator=random) for most in self.below]
         return torch.cat([torch.empty(shape[0], 0, dtype=torch.int64), *columns], 1)
-
-    @property
-    def description(self) -> str:
-        """A line of the page beside an export."""
-        kind = {torch.int64: "int64", torch.bool: "bool"}.get(self.kind, "float32")
-        return f"`{self.name}`: {kind}, {' × '.join(map(str, self.axes))}"
 
 
 def ports_of(shape: Shape, *, empty: bool = False) -> tuple[Port, ...]:
@@ -238,3 +234,13 @@ def fill_folder(folder: Path, *, overwrite: bool = False, owned: Collection[str]
         with writing(folder):
             for old in [path for pattern in owned for path in folder.glob(pattern) if path.name not in new]:
                 old.unlink()
+
+
+def fill_template(module: str, template: str, /, **facts: Any) -> str:
+    """Return the text of a template that lies beside a module."""
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["markdown"] = markdown
+    text = files(module.rpartition(".")[0]).joinpath(template).read_text("utf-8")
+    return environment.from_string(text).render(**facts)

@@ -1,4 +1,4 @@
-"""Another house's model as it lies on the disk: what it says of itself, and its weights, none of them read yet."""
+"""An external model on disk: its config, its tokens, and its weights, none of them read yet."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 
 class Weights(ABC):
-    """Tensors by the name that their house gives them. Shapes are known before anything is read."""
+    """Tensors by the names in their files. Shapes are known before anything is read."""
 
     shapes: Mapping[str, tuple[int, ...]]
 
@@ -33,7 +33,7 @@ class Weights(ABC):
 
 @dataclass(frozen=True)
 class ExternalTokens:
-    """What another house says of its tokens."""
+    """The tokens of an external model."""
 
     tokenizer: Tokenizer
     target_tokenizer: Tokenizer | None = None

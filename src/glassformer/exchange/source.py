@@ -6,7 +6,7 @@ from glassformer.config.errors import DataError, Misuse, Say, first_line, silent
 from glassformer.data.datasets.hub import quiet_hub, refusal
 from glassformer.exchange import CONFIG, GGUF, check_source
 from glassformer.exchange.external_model import ExternalModel
-from glassformer.exchange.gguf.reader import read_gguf
+from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.runs.run import CARD
 

@@ -11,9 +11,9 @@ from glassformer.config.encoders import is_own_model
 from glassformer.config.errors import Misuse, NotARun, RunError, SettingError
 from glassformer.config.presets import TEXT, has_decoder, labels_examples, predicts_next_token
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
-from glassformer.runs import weight_files
 from glassformer.runs.folders import writing
 from glassformer.runs.run import CHAT_TEMPLATE, ORIGINAL, Run
+from glassformer.runs.weight_files import digest_of
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -74,7 +74,7 @@ class FinetuneSource:
     @property
     def about(self) -> dict[str, Any]:
         """What a card says of it."""
-        return {"run": str(self.run.path), "task": self.task, "weights": weights_digest(self.run.path)}
+        return {"run": str(self.run.path), "task": self.task, "weights": digest_of(self.run.path)}
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,6 @@ class FinetuneSources:
 def source_tokenizers(config: Config) -> tuple[Tokenizer, Tokenizer | None]:
     """The tokenizers of the runs that a training begins from: of what is read, and of the targets."""
     return FinetuneSources.of(config.model.from_run, config.model.decoder_from).tokenizers(config.task)
-
-
-def weights_digest(run: Path) -> str:
-    """A digest of the weights that a run ended with: another digest, other weights."""
-    return weight_files.digest_of(run)
 
 
 def refuse_out(settings: Mapping[str, Any], out: Path) -> None:

@@ -12,20 +12,15 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.config.parts import part_name, part_of
-from glassformer.runs.files import digest, json_digest, read_json, save_tensors, write_text
+from glassformer.runs.files import digest, json_digest, read_json, write_text
 from glassformer.runs.folders import flush, writing
 from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 
-FILES = ("weights.safetensors", "optimiser.safetensors")
-AVERAGE = "average.safetensors"
-"""The file of the average, there only where the weights are averaged."""
 STATE = "state.json"
-
-
 SHARD = re.compile(r"shard-\d{5,}-of-\d{5,}\.safetensors")
-"""A file of a checkpoint that several processes write, each its shards of all tensors."""
+"""A file with the rows of all tensors that one process wrote."""
 STARTS = ("weights/", "optimiser/", "average/")
-"""What the names in such a file begin with."""
+"""Prefixes of the names in such a file."""
 
 
 class Checkpoint(NamedTuple):
@@ -51,71 +46,65 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def save_checkpoint(
     folder: Path,
     step: int,
-    weights: dict[str, Tensor],
-    optimiser: dict[str, Tensor],
+    weights: Mapping[str, Tensor],
+    optimiser: Mapping[str, Tensor],
     state: dict[str, Any],
     keep: int,
-    average: dict[str, Tensor] | None = None,
+    average: Mapping[str, Tensor] | None = None,
 ) -> Path:
-    """One more checkpoint; the oldest go, so that `keep` stay, and later ones, which were passed over as torn."""
-    target = folder / f"step-{step}"
-    contents = {**dict(zip(FILES, (weights, optimiser), strict=True)), **({AVERAGE: average} if average else {})}
-    with writing(target):
-        folder.mkdir(exist_ok=True)  # in a run that is still there
-        with part_of(target) as temporary:
-            temporary.mkdir()
-            for name, tensors in contents.items():
-                save_tensors(temporary / name, tensors)
-                flush(temporary / name)
-            _commit(temporary, target, state, {name: digest(temporary / name) for name in contents})
+    """Write a checkpoint from one process.
+
+    The oldest checkpoints are removed, so that `keep` remain, and so are later ones, which are torn.
+    """
+    rows = {
+        f"{start}{name}": Rows(tensor.detach().cpu())
+        for start, tensors in zip(STARTS, (weights, optimiser, average or {}), strict=True)
+        for name, tensor in tensors.items()
+    }
+    with part_of(folder / f"step-{step}"):
+        temporary = begin_shards(folder, step)
+        save_shard(temporary, 0, 1, rows)
+        target = commit_shards(temporary, step, 1, state)
     prune_checkpoints(folder, step, keep)
     return target
 
 
-def _commit(temporary: Path, target: Path, state: dict[str, Any], digests: dict[str, str]) -> None:
-    """What was written aside becomes a checkpoint."""
-    text = json.dumps({**state, "digests": {**digests, STATE: json_digest(state)}}, indent=2)
-    (temporary / STATE).write_text(text, encoding="utf-8")
-    flush(temporary / STATE)
-    flush(temporary)
-    if target.exists():
-        shutil.rmtree(target)
-    temporary.rename(target)
-    flush(target.parent)
-
-
-# --- of several processes ---
-
-
 def begin_shards(folder: Path, step: int) -> Path:
-    """Where all processes write their shards of a checkpoint; made by the first."""
-    with writing(folder):
+    """Make the folder to which all processes write their shards of a checkpoint."""
+    target = folder / f"step-{step}"
+    with writing(target):
         folder.mkdir(exist_ok=True)  # in a run that is still there
-        temporary = part_name(folder / f"step-{step}")
+        temporary = part_name(target)
         temporary.mkdir()
     return temporary
 
 
 def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows]) -> None:
-    """A process's rows of all tensors, in one file."""
+    """Write one process's rows of all tensors to one file."""
     file = temporary / _shard_name(number, world)
     with writing(file):
-        found = write_rows(file, rows)
+        digest = write_rows(file, rows)
         flush(file)
-        write_text(_digest_file(temporary, number), found)
+        write_text(_digest_file(temporary, number), digest)
 
 
 def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any]) -> Path:
-    """All processes have written: it is a checkpoint now."""
-    folder = temporary.parent
-    with writing(folder):
+    """Turn the shards of all processes into a checkpoint."""
+    target = temporary.parent / f"step-{step}"
+    with writing(target):
         digests = {}
         for number in range(world):
             file = _digest_file(temporary, number)
             digests[_shard_name(number, world)] = file.read_text(encoding="utf-8")
             file.unlink()
-        target = folder / f"step-{step}"
-        _commit(temporary, target, state, digests)
+        text = json.dumps({**state, "digests": {**digests, STATE: json_digest(state)}}, indent=2)
+        (temporary / STATE).write_text(text, encoding="utf-8")
+        flush(temporary / STATE)
+        flush(temporary)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.rename(target)
+        flush(target.parent)
     return target
 
 
@@ -155,18 +144,13 @@ def read_state(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint; raise an error if one of its files has changed."""
     state, digests = read_state(path)
-    shards = [name for name in digests if SHARD.fullmatch(name)]
-    averaged = AVERAGE in digests or (path / AVERAGE).exists()
-    for name in shards or ((*FILES, AVERAGE) if averaged else FILES):
-        file = path / name
+    files = [path / name for name in digests if SHARD.fullmatch(name)]
+    if not files:
+        raise RunError(f"{path / STATE} is not as it was written")
+    for file in files:
         if not file.is_file():
-            raise RunError(f"{path} lacks {name}")
-        if digest(file) != digests.get(name):
+            raise RunError(f"{path} lacks {file.name}")
+        if digest(file) != digests[file.name]:
             raise RunError(f"{file} is not as it was written")
-    if shards:
-        files = [path / name for name in shards]
-        weights, optimiser, average = (StoredTensors.of_files(files, start) for start in STARTS)
-    else:
-        weights, optimiser = (StoredTensors.of_files([path / name]) for name in FILES)
-        average = StoredTensors.of_files([path / AVERAGE] if averaged else [])
+    weights, optimiser, average = (StoredTensors.of_files(files, start) for start in STARTS)
     return Checkpoint(weights, optimiser, state, average)

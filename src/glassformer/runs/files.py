@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files of a run: whole or not there, but for its log, of which a killed process may leave half a line."""
 
 import contextlib
 import hashlib
@@ -13,14 +13,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from glassformer.config.errors import RunError, read_failure
-from glassformer.config.limits import LimitExceeded, parse_json, refuse_endless
+from glassformer.config.errors import RunError, Say, read_failure, silent
+from glassformer.config.limits import LimitExceeded, limits, parse_json, refuse_endless
 from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
+from glassformer.data.wording import counted
 from glassformer.runs.folders import flush, writing
 
 MAX_DIGITS = 20
 """Maximum digits of an integer in a JSON file of a run: 64 bits and a sign."""
+Line = dict[str, Any]
+SEVERITIES = ("problem", "warning", "note")
+"""Of findings, the worst first."""
 REMEDY = "restore it from a copy, or train again"
 
 
@@ -32,6 +36,15 @@ def aside(path: Path) -> Iterator[Path]:
         flush(temporary)
         os.replace(temporary, path)
         flush(path.parent)
+
+
+@contextlib.contextmanager
+def reading(path: "Path | str") -> Iterator[None]:
+    """Turn an error of a file of tensors into one line."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 @contextlib.contextmanager
@@ -95,29 +108,22 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
+    with reading(path):
         return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """The names and shapes in a file of tensors; no numbers are read."""
-    try:
+    with reading(path):
         refuse_endless(path)
         with safe_open(path, framework="pt") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 def read_metadata(path: Path) -> dict[str, str]:
     """What a file of tensors says beside them."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
+    with reading(path), safe_open(path, framework="pt") as file:
+        return file.metadata() or {}
 
 
 def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -141,3 +147,70 @@ def digest(*paths: Path) -> str:
         with path.open("rb") as file:
             hashlib.file_digest(file, lambda: found)
     return found.hexdigest()
+
+
+# --- metrics.jsonl ---
+
+
+def read_log(path: Path, say: Say = silent) -> list[Line]:
+    """The whole lines of a log, in their order; none where there is no log. How many are damaged is said; half a line
+    at the end is no damage: a killed process leaves one, and a living one writes it on.
+    """
+    if not path.is_file():
+        return []
+    lines: list[Line] = []
+    damaged = 0
+    refuse_endless(path)
+    with path.open("rb") as file:  # as long as a training is: its lines are bounded, not the file
+        for text in iter(lambda: file.readline(limits().field_bytes), b""):
+            line = _parse(text, str(path))
+            if line is not None:
+                lines.append(line)
+            elif text.endswith(b"\n"):
+                damaged += 1
+    if damaged:
+        say(f"{path}: {counted(damaged, 'damaged line')} left out of {damaged + len(lines):,}")
+    return lines
+
+
+def _parse(text: bytes, name: str) -> Line | None:
+    """A line, if it is whole."""
+    try:
+        line = parse_json(text.decode("utf-8", errors="replace"), name)
+    except (ValueError, LimitExceeded):
+        return None
+    return line if isinstance(line, dict) and _is_whole(line) else None
+
+
+def _is_whole(line: Line) -> bool:
+    """Whether a line has what its readers take from it; one of an event that nobody knows, whatever it has."""
+    event, step = line.get("event"), line.get("step", 0)
+    if type(step) is not int or step < 0:
+        return False
+    if event == "step":
+        layers = line.get("layers") or {}
+        return (
+            all(_is_number(line.get(name)) for name in ("step", "loss", "lr", "seconds", "done"))
+            and (line.get("gradient_norm") is None or _is_number(line["gradient_norm"]))
+            and isinstance(layers, Mapping)
+            and all(isinstance(sizes, Mapping) and all(map(_is_number, sizes.values())) for sizes in layers.values())
+        )
+    if event == "validation":
+        return "step" in line and all(
+            _is_number(value) for name, value in line.items() if name not in ("event", "best")
+        )
+    if event == "sample":
+        return "step" in line and isinstance(line.get("text"), str)
+    if event == "finding":
+        texts = ("kind", "words", "advice")
+        return (
+            "step" in line
+            and all(isinstance(line.get(name), str) for name in texts)
+            and line.get("severity") in SEVERITIES
+            and isinstance(line.get("numbers"), Mapping)
+        )
+    return not line.get("why") or isinstance(line["why"], str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

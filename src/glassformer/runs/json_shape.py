@@ -68,17 +68,14 @@ def _check_union(value: Any, shapes: tuple[Any, ...], place: str) -> None:
 def _check_fields(value: Any, shape: Any, place: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, place)
-    hints = typing.get_type_hints(shape)
-    if typing.is_typeddict(shape):
-        needed, known = shape.__required_keys__, None
-    else:
-        needed, known = hints.keys(), hints.keys()
+    hints, is_open = typing.get_type_hints(shape), typing.is_typeddict(shape)
+    needed = shape.__required_keys__ if is_open else hints.keys()
     for name, hint in hints.items():
         if name in value:
             check_shape(value[name], hint, _below(place, name))
         elif name in needed:
             raise WrongShape(f"it lacks {_below(place, name)}")
-    if known is not None and (odd := next((name for name in value if name not in known), None)) is not None:
+    if not is_open and (odd := next((name for name in value if name not in hints), None)) is not None:
         raise WrongShape(f"it has the unknown key {_below(place, odd)[:80]}")
 
 

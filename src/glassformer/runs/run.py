@@ -24,13 +24,11 @@ from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
 from glassformer.runs import weight_files
 from glassformer.runs.checkpoints import STATE, Checkpoint, list_checkpoints, load_checkpoint, read_state
-from glassformer.runs.files import REMEDY, json_digest, read_json, tensors_digest, write_json, write_text
+from glassformer.runs.files import REMEDY, json_digest, read_json, read_log, tensors_digest, write_json, write_text
 from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
-from glassformer.runs.folders import complete, contents, find_run, last_run, writing
+from glassformer.runs.folders import complete, contents, find_run, last_run, locked, writing
 from glassformer.runs.json_shape import WrongShape, check_shape
-from glassformer.runs.lock import locked
-from glassformer.runs.log import read_log
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
-from glassformer.config.errors import RunError, read_failure
-from glassformer.runs.files import REMEDY
+from glassformer.runs.files import reading
 
 PLACES = "DCP_SHARDING_INFO"
 """The entry of a file that says where its rows stand in the whole tensors: name → {"saved_offsets": [row, 0, …]}."""
@@ -128,10 +127,8 @@ class StoredTensors(Mapping[str, Tensor]):
 
 
 def _opened(path: Path) -> Any:
-    try:
+    with reading(path):
         return safe_open(path, framework="pt")
-    except (OSError, SafetensorError) as error:
-        raise RunError(read_failure(path, error, remedy=REMEDY)) from None
 
 
 def _read(piece: _Piece, rows: slice) -> Tensor:

@@ -12,10 +12,10 @@ from starlette.requests import Request as HttpRequest
 from glassformer.config.errors import GlassformerError, Misuse, out_of_memory
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
+from glassformer.serving.formats import Metrics
 from glassformer.serving.guard import ClientGone, Refused
-from glassformer.serving.metrics import Metrics
-from glassformer.serving.runs import ServedRuns, UnknownRun
-from glassformer.serving.worker import TURN, Busy, Stopping, Worker, Yielded
+from glassformer.serving.runs import ServedRuns
+from glassformer.serving.worker import Worker
 from glassformer.text.tokenizer import Tokenizer
 
 Answer = TypeVar("Answer")
@@ -34,17 +34,11 @@ class Server:
     metrics: Metrics = field(default_factory=Metrics)
 
     def name(self, model: str | None) -> str:
-        try:
-            return self.runs.find(model)
-        except UnknownRun as error:
-            raise refusal(error) from None
+        return self.runs.find(model)
 
     async def use(self, name: str, use: Callable[[Worker], Answer]) -> Answer:
-        """What comes of asking a run's worker; may wait for room."""
-        try:
-            return await asyncio.to_thread(self.runs.use, name, use)
-        except (Busy, Stopping) as error:
-            raise refusal(error) from None
+        """Return what `use` makes of a run's worker; may wait for room."""
+        return await asyncio.to_thread(self.runs.use, name, use)
 
     async def call(
         self, http: HttpRequest, model: str | None, work: Callable[[Loaded], Answer], *, yields: bool = False
@@ -107,6 +101,12 @@ async def _gone(http: HttpRequest) -> None:
         pass
 
 
+def require(loaded: Loaded, method: str, otherwise: str) -> None:
+    """Refuse a run without a method; `otherwise`: what the run does not do."""
+    if not hasattr(loaded, method):
+        raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it {otherwise}")
+
+
 def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     """Ids that a client sent, each of which is a token."""
     if odd := next((id for id in ids if not 0 <= id < tokenizer.vocab_size), None):
@@ -114,21 +114,12 @@ def check_ids(ids: list[int], tokenizer: Tokenizer) -> list[int]:
     return ids
 
 
-def refusal(error: Exception, param: str | None = None) -> Refused:
+def refusal(error: Exception) -> Refused:
     """What a client is told of an error."""
     if isinstance(error, Refused):
         return error
-    if isinstance(error, UnknownRun):
-        return Refused(404, str(error), "model_not_found", param=param)
-    if isinstance(error, Busy):
-        return Refused(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
-    if isinstance(error, Yielded):
-        message = f"this view was stopped after {TURN:g} s because other requests wait for the model; try again later"
-        return Refused(503, message, "yielded", "server_error")
-    if isinstance(error, Stopping):
-        return Refused(503, "the server is being stopped", "stopping", "server_error")
     if isinstance(error, Misuse):
-        return Refused(400, str(error), param=param)
+        return Refused(400, str(error))
     if isinstance(error, GlassformerError):
         return Refused(500, str(error), "run_failed", "server_error")
     if out_of_memory(error):

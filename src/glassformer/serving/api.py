@@ -6,7 +6,7 @@ import base64
 import binascii
 import contextlib
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from glassformer.config.errors import Misuse, refuse_unknown
+from glassformer.config.errors import Misuse, Say, refuse_unknown
 from glassformer.config.views import OPTIONS
 from glassformer.data.datasets.embedded import LINKED_DATASETS
 from glassformer.data.features.build import MixedFeatures
@@ -25,9 +25,9 @@ from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
-from glassformer.serving.answers import Server
+from glassformer.serving.answers import Server, require
+from glassformer.serving.formats import FiniteRoute
 from glassformer.serving.guard import Refused
-from glassformer.serving.json_answers import FiniteRoute
 from glassformer.serving.schema import (
     LARGEST_IMAGE,
     LONGEST,
@@ -69,6 +69,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def routes(server: Server) -> APIRouter:
     """All of them."""
     router = APIRouter(responses=ERRORS, route_class=FiniteRoute)
+
+    async def answer(http: Request, run: str | None, work: Callable[[Loaded, Say], dict[str, Any]]) -> dict[str, Any]:
+        """Return the result of work on a run, with its remarks."""
+        remarks: list[str] = []
+        return {**await server.call(http, run, lambda loaded: work(loaded, remarks.append)), "remarks": remarks}
 
     # --- OpenAI's shape ---
 
@@ -134,21 +139,18 @@ def routes(server: Server) -> APIRouter:
     async def predict(http: Request, body: PredictBody) -> dict[str, Any]:
         """What a run says of examples: a label, several labels, a number, the next token, a translation."""
 
-        def work(loaded: Loaded) -> dict[str, Any]:
-            remarks: list[str] = []
+        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
             with uploads(loaded, body.examples) as examples:
                 if hasattr(loaded, "predict_part"):
-                    found = [one.to_dict() for one in loaded.predict(examples, say=remarks.append)]
-                    for answer, example in zip(found, body.examples, strict=True):
-                        answer.update({key: example for key in ("image",) if key in answer})
+                    found = [one.to_dict() for one in loaded.predict(examples, say=say)]
+                    for entry, example in zip(found, body.examples, strict=True):
+                        entry.update({key: example for key in ("image",) if key in entry})
                 else:
-                    answer = answer_function(
-                        loaded.family, loaded, AnswerOptions(loaded.run.path.name, 5, remarks.append)
-                    )
-                    found = [answer(_text(example)) for example in examples]
-            return {"predictions": found, "remarks": remarks}
+                    ask = answer_function(loaded.family, loaded, AnswerOptions(loaded.run.path.name, 5, say))
+                    found = [ask(_text(example)) for example in examples]
+            return {"predictions": found}
 
-        return await server.call(http, body.run, work)
+        return await answer(http, body.run, work)
 
     @router.post(
         "/api/predict/image",
@@ -166,32 +168,25 @@ def routes(server: Server) -> APIRouter:
     async def translate(http: Request, body: TranslateBody) -> dict[str, Any]:
         """Translations, the best first."""
 
-        def work(loaded: Loaded) -> dict[str, Any]:
-            remarks: list[str] = []
-            if not hasattr(loaded, "translate"):
-                raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it translates nothing")
+        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
+            require(loaded, "translate", "translates nothing")
             search = {name: getattr(body, name) for name in SEARCH_OPTIONS}
-            found = loaded.translate(body.texts, say=remarks.append, **search)
-            answers = [one.to_dict() for one in found]
-            if body.alignment:
-                for answer in answers:
-                    answer["alignment"] = aligned(loaded, answer["source"], answer["translation"])
-            return {"translations": answers, "remarks": remarks}
+            translations = [one.to_dict() for one in loaded.translate(body.texts, say=say, **search)]
+            for one in translations if body.alignment else ():
+                one["alignment"] = aligned(loaded, one["source"], one["translation"])
+            return {"translations": translations}
 
-        return await server.call(http, body.run, work)
+        return await answer(http, body.run, work)
 
     @router.post("/api/fill", tags=["more of a run"])
     async def fill(http: Request, body: FillBody) -> dict[str, Any]:
         """The likeliest tokens for each <mask> of texts."""
 
-        def work(loaded: Loaded) -> dict[str, Any]:
-            remarks: list[str] = []
-            if not hasattr(loaded, "fill"):
-                raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it guesses no hidden tokens")
-            found = loaded.fill(body.texts, most=body.most, say=remarks.append)
-            return {"texts": [one.to_dict() for one in found], "remarks": remarks}
+        def work(loaded: Loaded, say: Say) -> dict[str, Any]:
+            require(loaded, "fill", "guesses no hidden tokens")
+            return {"texts": [one.to_dict() for one in loaded.fill(body.texts, most=body.most, say=say)]}
 
-        return await server.call(http, body.run, work)
+        return await answer(http, body.run, work)
 
     @router.post("/api/look", tags=["more of a run"])
     async def look_inside(http: Request, body: LookBody) -> dict[str, Any]:

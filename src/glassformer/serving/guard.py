@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from glassformer.serving.json_answers import FiniteJSONResponse
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.formats import FiniteJSONResponse, Metrics
 from glassformer.text.escaping import on_one_line
 
 BIGGEST_BODY = 16 * 2**20
@@ -60,12 +59,15 @@ class ClientGone(Exception):
 
 def is_loopback(host: str) -> bool:
     """Whether an address is this machine alone."""
-    if host == "localhost":
-        return True
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        return None
 
 
 class Guard:
@@ -129,13 +131,7 @@ class Guard:
             name = (urlsplit(f"//{host}").hostname or "").lower()
         except ValueError:
             return False
-        if name in self._names:
-            return True
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
+        return name in self._names or _address(name) is not None
 
 
 def _bounded(receive: Receive, headers: dict[str, str]) -> Receive:

@@ -17,7 +17,6 @@ from glassformer.bricks.recurrent_steps import elman_step, gru_gates, gru_step, 
 from glassformer.config.errors import Misuse, unknown
 from glassformer.config.presets import IMAGE, TEXT
 from glassformer.data.features.build import MixedFeatures
-from glassformer.decoding.options import Sampling
 from glassformer.decoding.sampling import distribution, keep_top_k, keep_top_p
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
@@ -43,9 +42,8 @@ from glassformer.rendering.view import View
 from glassformer.runs import history
 from glassformer.serving.answers import Server, check_ids
 from glassformer.serving.api import ERRORS, check_options, uploads
-from glassformer.serving.json_answers import FiniteRoute
-from glassformer.serving.predictions import summarise_prediction, token_row
-from glassformer.serving.presets import presets_of
+from glassformer.serving.examples import Question, Summary, presets_of, summarise_prediction, token_row
+from glassformer.serving.formats import FiniteRoute
 from glassformer.serving.schema import GrowBody, PlayBody, SampledBody
 from glassformer.verbs.look import look
 
@@ -93,7 +91,7 @@ def play_routes(server: Server) -> APIRouter:
                 raise Misuse(f"{loaded.run.path.name} writes nothing: it has no tree")
             check_ids(body.path, moment.output_tokenizer)
             with interventions(moment, body, [body.example, body.other]):
-                choices = branches(moment, str(body.example), body.path, sampling_of(body), body.width)
+                choices = branches(moment, str(body.example), body.path, body.sampling, body.width)
             return {"path": body.path, "branches": [token_row(choice) for choice in choices]}
 
         return await server.call(http, body.run, work)
@@ -119,17 +117,20 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
             raise Misuse(unknown("view", name, views_of(loaded)))
     remarks: list[str] = []
     with uploads(loaded, [body.example, *([] if body.other is None else [body.other])]) as given:
-        how, changed = sampling_of(body), bool(body.patch or any(one.scale != 1 for one in body.changes))
+
+        def summary(example: ModelInput, like: Mapping[str, Any] | None) -> Summary:
+            return summarise_prediction(loaded.family, Question(loaded, given[0], example, body.sampling, _ids(like)))
+
         before = None
-        if changed:
+        if body.patch or any(one.scale != 1 for one in body.changes):
             plain = encode_example(loaded, given[0], beam=body.beam)
-            before = summarise_prediction(loaded.family, loaded, given[0], plain, how, [])
+            before = summary(plain, None)
         with interventions(loaded, body, given):
             example = encode_example(loaded, given[0], beam=body.beam, say=remarks.append)
-            now = summarise_prediction(loaded.family, loaded, given[0], example, how, _ids(before))
+            now = summary(example, before)
             seen = {name: _view(loaded, given[0], name, body, example) for name in dict.fromkeys(body.views)}
         if before is not None:  # the same tokens on both sides
-            before = summarise_prediction(loaded.family, loaded, given[0], plain, how, _ids(now))
+            before = summary(plain, now)
     return {
         "tokens": tokens_of(loaded, example),
         "prediction": now,
@@ -182,10 +183,6 @@ def tokens_of(loaded: Loaded, example: ModelInput) -> list[dict[str, Any]]:
     return [
         {"text": name, "id": ids.get(at), "special": ids.get(at) in specials} for at, name in enumerate(example.tokens)
     ]
-
-
-def sampling_of(body: SampledBody) -> Sampling:
-    return Sampling(body.temperature, body.top_k, body.top_p)
 
 
 # --- another model for a while ---

@@ -11,6 +11,7 @@ from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.families.load import load, opened_run
 from glassformer.runs import history
 from glassformer.runs.run import Run
+from glassformer.serving.guard import Refused
 from glassformer.serving.worker import Busy, Stopping, Worker
 
 Used = TypeVar("Used")
@@ -21,8 +22,11 @@ OVERHEAD = 1.2
 """Of weights: what they take in memory, with what a pass needs."""
 
 
-class UnknownRun(Misuse):
+class UnknownRun(Refused):
     """A name that none of the runs has."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(404, message, "model_not_found")
 
 
 class ServedRuns:

@@ -1,12 +1,18 @@
 """What is asked and answered over HTTP: OpenAI's shape under /v1, our own under /api."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from glassformer.config.views import LookOptions
-from glassformer.decoding.options import MAX_REPETITION_PENALTY, MAX_TEMPERATURE, MAX_TOP_K, MIN_REPETITION_PENALTY
+from glassformer.decoding.options import (
+    MAX_REPETITION_PENALTY,
+    MAX_TEMPERATURE,
+    MAX_TOP_K,
+    MIN_REPETITION_PENALTY,
+    Sampling,
+)
 from glassformer.decoding.running import LIKELIEST
 
 MOST_TEXTS = 64
@@ -78,6 +84,17 @@ class WritingBody(Body):
     user: Name | None = Field(None, description="taken and ignored")
 
     @property
+    def sampling(self) -> Sampling:
+        return Sampling(
+            self.temperature,
+            self.top_k,
+            self.top_p if self.top_p < 1 else None,
+            self.repetition_penalty,
+            self.presence_penalty,
+            self.frequency_penalty,
+        )
+
+    @property
     def stops(self) -> list[str]:
         return [self.stop] if isinstance(self.stop, str) else self.stop or []
 
@@ -100,6 +117,11 @@ class CompletionBody(WritingBody):
     @property
     def wants_logprobs(self) -> bool:
         return self.logprobs is not None
+
+    @property
+    def likeliest(self) -> int:
+        """How many of the likeliest tokens are listed beside each token."""
+        return self.logprobs or 0
 
 
 class ContentPart(Body):
@@ -125,10 +147,15 @@ class ChatBody(WritingBody):
     max_completion_tokens: Whole | None = Field(None, ge=1, le=MOST_TOKENS)
     logprobs: bool = False
     top_logprobs: Whole | None = Field(None, ge=0, le=LIKELIEST)
+    echo: ClassVar[bool] = False
 
     @property
     def wants_logprobs(self) -> bool:
         return self.logprobs
+
+    @property
+    def likeliest(self) -> int:
+        return self.top_logprobs or 0
 
 
 class EmbeddingsBody(Body):
@@ -242,6 +269,10 @@ class SampledBody(RunBody):
     patch: Patch | None = None
     other: Given | None = Field(None, description="where a patch comes from")
     update: Whole | None = Field(None, ge=0, description="the weights after so many updates (train --keep-checkpoints)")
+
+    @property
+    def sampling(self) -> Sampling:
+        return Sampling(self.temperature, self.top_k, self.top_p)
 
 
 class PlayBody(SampledBody):

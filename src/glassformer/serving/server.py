@@ -31,8 +31,8 @@ from glassformer.runs.run import Run
 from glassformer.serving.answers import Server, refusal
 from glassformer.serving.api import routes
 from glassformer.serving.connections import BACKLOG, LOG, Connection, RepeatFilter, accept_batch, log_loop_error
+from glassformer.serving.formats import FiniteJSONResponse
 from glassformer.serving.guard import ClientGone, Guard, Refused, is_loopback
-from glassformer.serving.json_answers import FiniteJSONResponse
 from glassformer.serving.play import play_routes
 from glassformer.serving.runs import ServedRuns, check_runs
 
@@ -190,7 +190,20 @@ def serve(
     address that others can reach needs an `api_key`, unless `open`. `memory`: GiB that loaded runs may take together.
     `waiting`: requests that may wait for a run, `timeout`: seconds that one may take. `port` 0 takes any that is free.
     """
-    check_serving(host=host, port=port, api_key=api_key, open=open, memory=memory, waiting=waiting, timeout=timeout)
+    if not 0 <= port <= 65535:
+        raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
+    if memory is not None and not memory > 0:
+        raise Misuse(f"--memory is {memory:g}, but must be above 0")
+    if waiting < 1:
+        raise Misuse(f"--waiting is {waiting}, but must be at least 1")
+    if not timeout > 0:
+        raise Misuse(f"--timeout is {timeout:g}, but must be above 0")
+    if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
+        raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
+    if api_key is None and not open and not is_loopback(host):
+        raise Misuse(
+            f"{host} can be reached by others: give a key (--api-key-file FILE, or GLASSFORMER_API_KEY), or say --open"
+        )
     check_runs(runs)
     limit = None if memory is None else int(memory * 2**30)
     served = ServedRuns(runs, device=device, precision=precision, memory=limit, waiting=waiting)
@@ -229,26 +242,6 @@ def open_page(serving: Serving) -> None:
     import webbrowser
 
     webbrowser.open(serving.page)
-
-
-def check_serving(
-    *, host: str, port: int, api_key: str | None, open: bool, memory: float | None, waiting: int, timeout: float
-) -> None:
-    """Refuse what cannot be served so, and who would let everybody in without saying so."""
-    if not 0 <= port <= 65535:
-        raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
-    if memory is not None and not memory > 0:
-        raise Misuse(f"--memory is {memory:g}, but must be above 0")
-    if waiting < 1:
-        raise Misuse(f"--waiting is {waiting}, but must be at least 1")
-    if not timeout > 0:
-        raise Misuse(f"--timeout is {timeout:g}, but must be above 0")
-    if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
-        raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
-    if api_key is None and not open and not is_loopback(host):
-        raise Misuse(
-            f"{host} can be reached by others: give a key (--api-key-file FILE, or GLASSFORMER_API_KEY), or say --open"
-        )
 
 
 def application(server: Server, host: str, key: str | None) -> ASGIApp:

@@ -21,6 +21,7 @@ from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft
 from glassformer.models.build import parameter_count
 from glassformer.models.modules import LanguageModel, device_of
+from glassformer.serving.guard import Refused
 from glassformer.training.threads import default_tuner
 
 ROWS = 16
@@ -38,16 +39,26 @@ UNBOUNDED = 4096
 """Tokens that a prompt may have where the model has no limit of its own."""
 
 
-class Busy(Exception):
-    """More waits already than may wait."""
+class Busy(Refused):
+    """More requests already wait than may wait."""
+
+    def __init__(self) -> None:
+        super().__init__(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
 
 
-class Stopping(Exception):
+class Stopping(Refused):
     """The server is being stopped."""
 
+    def __init__(self) -> None:
+        super().__init__(503, "the server is being stopped", "stopping", "server_error")
 
-class Yielded(Exception):
+
+class Yielded(Refused):
     """Work that was ended because other requests wait for the model."""
+
+    def __init__(self) -> None:
+        message = f"this view was stopped after {TURN:g} s because other requests wait for the model; try again later"
+        super().__init__(503, message, "yielded", "server_error")
 
 
 class _Ended(BaseException):
@@ -257,16 +268,14 @@ class Worker:
             ticket.count += 1
             text = "" if ended else ticket.draft.push(written.token)
             full = ticket.count == ticket.draft.request.most
-            over = ended or full or ticket.draft.stopped
-            if over:
+            finish: str | None = None
+            if ended or full or ticket.draft.stopped:
                 text += ticket.draft.end()  # which may hold a stop string too
                 finish = "stop" if ended or ticket.draft.stopped else "length"
                 if not (ended or full):
                     batch.leave(row)
                 self._forget(row)
-                ticket.deliver(Piece(text, None if ended else written, finish))
-            else:
-                ticket.deliver(Piece(text, written))
+            ticket.deliver(Piece(text, None if ended else written, finish))
 
     def _forget(self, row: int) -> None:
         with self._change:

@@ -11,15 +11,13 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 
-from glassformer.config.errors import Misuse
 from glassformer.decoding.generate import text_logprobs
-from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import Written
 from glassformer.families.base import Loaded
 from glassformer.families.generate import Draft, Writer
-from glassformer.serving.answers import Server, check_ids, refusal
+from glassformer.serving.answers import Server, check_ids, refusal, require
+from glassformer.serving.formats import FiniteJSONResponse, encode
 from glassformer.serving.guard import Refused
-from glassformer.serving.json_answers import FiniteJSONResponse, encode
 from glassformer.serving.schema import BIGGEST_SEED, ChatBody, CompletionBody
 from glassformer.serving.worker import UNBOUNDED, Piece, Ticket
 from glassformer.text.stream import Stream
@@ -71,11 +69,8 @@ class Shape(ABC):
     kind: str
     chunk_kind: str
     prefix: str
-    most_likeliest: int
-    own: bool
-    """What is written is a text of its own, not more of the prompt's."""
-    echo: bool = False
-    """Whether the prompt is told again before it."""
+    is_own_text: bool
+    """Whether the answer is a text of its own, not a continuation of the prompt."""
 
     def __init__(self, body: CompletionBody | ChatBody) -> None:
         self.body: CompletionBody | ChatBody = body
@@ -88,66 +83,54 @@ class Shape(ABC):
 
     @abstractmethod
     def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
-        """What is to be gone on from, as ids, each with the text of it that is to be told again."""
+        """Return the ids of each prompt, with the text that the answer repeats."""
 
     @abstractmethod
-    def most_tokens(self, prompt: int, limit: int | None) -> int:
-        """Tokens that a text may grow by, after a prompt of so many."""
+    def max_tokens(self, prompt: int, limit: int | None) -> int:
+        """Return the maximum number of tokens after a prompt of so many tokens."""
 
     @abstractmethod
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        """A whole text."""
+        """Return a whole text."""
 
     @abstractmethod
     def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        """A piece of one."""
+        """Return a piece of a text."""
 
     @abstractmethod
     def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
-        """The first event of a text; `text`: the prompt, where it is to be told again."""
+        """Return the first event of a text; `text`: the prompt, if the answer repeats it."""
 
 
 class Completion(Shape):
     kind = chunk_kind = "text_completion"
     prefix = "cmpl"
-    own = False
-
+    is_own_text = False
     body: CompletionBody
 
     def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
-        out = []
-        for one in self.body.prompts:
-            ids = writer.prompt_ids(one) if isinstance(one, str) else check_ids(one, writer.tokenizer)
-            text = one if isinstance(one, str) else writer.tokenizer.decode(ids)
-            out.append((ids, text if self.echo else ""))
-        return out
+        prompts = []
+        for prompt in self.body.prompts:
+            ids = writer.prompt_ids(prompt) if isinstance(prompt, str) else check_ids(prompt, writer.tokenizer)
+            text = prompt if isinstance(prompt, str) else writer.tokenizer.decode(ids)
+            prompts.append((ids, text if self.body.echo else ""))
+        return prompts
 
-    @property
-    def echo(self) -> bool:  # type: ignore[override]
-        return self.body.echo
-
-    def most_tokens(self, prompt: int, limit: int | None) -> int:
+    def max_tokens(self, prompt: int, limit: int | None) -> int:
         return self.body.max_tokens
 
-    @property
-    def most_likeliest(self) -> int:  # type: ignore[override]
-        return self.body.logprobs or 0
-
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
-        return self.delta(index, text, scores, finish)
-
-    def delta(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         logprobs = None
         if self.body.wants_logprobs:
             logprobs = {
                 "tokens": [score.token for score in scores],
                 "token_logprobs": [score.logprob for score in scores],
-                "top_logprobs": [
-                    {one.token: one.logprob for one in score.likeliest} if score.likeliest else None for score in scores
-                ],
+                "top_logprobs": [{one.token: one.logprob for one in score.likeliest} or None for score in scores],
                 "text_offset": [score.begins for score in scores],
             }
         return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}
+
+    delta = choice
 
     def opening(self, index: int, text: str, scores: list[TokenScore]) -> dict[str, Any] | None:
         return self.delta(index, text, scores, None) if self.body.echo else None
@@ -157,20 +140,15 @@ class Chat(Shape):
     kind = "chat.completion"
     chunk_kind = "chat.completion.chunk"
     prefix = "chatcmpl"
-    own = True
-
+    is_own_text = True
     body: ChatBody
 
     def prompts(self, writer: Writer) -> list[tuple[list[int], str]]:
         return [(writer.chat_prompt([message.as_text() for message in self.body.messages]), "")]
 
-    def most_tokens(self, prompt: int, limit: int | None) -> int:
+    def max_tokens(self, prompt: int, limit: int | None) -> int:
         asked = self.body.max_completion_tokens or self.body.max_tokens
         return asked or (USUAL_ANSWER if limit is None else max(1, min(USUAL_ANSWER, limit + 1 - prompt)))
-
-    @property
-    def most_likeliest(self) -> int:  # type: ignore[override]
-        return self.body.top_logprobs or 0
 
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None}
@@ -191,8 +169,7 @@ class Chat(Shape):
         def entry(score: TokenScore) -> dict[str, Any]:
             return {"token": score.token, "logprob": score.logprob, "bytes": score.bytes}
 
-        likeliest = [{"top_logprobs": [entry(one) for one in score.likeliest]} for score in scores]
-        content = [{**entry(score), **more} for score, more in zip(scores, likeliest, strict=True)]
+        content = [{**entry(score), "top_logprobs": [entry(one) for one in score.likeliest]} for score in scores]
         return {"content": content, "refusal": None}
 
 
@@ -220,19 +197,10 @@ class _Text:
 def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
     """The texts of an answer before the first token of each: prompts are read where the model is."""
     body = shape.body
-    how = Sampling(
-        body.temperature,
-        body.top_k,
-        body.top_p if body.top_p < 1 else None,
-        body.repetition_penalty,
-        body.presence_penalty,
-        body.frequency_penalty,
-    )
     seed = secrets.randbelow(2**31) if body.seed is None else min(body.seed, BIGGEST_SEED - MOST_ROWS)
 
     def texts(loaded: Any) -> list[_Text]:
-        if not hasattr(loaded, "generate"):
-            raise Misuse(f"{loaded.run.path.name} is a run of {loaded.config.task}: it writes no texts")
+        require(loaded, "generate", "writes no texts")
         limit, tokenizer, out = loaded.model.encoder.limit, loaded.tokenizer, []
         for prompt, before in shape.prompts(loaded):
             if len(prompt) > (limit or UNBOUNDED):
@@ -242,20 +210,20 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
                     "context_length_exceeded",
                     param="prompt",
                 )
-            told = shape.echo and body.wants_logprobs
+            told = body.echo and body.wants_logprobs
             written = text_logprobs(loaded.model, prompt) if told else [Written(id) for id in prompt]
             for choice in range(body.n):
                 draft = loaded.draft(
                     prompt,
-                    how,
-                    most=shape.most_tokens(len(prompt), limit),
+                    body.sampling,
+                    most=shape.max_tokens(len(prompt), limit),
                     stop=body.stops,
                     seed=seed + choice,
                     logprobs=body.wants_logprobs,
-                    own=shape.own,
+                    own=shape.is_own_text,
                 )
-                scorer = Scorer(tokenizer, written, shape.most_likeliest) if body.wants_logprobs else None
-                out.append(_Text(draft, scorer, before, list(scorer.prompt) if scorer and shape.echo else []))
+                scorer = Scorer(tokenizer, written, body.likeliest) if body.wants_logprobs else None
+                out.append(_Text(draft, scorer, before, list(scorer.prompt) if scorer and body.echo else []))
         return out
 
     return texts

@@ -3,11 +3,13 @@
 Nothing here runs a student's code: it is asked for through a `Student`, which may live in another process.
 """
 
+import contextlib
 import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, error_line
+from glassformer.config.sentences import sentences
 from glassformer.data.wording import counted
 
 TOLERANCE = 1e-5
@@ -52,7 +55,28 @@ class Mistake:
     """What one gets who makes it: takes what the reference takes; of a module, a class like the reference."""
 
 
+def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
+    """Return the mistakes that a reference can make, with their hints from the `sentences.toml` beside it.
+
+    A function takes the name of a mistake as `mistake=`; of a class, a subclass has it as its attribute `mistake`.
+    """
+    prefix, out = f"{reference.__name__}: ", list[Mistake]()
+    for key, hint in sentences(reference.__module__).items():
+        if key.startswith(prefix):
+            name = key.removeprefix(prefix)
+            if isinstance(reference, type):
+                out.append(Mistake(hint, type(reference.__name__, (reference,), {"mistake": name})))
+            else:
+                out.append(Mistake(hint, partial(reference, mistake=name)))
+    return out
+
+
 Args = Callable[[torch.Generator], tuple[Any, ...]]
+
+
+def normal(*shapes: tuple[int, ...], scale: float = 1.0) -> Args:
+    """Return arguments that are drawn: for each shape a tensor of normal numbers, times `scale`."""
+    return lambda chance: tuple(scale * torch.randn(shape, generator=chance) for shape in shapes)
 
 
 @dataclass(frozen=True)
@@ -106,20 +130,6 @@ class Exercise(ABC):
 
 
 @dataclass(frozen=True)
-class _Try:
-    """What came of one case."""
-
-    without_hint: Item
-    explained: Sequence[Mistake] = ()
-    """The mistakes that give just this; where a mistake changes nothing, what is right too."""
-
-    def item(self, mistake: Mistake | None) -> Item:
-        """With the hint of a mistake, where points are missing."""
-        item = self.without_hint
-        return item if mistake is None or not item.line else replace(item, line=f"{item.line}; {mistake.hint}")
-
-
-@dataclass(frozen=True)
 class ExerciseByCases(Exercise):
     """An exercise by cases."""
 
@@ -137,10 +147,18 @@ class ExerciseByCases(Exercise):
 
     def items(self, student: Student, *, seed: int = 0, visible: bool = True, hidden: bool = False) -> list[Item]:
         tries = [self._try(student, case, seed) for case in self.cases if (visible if case.visible else hidden)]
-        explained = [mistake for one in tries for mistake in one.explained]
-        return [one.item(max(one.explained, key=explained.count, default=None)) for one in tries]
+        explaining = [mistake for _, mistakes in tries for mistake in mistakes]
+        return [
+            replace(item, line=f"{item.line}; {max(mistakes, key=explaining.count).hint}")
+            if item.line and mistakes
+            else item
+            for item, mistakes in tries
+        ]
 
-    def _try(self, student: Student, case: Case, seed: int) -> "_Try":
+    def _try(self, student: Student, case: Case, seed: int) -> tuple[Item, list[Mistake]]:
+        """Return the item of a case, and the mistakes that give just what the student has. A mistake that changes
+        nothing here gives what is right.
+        """
         item = Item(f"{self.name}: {case.what}", 0, case.points, visible=case.visible)
         try:
             case_args = case.args(torch.Generator().manual_seed(seed))
@@ -150,18 +168,15 @@ class ExerciseByCases(Exercise):
         try:
             given = self._ask(student, case, case_args, seed)
         except StudentError as error:
-            return _Try(replace(item, line=str(error)))
+            return replace(item, line=str(error)), []
         line = difference(expected, given, self.tolerance)
-        explained = []
+        explaining = []
         for mistake in self.mistakes:
-            try:
+            with contextlib.suppress(Exception):  # it cannot be made here
                 wrong = self._compute(mistake.wrong, case, case_args, seed)
-            except Exception:  # it cannot be made here
-                continue
-            if difference(wrong, given, self.tolerance) is None:
-                explained.append(mistake)
-        right = replace(item, points=case.points) if line is None else replace(item, line=line)
-        return _Try(right, explained)
+                if difference(wrong, given, self.tolerance) is None:
+                    explaining.append(mistake)
+        return replace(item, points=case.points if line is None else 0, line=line or ""), explaining
 
     @abstractmethod
     def _compute(self, function: Callable[..., Any], case: Case, args: tuple[Any, ...], seed: int) -> Any:
@@ -249,6 +264,17 @@ class Answer(Exercise):
             return [replace(item, line=f"is still to be found: {self.says}")]
         hint = next((f"; {hint}" for holds, hint in self.hints if _holds(holds, value)), "")
         return [replace(item, line=f"{_value_text(value)} is not {self.says}{hint}")]
+
+
+def exercise(
+    reference: Callable[..., Any], *cases: Case, mistakes: Sequence[Mistake] = (), tolerance: float = TOLERANCE
+) -> ExerciseByCases:
+    """Return the exercise to write a function or module like the reference, under its name.
+
+    `mistakes`: more than those that the reference itself can make.
+    """
+    kind = Module if isinstance(reference, type) else Function
+    return kind(reference.__name__, reference, cases, [*known_mistakes(reference), *mistakes], tolerance)
 
 
 def near(expected: float, within: float) -> Callable[[Any], bool]:

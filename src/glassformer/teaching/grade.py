@@ -21,11 +21,10 @@ from glassformer.config.progress import progress_of
 from glassformer.notebook.display import progress_bar
 from glassformer.notebook.html import table
 from glassformer.teaching import lesson as lessons
-from glassformer.teaching.exercise import Exercise, Item, StudentError
-from glassformer.teaching.lesson import Lesson, read_exercises
+from glassformer.teaching.exercise import Exercise, Item, Student, StudentError
+from glassformer.teaching.lesson import Checked, Lesson, read_exercises
 from glassformer.teaching.lesson import lesson as find_lesson
 from glassformer.teaching.nursery import Nursery, nursery
-from glassformer.teaching.result import Checked
 from glassformer.teaching.sandbox import Bounds, Sandboxed, Source, Unreadable
 from glassformer.teaching.submitted import is_notebook
 from glassformer.teaching.view import view_for
@@ -252,25 +251,14 @@ def _graded(
             items, seconds = list[list[list[Item]]](), list[float]()
             for student, of_hidden in zip(students, passes, strict=True):
                 try:
-                    items.append(
-                        [
-                            exercise.items(student, seed=seed, visible=not of_hidden, hidden=of_hidden)
-                            for exercise in exercises
-                        ]
-                    )
+                    items.append(_items(exercises, student, seed, hidden=of_hidden))
                 finally:
                     student.end()
                 seconds.append(time.monotonic() - began)
     except Unreadable as problem:
-        unread = _Unread()
-        lost = [
-            item
-            for exercise in exercises
-            for one in passes
-            for item in exercise.items(unread, visible=not one, hidden=one)
-        ]
-        return Submission(lost, file=file, problem=str(problem))
-    told = [item for of_exercise in zip(*items, strict=True) for some in of_exercise for item in some]
+        lost = [_items(exercises, _Unread(), seed, hidden=of_hidden) for of_hidden in passes]
+        return Submission(_by_exercise(lost), file=file, problem=str(problem))
+    told = _by_exercise(items)
     first = students[0]
     wrong = [(first.parts[place], line) for place, line in sorted(first.wrong.items())]
     notes = [f"{part.label} {line}" for part, line in wrong if not part.is_ours]
@@ -285,6 +273,16 @@ def _graded(
         seconds=seconds[-1],
         visible_seconds=seconds[0],
     )
+
+
+def _items(exercises: Sequence[Exercise], student: Student, seed: int, *, hidden: bool) -> list[list[Item]]:
+    """Return the visible items of each exercise, or the hidden ones."""
+    return [exercise.items(student, seed=seed, visible=not hidden, hidden=hidden) for exercise in exercises]
+
+
+def _by_exercise(passes: Sequence[Sequence[Sequence[Item]]]) -> list[Item]:
+    """Return the items of all passes, those of one exercise together."""
+    return [item for of_exercise in zip(*passes, strict=True) for items in of_exercise for item in items]
 
 
 @contextlib.contextmanager

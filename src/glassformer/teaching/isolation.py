@@ -17,8 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from glassformer.teaching.landlock import close_files
+from typing import Any
 
 MB = 2**20
 PRIVATE_FOLDER = "/submission"
@@ -109,8 +108,8 @@ def _call(name: str, *args: object) -> bool:
     return getattr(_libc, name)(*args) == 0
 
 
-def _prctl(option: int, value: object = 0) -> bool:
-    return _call("prctl", option, value, 0, 0, 0)
+def _prctl(option: int, value: int = 0, pointer: object = 0) -> bool:
+    return _call("prctl", option, value, pointer, 0, 0)
 
 
 def set_readable_by_others(readable: bool) -> None:
@@ -127,7 +126,9 @@ def confine(box: Confinement) -> None:
     """Give up everything that a submission must not have. Raises `NotConfined` where this process would stay root."""
     if box.own_folder:
         _mount_private(box.folder)
-    limit_threads = _limit_threads_of_user if os.geteuid() and not box.own_folder else _limit_threads
+    threads = MAX_THREADS
+    if os.geteuid() and not box.own_folder:  # the kernel counts all threads of the user, so those that run are added
+        threads += _threads_of(os.getuid())
     if os.geteuid() == 0:
         _become_other_user(box)
     set_readable_by_others(True)  # otherwise its own files in /proc belong to root
@@ -140,8 +141,7 @@ def confine(box: Confinement) -> None:
         os.symlink(run, os.path.join("runs", os.path.basename(run)))
     with contextlib.suppress(OSError):  # where memory is short, the kernel ends this process first
         Path("/proc/self/oom_score_adj").write_text("1000")
-    _limit(box.memory)
-    limit_threads()
+    _limit(box.memory, threads)
     if not box.own_folder:
         close_files(box.folder, box.readable, box.covered)
     _filter_system_calls(attributes=box.own_folder)
@@ -176,28 +176,19 @@ def _drop_capabilities() -> None:
     _call("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
 
 
-def _limit(memory: int) -> None:
+def _limit(memory: int, threads: int) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     _set_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + memory * MB)
     _set_limit(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
     _set_limit(resource.RLIMIT_CORE, 0)
     _set_limit(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    _set_limit(resource.RLIMIT_NPROC, threads)
 
 
 def _set_limit(which: int, most: int) -> None:
     _, hard = resource.getrlimit(which)
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(which, (least, least))
-
-
-def _limit_threads() -> None:
-    """The kernel counts the threads of this user in this namespace: those of the submission and of the nursery."""
-    _set_limit(resource.RLIMIT_NPROC, MAX_THREADS)
-
-
-def _limit_threads_of_user() -> None:
-    """The kernel counts all threads of the user, so the ones that run now are added."""
-    _set_limit(resource.RLIMIT_NPROC, _threads_of(os.getuid()) + MAX_THREADS)
 
 
 def _threads_of(user: int) -> int:
@@ -236,6 +227,14 @@ def _attempts(hidden: Collection[str]) -> list[tuple[str, str, Callable[[], bool
     ]  # fmt: skip
 
 
+def _succeeds(attempt: Callable[..., object], *args: Any) -> bool:
+    try:
+        attempt(*args)
+    except OSError:
+        return False
+    return True
+
+
 def _can_read(path: str) -> bool:
     try:
         with open(path, "rb") as file:
@@ -245,41 +244,27 @@ def _can_read(path: str) -> bool:
 
 
 def _can_write(beside: str) -> bool:
-    """Whether a file can be made in the folder of `beside`; it is removed again."""
+    """Return whether a file can be made in the folder of `beside`, and remove it."""
     path = os.path.join(os.path.dirname(beside), f".glassformer-{secrets.token_hex(8)}")
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError:
+    if not _succeeds(lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))):
         return False
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+    _succeeds(os.unlink, path)
     return True
 
 
 def _can_change_mode(path: str) -> bool:
-    """Whether a file's mode can be set; it is set to what it is."""
-    try:
-        os.chmod(path, stat.S_IMODE(os.stat(path).st_mode))
-    except OSError:
-        return False
-    return True
+    """Return whether a file's mode can be set; set it to what it is."""
+    return _succeeds(lambda: os.chmod(path, stat.S_IMODE(os.stat(path).st_mode)))
 
 
 def _can_change_priority() -> bool:
-    """Whether this process may set its own priority, as it could that of others; it is set to what it is."""
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0))
-    except OSError:
-        return False
-    return True
+    """Return whether this process may set its own priority, as it could that of others; set it to what it is."""
+    return _succeeds(lambda: os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0)))
 
 
 def _can_open_socket() -> bool:
-    for kind in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
-        with contextlib.suppress(OSError):
-            socket.socket(kind).close()
-            return True
-    return False
+    kinds = (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX)
+    return any(_succeeds(lambda kind: socket.socket(kind).close(), kind) for kind in kinds)
 
 
 def _can_start_process() -> bool:
@@ -336,11 +321,7 @@ def _filter_system_calls(*, attributes: bool) -> bool:
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(buffer)))
-    return _prctl_pointer(SECCOMP, 2, program)
-
-
-def _prctl_pointer(option: int, value: int, pointer: object) -> bool:
-    return _call("prctl", option, value, pointer, 0, 0)
+    return _prctl(SECCOMP, 2, program)
 
 
 def _steps(machine: int, numbers: dict[str, int], own: int) -> Iterator[Step]:
@@ -366,3 +347,60 @@ def _if_first(number: int, test: Step) -> Iterator[Step]:
     """A call is allowed if its first argument is so."""
     yield from ((EQUAL, 0, 4, number), (LOAD, 0, 0, FIRST_ARGUMENT), test)
     yield from ((RETURN, 0, 0, ALLOW), (RETURN, 0, 0, REFUSE))
+
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+"""Numbers of system calls, on all machines."""
+EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+CHANGE = 0b1_1111_1111_0000 | WRITE_FILE
+"""Write into files, make and remove them."""
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
+"""Rights that a rule for a single file may have."""
+ABI_WITH_TRUNCATE = 3
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def close_files(folder: str, readable: Collection[str], covered: Collection[str]) -> bool:
+    """Let this process write in the folder alone, and read only there and in `readable` without `covered`.
+
+    Returns whether the system has Landlock.
+    """
+    abi = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if abi < 1:
+        return False
+    change = CHANGE | (TRUNCATE if abi >= ABI_WITH_TRUNCATE else 0)
+    handled = ctypes.create_string_buffer(struct.pack("Q", READ_FILE | READ_FOLDER | change), 8)
+    rules = _libc.syscall(CREATE_RULESET, handled, ctypes.c_size_t(8), 0)
+    if rules < 0:
+        return False
+    _allow(rules, folder, READ_FILE | READ_FOLDER | change)
+    for device in DEVICES:
+        _allow(rules, device, READ_FILE | WRITE_FILE)
+    for path in readable:
+        for part in _without(path, covered):
+            _allow(rules, part, READ_FILE | READ_FOLDER)
+    closed: bool = _libc.syscall(RESTRICT_SELF, rules, 0) == 0
+    os.close(rules)
+    return closed
+
+
+def _without(path: str, covered: Collection[str]) -> Iterator[str]:
+    """Yield the files and folders that together are all of `path` except the covered ones."""
+    if path in covered:
+        return
+    if not any(one.startswith(f"{path}/") for one in covered):
+        yield path
+        return
+    for name in os.listdir(path):
+        yield from _without(os.path.join(path, name), covered)
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    with contextlib.suppress(OSError):  # it was removed, or belongs to another user
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rights = rights if os.path.isdir(path) else rights & OF_FILES
+        beneath = ctypes.create_string_buffer(struct.pack("=Qi", rights, place), 12)
+        _libc.syscall(ADD_RULE, rules, 1, beneath, 0)
+        os.close(place)

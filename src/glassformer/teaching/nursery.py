@@ -15,9 +15,8 @@ from dataclasses import asdict
 from typing import Any
 
 from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.teaching.bubblewrap import bubblewrap, find_bubblewrap
 from glassformer.teaching.isolation import PRIVATE_FOLDER, Confinement, set_readable_by_others
-from glassformer.teaching.view import View
+from glassformer.teaching.view import View, bubblewrap, find_bubblewrap
 
 START = """
 import json, sys

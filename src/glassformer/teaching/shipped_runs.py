@@ -32,29 +32,14 @@ class Shipped(NamedTuple):
     settings: dict[str, Any]
 
 
+def _shipped(data: str, steps: int, **model: Any) -> Shipped:
+    settings = {f"model.{name}": value for name, value in model.items()}
+    return Shipped(data, {**settings, "training.steps": steps, "training.seed": 0})
+
+
 SHIPPED = {
-    "dates": Shipped(
-        "dates:languages=2,rows=6000",
-        {
-            "model.encoder": "transformer",
-            "model.layers": 2,
-            "model.heads": 2,
-            "model.width": 32,
-            "training.steps": 1200,
-            "training.seed": 0,
-        },
-    ),
-    "pronouns": Shipped(
-        "pronouns",
-        {
-            "model.style": "classic",
-            "model.layers": 3,
-            "model.heads": 3,
-            "model.width": 48,
-            "training.steps": 800,
-            "training.seed": 0,
-        },
-    ),
+    "dates": _shipped("dates:languages=2,rows=6000", 1200, encoder="transformer", layers=2, heads=2, width=32),
+    "pronouns": _shipped("pronouns", 800, style="classic", layers=3, heads=3, width=48),
 }
 
 

@@ -1,11 +1,14 @@
 """The files that a submission can see: the interpreter, libraries and the data of its lesson, without solutions."""
 
 import os
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from glassformer.teaching.isolation import PRIVATE_FOLDER
 
 PACKAGE = Path(__file__).parents[1]
 SYSTEM_LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib",
@@ -94,3 +97,49 @@ def _resolve(path: str, links: dict[str, str]) -> str:
         else:
             current = step
     return os.path.realpath(path)
+
+
+NAMESPACES = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+"""No user namespace for root, which then changes to another user; bubblewrap adds one for everybody else."""
+CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN")
+"""For the nursery alone: it mounts a private folder for each submission, and root changes to another user."""
+
+
+def find_bubblewrap() -> str | None:
+    """Return the path of `bwrap`, looked for in absolute folders of PATH; None if it is not installed."""
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(":") if os.path.isabs(folder)]
+    return shutil.which("bwrap", path=":".join(folders))
+
+
+def bubblewrap(bwrap: str, view: View, command: Sequence[str]) -> list[str]:
+    """Return the command that runs `command` in the view. Everything ends when the caller or `command` ends."""
+    capabilities = [word for name in CAPABILITIES for word in ("--cap-add", name)]
+    return [
+        bwrap, *NAMESPACES, "--hostname", "submission", "--die-with-parent", "--new-session", "--as-pid-1",
+        "--cap-drop", "ALL", *capabilities, *_mounts(view), "--chdir", "/", "--", *command,
+    ]  # fmt: skip
+
+
+def _mounts(view: View) -> Iterator[str]:
+    folders = set[str]()
+    for path in view.readable:
+        yield from _parents(path, folders)
+        yield from ("--ro-bind", path, path)
+    for place, target in view.links:
+        yield from _parents(place, folders)
+        yield from ("--symlink", target, place)
+    for path in view.covered:
+        if os.path.isdir(path):
+            yield from ("--tmpfs", path, "--remount-ro", path)
+        else:
+            yield from ("--ro-bind", "/dev/null", path)
+    yield from ("--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev")
+    yield from ("--tmpfs", PRIVATE_FOLDER, "--remount-ro", "/")  # the nursery writes there, each submission in its own
+
+
+def _parents(path: str, made: set[str]) -> Iterator[str]:
+    """Make the folders above a path; bubblewrap's own would be closed to other users."""
+    for parent in reversed(Path(path).parents[:-1]):
+        if str(parent) not in made:
+            made.add(str(parent))
+            yield from ("--dir", str(parent))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from glassformer.runs.log import SEVERITIES
+from glassformer.runs.files import SEVERITIES
 
 PROBLEM, WARNING, NOTE = SEVERITIES
 

@@ -18,8 +18,7 @@ from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import check_writable, contents
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import check_writable, contents, locked
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
 from glassformer.trials.places.base import LOCAL

@@ -13,7 +13,7 @@ from glassformer.exchange.onnx.export import export_onnx
 from glassformer.families.base import Loaded
 from glassformer.families.load import load
 from glassformer.notebook.display import progress_bar
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import locked
 from glassformer.runs.run import ORIGINAL, Run
 
 FORMATS = ("hf", "onnx")

@@ -17,8 +17,7 @@ from glassformer.models.weights import take_weights
 from glassformer.notebook.display import progress_bar
 from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text
-from glassformer.runs.folders import fill, is_unfinished
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import fill, is_unfinished, locked
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
 
 

@@ -3,6 +3,7 @@
 Marian is the translator of 2017, whose positions are waves, all sines before all cosines.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +14,8 @@ from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.config.sections import ATTENTIONS, ModelSettings
 from glassformer.exchange.huggingface.architecture import (
+    ACTIVATIONS,
+    POST_NORM,
     Architecture,
     Choices,
     ConfigValues,
@@ -20,32 +23,16 @@ from glassformer.exchange.huggingface.architecture import (
     ParsedConfig,
     Tensors,
     Unsupported,
+    activation,
+    boolean,
+    dropout,
     first_of,
-    linear,
-    linears,
-    same,
+    module_names,
     short,
-)
-from glassformer.exchange.huggingface.common import (
-    POST_NORM,
-    POST_NORM_ACTIVATIONS,
-    POST_NORM_SETTINGS,
-    activation_name,
-    require_plain_heads,
+    size,
+    written,
 )
 
-ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-PARTS = {
-    **{f"attend.{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
-    "around_attend.norm": "self_attn_layer_norm",
-    "feed.input": "fc1",
-    "feed.output": "fc2",
-    "around_feed.norm": "final_layer_norm",
-}
-CROSS_ATTENTION = {
-    **{f"cross_attention.{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
-    "around_cross_attention.norm": "encoder_attn_layer_norm",
-}
 WORDS, BIAS = "model.shared.weight", "final_logits_bias"
 STACKS = ("encoder", "decoder")
 UNUSED = 2
@@ -67,64 +54,58 @@ class Seq2SeqArchitecture(Architecture):
         "model.norm_eps": (None, 1e-5),
         "model.attention": ATTENTIONS,
     }
-    settings: ClassVar[dict[str, Any]]
-    """Settings of ours that every model of this one has."""
+    initialisation = "xavier"
+    entries: ClassVar = (
+        size("vocab_size", "vocab"),
+        size("max_position_embeddings", "context", 1024),
+        size("d_model", "width", 1024),
+        size("encoder_layers", "layers", 12),
+        size("decoder_layers", "decoder_layers", 12),
+        size("encoder_attention_heads", "heads", 16),
+        size("encoder_ffn_dim", "hidden", 4096),
+        activation("activation_function", ACTIVATIONS, "gelu"),
+        boolean("scale_embedding", "embed_scale", False),
+        dropout("dropout"),
+        *written("heads", "decoder_attention_heads"),
+        *written("hidden", "decoder_ffn_dim"),
+        *written("dropout", "attention_dropout"),
+    )
+    constants: ClassVar[Mapping[str, Any]] = {
+        "is_encoder_decoder": True,
+        "tie_word_embeddings": True,
+        "forced_eos_token_id": None,  # if it is missing, transformers assumes the id of another vocabulary
+    }
+    body: ClassVar = module_names("bart", "body")
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
-        values.require(self.theirs)
-        _common_size(values, "attention_heads", 16)
-        width, heads = values.width_and_heads("d_model", "encoder_attention_heads", (1024, 16))
-        settings = {
-            **POST_NORM_SETTINGS,
-            **self.settings,
-            "decoder": "transformer",
-            "layers": values.size("encoder_layers", 12),
-            "decoder_layers": values.size("decoder_layers", 12),
-            "heads": heads,
-            "width": width,
-            "hidden": _common_size(values, "ffn_dim", 4096),
-            "context": values.size("max_position_embeddings", 1024),
-            "vocab": values.size("vocab_size"),
-            "activation": values.choice("activation_function", POST_NORM_ACTIVATIONS, "gelu"),
-            "embed_scale": values.boolean("scale_embedding", False),
-            "dropout": values.dropout("dropout"),
-            "tied": True,
-            "shared": True,
-            "head_bias": True,
-            "initialisation": "xavier",
-        }
+        for key, default in (("attention_heads", 16), ("ffn_dim", 4096)):
+            encoder, decoder = (values.size(f"{stack}_{key}", default) for stack in STACKS)
+            if encoder != decoder:
+                raise Unsupported(
+                    f"{values.name} with encoder_{key} {encoder} and decoder_{key} {decoder} is not supported: only "
+                    "with the same"
+                )
+        parsed = super().read(values, architecture)
         repeated = dict.fromkeys(["lm_head.weight", *(f"model.{stack}.embed_tokens.weight" for stack in STACKS)], WORDS)
-        return ParsedConfig(TRANSLATION, settings, repeated=repeated)
+        return replace(parsed, settings={**parsed.settings, "head_bias": True}, repeated=repeated)
 
-    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
-        matches = _word_vectors(bias=bool(model.head_bias))
-        for stack, layers in zip(STACKS, (model.layers, model.decoder_layers), strict=True):
-            parts = PARTS if stack == "encoder" else {**PARTS, **CROSS_ATTENTION}
-            for layer in range(layers):
-                matches += linears(f"{stack}.blocks.{layer}", f"model.{stack}.layers.{layer}", parts)
-        return matches
+    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+        if model.head_bias:  # theirs may be missing
+            head = Match(
+                ("head.bias",),
+                (BIAS,),
+                lambda tensors: [tensors[0][0]],
+                lambda tensors: [tensors[0].unsqueeze(0)],
+                optional=(BIAS,),
+            )
+        else:  # theirs always has one: zeros
+            head = first_of("embed_source.table.weight", (WORDS, BIAS), lambda words: words.new_zeros(1, len(words)))
+        return [head]
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
-        model = config.model
-        require_plain_heads(model, self.name)
-        if not model.shared:  # which nobody can set where each side has tokens of its own
+        if not config.model.shared:  # which nobody can set where each side has tokens of its own
             raise Unsupported(f"{self.name} has no model.shared false: only true")
-        sizes = {"attention_heads": model.heads, "ffn_dim": model.hidden}
-        return {
-            "vocab_size": model.vocab or vocab,
-            "max_position_embeddings": model.context,
-            "d_model": model.width,
-            "encoder_layers": model.layers,
-            "decoder_layers": model.decoder_layers,
-            **{f"{stack}_{key}": value for stack in STACKS for key, value in sizes.items()},
-            "activation_function": activation_name(model),
-            "scale_embedding": model.embed_scale,
-            "dropout": model.dropout,
-            "attention_dropout": model.dropout,
-            "is_encoder_decoder": True,
-            "tie_word_embeddings": True,
-            "forced_eos_token_id": None,  # unsaid, it would be the usual one of some other vocabulary
-        }
+        return super().write(config, vocab)
 
 
 class Bart(Seq2SeqArchitecture):
@@ -140,20 +121,18 @@ class Bart(Seq2SeqArchitecture):
         "static_position_embeddings": (False, None),
         "extra_pos_embeddings": (UNUSED, None),
     }
-    settings: ClassVar = {"positions": "learned", "embed_norm": True}
 
-    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
-        matches = super().matches(model, architecture)
-        for stack in STACKS:
-            positions = Match(
+    def special_matches(self, model: ModelSettings, task: str, base: str) -> list[Match]:
+        positions = [
+            Match(
                 (f"{stack}.positions.table.weight",),
                 (f"model.{stack}.embed_positions.weight",),
                 lambda tensors: [tensors[0][UNUSED:]],
                 lambda tensors: [torch.cat([tensors[0].new_zeros(UNUSED, tensors[0].shape[1]), tensors[0]])],
             )
-            matches.append(positions)
-            matches += linear(f"{stack}.embed_norm", f"model.{stack}.layernorm_embedding", bias=True)
-        return matches
+            for stack in STACKS
+        ]
+        return [*super().special_matches(model, task, base), *positions]
 
 
 class Marian(Seq2SeqArchitecture):
@@ -171,7 +150,13 @@ class Marian(Seq2SeqArchitecture):
         "static_position_embeddings": (True, None),
         **Seq2SeqArchitecture.theirs,
     }
-    settings: ClassVar = {"positions": "sine-halves", "embed_norm": False}
+    constants: ClassVar = {
+        **Seq2SeqArchitecture.constants,
+        "share_encoder_decoder_embeddings": True,
+        "static_position_embeddings": True,
+    }
+    ignored = tuple(f"model.{stack}.embed_positions." for stack in STACKS)
+    """Waves, which both sides compute."""
 
     def read(self, values: ConfigValues, architecture: str) -> ParsedConfig:
         vocab, targets = values.get("vocab_size"), values.get("decoder_vocab_size")
@@ -180,43 +165,15 @@ class Marian(Seq2SeqArchitecture):
                 f"Marian with decoder_vocab_size {short(targets)} beside vocab_size {short(vocab)} is not supported: "
                 "only with the same"
             )
-        tables = tuple(f"model.{stack}.embed_positions." for stack in STACKS)  # both sides compute them
-        return replace(super().read(values, architecture), ignored=tables)
+        return super().read(values, architecture)
 
-    def matches(self, model: ModelSettings, architecture: str) -> list[Match]:
-        matches = super().matches(model, architecture)
+    def matches(self, ours: Iterable[str], model: ModelSettings, architecture: str) -> list[Match]:
+        matches = super().matches(ours, model, architecture)
         return [_reordered(match, model.width) for match in matches] if model.positions == "sine" else matches
 
     def write(self, config: Config, vocab: int) -> dict[str, Any]:
         values = super().write(config, vocab)
-        fixed = {"share_encoder_decoder_embeddings": True, "static_position_embeddings": True}
-        return {**values, "decoder_vocab_size": values["vocab_size"], **fixed}
-
-
-def _common_size(values: ConfigValues, key: str, default: int) -> int:
-    """A size that both stacks have."""
-    encoder, decoder = (values.size(f"{stack}_{key}", default) for stack in STACKS)
-    if encoder != decoder:
-        raise Unsupported(
-            f"{values.name} with encoder_{key} {short(encoder)} and decoder_{key} {short(decoder)} is not supported: "
-            "only with the same"
-        )
-    return encoder
-
-
-def _word_vectors(*, bias: bool) -> list[Match]:
-    """The word vectors, and the bias of the head, which files may lack; ours without one is theirs with zeros."""
-    table = "embed_source.table.weight"
-    if not bias:
-        return [first_of(table, (WORDS, BIAS), lambda words: words.new_zeros(1, len(words)))]
-    head = Match(
-        ("head.bias",),
-        (BIAS,),
-        lambda tensors: [tensors[0][0]],
-        lambda tensors: [tensors[0].unsqueeze(0)],
-        optional=(BIAS,),
-    )
-    return [same(table, WORDS), head]
+        return {**values, "decoder_vocab_size": values["vocab_size"]}
 
 
 def _reordered(match: Match, width: int) -> Match:

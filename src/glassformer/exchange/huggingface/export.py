@@ -1,29 +1,30 @@
 """A run as a Hugging Face folder, which transformers loads with no code of ours. It is read back before it is kept."""
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import Misuse, RunError, Say, silent
 from glassformer.config.plugins import FAMILY, parts_of
-from glassformer.config.presets import TRANSLATION, VERSION
+from glassformer.config.presets import VECTORS, VERSION
 from glassformer.config.progress import progress_of
+from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
-from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
-from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.common import label_settings
+from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
+from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
+from glassformer.exchange.huggingface.bert import Bert
 from glassformer.exchange.huggingface.folder import read_folder
-from glassformer.exchange.huggingface.importing import import_external
-from glassformer.exchange.huggingface.registry import TheirConfig, their_config
-from glassformer.exchange.tokens.export import token_settings, write_token_files
-from glassformer.exchange.tokens.files import ORIGINALS
+from glassformer.exchange.huggingface.importing import ARCHITECTURES, import_external
+from glassformer.exchange.huggingface.sentence_transformers import sentence_files
+from glassformer.exchange.token_export import token_settings, write_token_files
+from glassformer.exchange.token_files import ORIGINALS
 from glassformer.models.weights import take_weights
 from glassformer.runs import weight_files
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.weight_files import NAMES, PYTORCH
 from glassformer.tasks.answers import Answers, Classes, Scale
-from glassformer.text.escaping import markdown
 
 HEAD, HEAD_BIAS = "head.output.weight", "head.output.bias"
 AUTO = {
@@ -35,33 +36,17 @@ AUTO = {
     "MTModel": "AutoModelForSeq2SeqLM",
 }
 """The class of theirs that loads an architecture, by the end of its name."""
-USE = {
-    "AutoModelForCausalLM": """\
-inputs = tokenizer("A prompt", return_tensors="pt")
-print(tokenizer.decode(model.generate(**inputs, max_new_tokens=50)[0], skip_special_tokens=True))""",
-    "AutoModelForSequenceClassification": """\
-scores = model(**tokenizer("A text", return_tensors="pt")).logits[0]
-print(dict(zip(model.config.id2label.values(), scores.tolist())))""",
-    "AutoModelForSeq2SeqLM": """\
-written = model.generate(**tokenizer("A text", return_tensors="pt"))
-print(tokenizer.decode(written[0], skip_special_tokens=True))""",
-}
-README = """\
-# {run}
+TEMPLATE = "README.md.jinja"
 
-{name} ({kind}), exported with glassformer {version}.
 
-```python
-from transformers import {auto}, AutoTokenizer
+class TheirConfig(NamedTuple):
+    """A run of ours as an architecture of theirs."""
 
-tokenizer = AutoTokenizer.from_pretrained(".")
-model = {auto}.from_pretrained(".")
-{use}
-```
-
-A text that spells the name of a special token is read as that token by transformers; glassformer reads
-it as text.
-"""
+    architecture: Architecture
+    name: str
+    """The class, as `architectures` in config.json names it."""
+    values: dict[str, Any]
+    """The rest of config.json."""
 
 
 def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = False, say: Say = silent) -> list[Path]:
@@ -93,7 +78,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
             },
         )
         write_token_files(run, run.tokenizer, place)
-        for file, value in theirs.architecture.extra_files(run.config).items():
+        for file, value in (sentence_files(run.config.model) if run.config.task == VECTORS else {}).items():
             (place / file).parent.mkdir(exist_ok=True)
             write_json(place / file, value)
         write_text(place / "README.md", _readme(run, theirs.name))
@@ -103,12 +88,44 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     return [folder / file for file in names]
 
 
+def their_config(config: Config, vocab: int, imported_as: str | None = None) -> TheirConfig:
+    """Return the first architecture that can express a run; if none can, raise what the nearest one lacks.
+
+    Several architectures can express the same run, such as BERT and RoBERTa. `imported_as`, the class that an imported
+    run came from, is tried first.
+    """
+    if config.model.encoder != "transformer":
+        raise Unsupported(f"Hugging Face has no {config.model.encoder} model; --to onnx exports any run")
+    nearest: Unsupported | None = None
+    for each in sorted(ARCHITECTURES.values(), key=lambda architecture: imported_as not in architecture.tasks):
+        name = each.name_for(config.task)
+        if name is None:
+            continue
+        try:
+            require_settings(config, each.choices(config.task), each.name)
+            return TheirConfig(each, name, each.write(config, vocab))
+        except Unsupported as error:
+            nearest = error if nearest is None or error.differences < nearest.differences else nearest
+    if nearest is None:
+        raise Unsupported(f"no architecture there has a model of the task {config.task}; try --to onnx")
+    raise Unsupported(f"{nearest}; {_advice(config)}--to onnx exports any run")
+
+
+def _advice(config: Config) -> str:
+    """What would have made a run exportable that reads a text both ways."""
+    bert = ARCHITECTURES[Bert.model_type]
+    if bert.name_for(config.task) is None or config.model.encoder != "transformer" or config.model.causal:
+        return ""
+    before = ", and what it begins from" if config.is_finetuned else ""
+    return f"train it with --style bert{before}; "
+
+
 def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
     ours = {key: weight.float().cpu() for key, weight in take_weights(run.model).items()}
     ours |= _scores(ours, run.answers, theirs.name)
     weights: dict[str, Tensor] = {}
     done, total, progress = 0, sum(weight.numel() for weight in ours.values()), progress_of("parameter")
-    for match in theirs.architecture.matches(run.config.model, theirs.name):
+    for match in theirs.architecture.matches(ours, run.config.model, theirs.name):
         for name, weight in zip(match.theirs, match.to_theirs([ours[key] for key in match.ours]), strict=True):
             weights[name] = weight.contiguous().clone()  # what shares its numbers cannot be saved
         done += sum(ours[key].numel() for key in match.ours)
@@ -162,11 +179,4 @@ def read_back(folder: Path, answers: Answers | None) -> nn.Module:
 
 def _readme(run: ExportedRun, name: str) -> str:
     auto = next((auto for end, auto in AUTO.items() if name.endswith(end)), "AutoModel")
-    return README.format(
-        run=markdown(run.name),
-        name=name,
-        kind="translator" if run.config.task == TRANSLATION else markdown(run.config.task),
-        version=VERSION,
-        auto=auto,
-        use=USE.get(auto, 'print(model(**tokenizer("A text", return_tensors="pt")))'),
-    )
+    return fill_template(__name__, TEMPLATE, run=run, name=name, auto=auto, version=VERSION)

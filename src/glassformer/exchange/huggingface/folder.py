@@ -9,12 +9,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from glassformer.config.errors import DataError, Misuse, read_failure
+from glassformer.config.presets import VECTORS
 from glassformer.exchange import CONFIG
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.huggingface.architecture import Unsupported
-from glassformer.exchange.huggingface.registry import architecture_of
-from glassformer.exchange.tokens.files import TokenFiles
-from glassformer.exchange.tokens.reader import read_tokens
+from glassformer.exchange.huggingface.importing import architecture_of
+from glassformer.exchange.huggingface.sentence_transformers import sentence_settings
+from glassformer.exchange.token_files import TokenFiles
+from glassformer.exchange.token_reader import read_tokens
 from glassformer.runs.weight_files import INDEX, WHOLE, weight_map
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
@@ -66,14 +68,14 @@ def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
         raise Misuse(f"{folder} holds no {CONFIG}: it is no Hugging Face model")
     if "auto_map" in config:
         raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
-    architecture, _ = architecture_of(config, name or str(folder))
+    architecture, kind = architecture_of(config, name or str(folder))
     return ExternalModel(
         name=name or str(folder),
         format="huggingface",
         config=config,
         weights=_weights(folder, files),
         tokens=read_tokens(folder, config),
-        settings=architecture.folder_settings(folder, config),
+        settings=sentence_settings(folder) if architecture.tasks[kind] == VECTORS else {},
     )
 
 

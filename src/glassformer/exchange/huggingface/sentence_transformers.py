@@ -7,7 +7,7 @@ from typing import Any
 from glassformer.config.errors import DataError
 from glassformer.config.sections import ModelSettings
 from glassformer.exchange.huggingface.architecture import Unsupported, short
-from glassformer.exchange.tokens.files import TokenFiles
+from glassformer.exchange.token_files import TokenFiles
 
 POOLS = {"cls": "first", "mean": "mean", "max": "max", "lasttoken": "last"}
 """Pooling modes: their name → ours."""

@@ -5,10 +5,7 @@ The page beside them says what goes in, what comes out, and holds a program that
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-
-import jinja2
 
 from glassformer.config.errors import Say, silent
 from glassformer.config.presets import VECTORS
@@ -16,13 +13,12 @@ from glassformer.config.progress import progress_of
 from glassformer.data.features.build import MixedFeatures, TextFeatures
 from glassformer.data.features.images import ImageFeatures
 from glassformer.data.features.tables import TableFeatures
-from glassformer.exchange.exporting import ExportedRun, fill_folder, inference_copy
+from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
 from glassformer.exchange.onnx.graph import DECODER, ENCODER, MODEL, Graph, OnnxModel, graphs_of, require_onnx
 from glassformer.exchange.onnx.twins import twin_of
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
-from glassformer.text.escaping import markdown
 from glassformer.text.tokenizer import Tokenizer
 
 TEMPLATE = "README.md.jinja"
@@ -95,15 +91,12 @@ class TextInput:
 
 
 def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
-    environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
-    )
-    environment.filters["markdown"] = markdown
-    template = environment.from_string(files("glassformer.exchange.onnx").joinpath(TEMPLATE).read_text("utf-8"))
     mixed = run.features if isinstance(run.features, MixedFeatures) else None
     parts = [run.features] if mixed is None else [mixed.text, mixed.table, mixed.image]
     target = run.target_tokenizer or run.tokenizer
-    return template.render(
+    return fill_template(
+        __name__,
+        TEMPLATE,
         run=run,
         config=run.config,
         graphs=graphs,

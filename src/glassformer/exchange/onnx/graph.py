@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ INSIDE = 2**31 - 2**24
 
 @dataclass(frozen=True)
 class Graph:
-    """A file: a module, the tensors it is called with, and the names of what it gives."""
+    """A file: a module, the tensors that go in, and the names of those that come out."""
 
     file: str
     module: nn.Module
     ports: tuple[Port, ...]
-    outputs: Mapping[str, str]
-    """What each is, by its name."""
+    outputs: tuple[str, ...]
+    """Names of the tensors that come out."""
 
     def write(self, folder: Path) -> None:
         """Write the file, and the one beside it that holds the weights where they are too many."""
@@ -178,32 +178,19 @@ def graphs_of(model: nn.Module, shape: Shape, target_vocab: int, answers: Answer
     if isinstance(model, Seq2Seq):
         source, source_mask, target = translator_ports(shape.vocab, target_vocab)
         memory = Port("memory", (BATCH, SOURCE, model.encoder.width * model.encoder.output_parts), torch.float32)
-        rows = model.head.out_features  # a table may have more rows than there are tokens
-        reads = "what the decoder looks at: a vector for each token of the source"
-        writes = f"{BATCH} × {LENGTH} × {rows}: scores for the next token after each token of the target"
         return [
-            Graph(ENCODER, EncoderGraph(model), (source, source_mask), {"memory": reads}),
-            Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), {"logits": writes}),
+            Graph(ENCODER, EncoderGraph(model), (source, source_mask), ("memory",)),
+            Graph(DECODER, DecoderGraph(model), (target, memory, source_mask), ("logits",)),
         ]
+    outputs: tuple[str, ...]
     if isinstance(model, TokenModel):
-        outputs = {
-            "logits": f"{BATCH} × {LENGTH} × {model.head.out_features}: scores of every token of the vocabulary, "
-            "at each place"
-        }
-    elif answers is None:
-        if not isinstance(model, TextPredictor):
-            raise Misuse(f"{type(model).__name__} is a model of a task of one's own, whose outputs have no names here")
-        outputs = {"vectors": f"{BATCH} × {model.encoder.width}: a vector for each text"}
-    elif isinstance(answers, Scale):
-        outputs = {
-            "scores": f"{BATCH} × 1: in spreads from the mean",
-            "values": f"{BATCH}: the numbers in the unit of the data, scores · spread + mean",
-        }
+        outputs = ("logits",)
+    elif answers is not None:
+        outputs = ("scores", "values" if isinstance(answers, Scale) else "probabilities")
+    elif isinstance(model, TextPredictor):
+        outputs = ("vectors",)
     else:
-        outputs = {
-            "scores": f"{BATCH} × {answers.outputs}: before softmax or sigmoid",
-            "probabilities": f"{BATCH} × {len(answers.names)}: in the order of labels.json",
-        }
+        raise Misuse(f"{type(model).__name__} is a model of a task of one's own, whose outputs have no names here")
     return [Graph(MODEL, ModelGraph(model, shape, answers), ports_of(shape), outputs)]
 
 

@@ -1,31 +1,94 @@
-"""`gf.check_brick`: a brick of one's own, row by row."""
+"""`gf.check_brick`: compare a brick of a user's own with ours, row by row."""
 
 import contextlib
+import inspect
+import math
 import os
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
+from torch import nn
 
-from glassformer.checks.result import CheckResult, Deviation
+from glassformer.checks.result import CheckResult, Checks, Deviation
+from glassformer.config.errors import Misuse, unknown
+from glassformer.config.plugins import import_file, kind_of_part, named_in, parts_in, split_name
+from glassformer.encoders.base import Encoder
+from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.view import View
+from glassformer.teaching.brick_check import (
+    attention,
+    encoder,
+    feed_forward,
+    functions,
+    norm,
+    pooling,
+    positions,
+    recurrent,
+)
 from glassformer.teaching.brick_check.contract import Contract
-from glassformer.teaching.brick_check.finding import find_brick, find_contracts
 from glassformer.teaching.brick_check.forward import Forward, compare_forward
-from glassformer.teaching.brick_check.kinds.encoder import cached
-from glassformer.teaching.brick_check.learning import gradients, overfits
-from glassformer.teaching.brick_check.result import BrickChecks
-from glassformer.teaching.brick_check.rows import ROWS, checked, shapes
+from glassformer.teaching.brick_check.rows import ROWS, checked, gradients, shapes
 from glassformer.teaching.brick_check.subject import Subject
 from glassformer.teaching.exercise import TOLERANCE, StudentError
 
-ALL = {"gradients": gradients, **ROWS, "cached = uncached": cached, "overfits one batch": overfits}
-"""What follows forward."""
+CONTRACTS: list[Contract] = [
+    contract
+    for kind in (pooling, attention, norm, positions, feed_forward, recurrent, functions, encoder)
+    for contract in kind.CONTRACTS
+]
+"""Of two that a name fits, the first counts."""
+KINDS = list(dict.fromkeys(contract.name for contract in CONTRACTS))
+GROUPS = list(dict.fromkeys(contract.group for contract in CONTRACTS if contract.group))
+
+
+@dataclass(frozen=True)
+class BrickChecks(Checks):
+    """The checks of a brick, which `run` names. In a notebook it shows itself."""
+
+    like: str = ""
+    """What it was held against."""
+    first_wrong: str = ""
+    """The first tensor that is wrong, and the right number."""
+    hint: str = ""
+    """The likely reason."""
+
+    def view(self) -> View:
+        table = Table(
+            columns=["check", "result", "largest difference", "what"],
+            rows=[[each.name, each.result, _number(each.difference), each.words] for each in self.checked],
+        )
+        reasons: list[Panel] = [Words(text="\n\n".join(self.reasons))] if self.reasons else []
+        note = f"{self.words}. Differences are shares of the largest number compared."
+        return View(f"Is {self.run} right?", [*reasons, table], note, f"{self.run}, held against {self.like}")
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is wrong, in one or two lines."""
+        first = [f"First wrong tensor: {self.first_wrong}."] if self.first_wrong else []
+        return [*first, *([f"Likely reason: {self.hint}."] if self.hint else [])]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "brick": self.run,
+            "like": self.like,
+            "passed": self.passed,
+            "first_wrong": self.first_wrong or None,
+            "hint": self.hint or None,
+            "checks": [each.to_dict() for each in self.checked],
+        }
+
+
+def _number(difference: float | None) -> str:
+    return "" if difference is None else f"{difference:.2g}" if math.isfinite(difference) else "no number"
 
 
 def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str | None = None) -> BrickChecks:
-    """A brick of one's own held against ours with the same weights: what it gives, its gradients, causality,
-    padding and more; the first tensor that is wrong, and the likely reason.
+    """Compare a brick of your own with ours, with the same weights: its outputs, gradients, causality, padding and
+    more. Return all checks, the first wrong tensor and the likely reason.
 
     `brick`: a class, a function, or `FILE.py:Name`. `like`: what it should be, such as attention, layer-norm, lstm;
     unset, its name says so.
@@ -34,59 +97,100 @@ def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str 
     results = []
     with torch.random.fork_rng(devices=[]):
         for contract in find_contracts(found, like):
-            results.append(_check(found, contract))
+            results.append(_check(Subject(found, contract), contract))
             if results[-1].passed:
                 break
     return min(results, key=lambda each: (not each.passed, not each.hint, len(each.failed)))
 
 
-def _check(brick: Callable[..., Any], contract: Contract) -> BrickChecks:
-    subject = Subject(brick, contract)
-    rows = [checked("builds", partial(_builds, subject))]
-    forward = Forward(_skipped("forward", "it is not built"))
-    if rows[-1].passed is not False:
-        with contextlib.suppress(StudentError):  # the next row says it
+def _check(subject: Subject, contract: Contract) -> BrickChecks:
+    rows = [checked("builds", partial(_build, subject))]
+    if rows[-1].passed:
+        with contextlib.suppress(StudentError):  # the next row reports it
             subject.settle()
         rows.append(checked("shapes", partial(shapes, subject)))
-    if rows[-1].passed is not False:
-        forward = _forward(subject, rows)
-    else:
-        rows.append(_skipped("forward", f"{rows[-1].name} comes first"))
-    reached = rows[-1].passed is not None or not contract.steps
-    for name, row in ALL.items():
-        if not reached and rows[1].passed is not True:
-            rows.append(_skipped(name, f"{next(each.name for each in rows if each.passed is False)} comes first"))
-        elif row is gradients and contract.steps and forward.row.passed is not True:
-            rows.append(_skipped(name, "forward comes first"))
+    is_usable = bool(rows[-1].passed)
+    if is_usable and contract.steps and not contract.is_function:
+        weights = checked("weights", partial(_read_weights, subject))
+        rows += [] if weights.passed else [weights]
+    forward = Forward(_skipped("forward", "there is no reference: what must hold of any encoder follows"))
+    if not rows[-1].passed:
+        forward = Forward(_skipped("forward", f"{rows[-1].name} comes first"))
+    elif contract.steps:
+        forward = compare_forward(subject)
+    later = []
+    for name, check in ROWS.items():
+        if not is_usable:
+            row = _skipped(name, f"{rows[-1].name} comes first")
+        elif check is gradients and contract.steps and not forward.row.passed:
+            row = _skipped(name, "forward comes first")
         else:
-            rows.append(checked(name, partial(row, subject)))
-    return BrickChecks(brick.__name__, "cpu", rows, contract.name, forward.first_wrong, forward.hint)
+            row = checked(name, partial(check, subject))
+        later.append(row)
+    return BrickChecks(
+        subject.brick.__name__, "cpu", [*rows, forward.row, *later], contract.name, forward.first_wrong, forward.hint
+    )
 
 
-def _builds(subject: Subject) -> Deviation:
+def _build(subject: Subject) -> Deviation:
     if subject.contract.is_function:
         return Deviation(0.0, f"a function of {', '.join(sorted(subject.takes))}")
     subject.build()
-    given = ", ".join(f"{name}={subject.contract.sizes[name].value}" for name in sorted(subject.built_with))
-    return Deviation(0.0, f"{subject.brick.__name__}({given})")
+    sizes = ", ".join(f"{name}={subject.contract.sizes[name].value}" for name in sorted(subject.built_with))
+    return Deviation(0.0, f"{subject.brick.__name__}({sizes})")
 
 
-def _forward(subject: Subject, rows: list[CheckResult]) -> Forward:
-    """The row, and one of the weights where they cannot be brought over."""
-    if not subject.contract.steps:
-        rows.append(_skipped("forward", "there is no reference: what must hold of any encoder follows"))
-        return Forward(rows[-1])
-    if not subject.contract.is_function:
-        try:
-            subject.bridge.read(dict(subject.with_weights().named_parameters()))
-        except StudentError as error:
-            rows.append(CheckResult("weights", None, TOLERANCE, False, str(error)))
-            rows.append(_skipped("forward", "weights come first"))
-            return Forward(rows[-1])
-    forward = compare_forward(subject)
-    rows.append(forward.row)
-    return forward
+def _read_weights(subject: Subject) -> Deviation:
+    weights = subject.bridge.read(dict(subject.with_weights().named_parameters()))
+    return Deviation(0.0, f"{len(weights)} weights")
 
 
 def _skipped(name: str, why: str) -> CheckResult:
     return CheckResult(name, None, TOLERANCE, None, why)
+
+
+# --- which brick, and which contract ---
+
+
+def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable[..., Any]:
+    """A class or a function, or the one that `FILE.py:Name` names."""
+    if isinstance(brick, str | os.PathLike):
+        file, name = split_name(os.fspath(brick))
+        module = import_file(file)
+        registered = parts_in(module)
+        if name is None and len(registered) != 1:
+            raise Misuse(f"which brick of {brick}? Name it: {brick}:Attention")
+        brick = registered[0] if name is None else named_in(module, file, name)
+    if inspect.isclass(brick) and issubclass(brick, nn.Module):
+        return brick
+    if inspect.isfunction(brick) or inspect.isbuiltin(brick):
+        return brick
+    raise Misuse(f"a brick is a class of nn.Module or a function, not {brick!r}"[:200])
+
+
+def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract]:
+    """Those that it may be meant to fulfil: one, or those of a group."""
+    is_function = not inspect.isclass(brick)
+    fitting = [contract for contract in CONTRACTS if contract.is_function == is_function]
+    if like is None and not is_function and issubclass(brick, Encoder):  # type: ignore[arg-type]
+        return [encoder.ENCODER]
+    name = re.sub(r"[_\W]", "", brick.__name__).lower()
+    kind = like or kind_of_part(brick)
+    if kind is None:
+        named = [contract for contract in fitting if re.fullmatch(contract.pattern, name)]
+        if not named:
+            raise Misuse(f"what should {brick.__name__} be? Say --like (like=) one of {', '.join(KINDS)}")
+        if named[0] is attention.ATTENTION and attention.needs_memory(brick):
+            return [attention.CROSS_ATTENTION]
+        return named[:1]
+    spelled = kind.lower().replace("_", "-").replace(" ", "-")
+    spelled = {"layernorm": "layer-norm", "rmsnorm": "rms-norm", "elman": "rnn"}.get(spelled, spelled)
+    known = [contract for contract in CONTRACTS if spelled in (contract.name, contract.group)]
+    if not known:
+        raise Misuse(unknown("kind of brick", kind, [*KINDS, *GROUPS]))
+    found = [contract for contract in known if contract in fitting]
+    if not found:
+        ours, theirs = ("class", "function") if is_function else ("function", "class")
+        raise Misuse(f"{known[0].name} is held against a {ours}, not a {theirs}")
+    named = [contract for contract in found if re.fullmatch(contract.pattern, name)]
+    return named[:1] or found

@@ -1,82 +1,20 @@
-"""A contract: what a brick of a kind is given, what it must compute, written out step by step, and what goes wrong."""
+"""The description of a kind of brick: sizes, inputs, a reference written out step by step, and known mistakes."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.teaching.brick_check.weights import Weight
+from glassformer.config.sentences import sentence
+from glassformer.teaching.brick_check.names import Offer, Weight
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Run, Stages, Steps, run_once
 from glassformer.teaching.exercise import Mistake
 
-Stages = dict[str, Tensor]
-"""What is computed on the way, by name, in order; `output` comes last."""
-Scope = Any
-"""What a step sees: sizes, inputs, weights, and the stages before it, as attributes."""
-Steps = Mapping[str, Callable[[Scope], Any]]
-"""Stages by their formulas. Those with a name that starts with _ are not shown."""
-Run = Callable[[Steps, "Case"], Stages]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One call of a brick."""
-
-    what: str
-    """What is special in it: `causal`, `padded`."""
-    options: Mapping[str, Any]
-    """What the brick is built with, beside the sizes that never change, and other facts that the formulas need."""
-    inputs: Mapping[str, Any]
-    """By name; what depends on x is a function of it."""
-    weights: Mapping[str, Tensor | None] = field(default_factory=dict)
-    real: Tensor | None = None
-    """B×T: where a token is; what stands elsewhere is nobody's business."""
-
-    def scope(self) -> SimpleNamespace:
-        return SimpleNamespace(**{**self.options, **self.inputs, **self.weights})
-
-
-def run_once(steps: Steps, case: Case) -> Stages:
-    """Every step once, in order."""
-    scope, stages = case.scope(), dict[str, Tensor]()
-    for name, step in steps.items():
-        value = step(scope)
-        setattr(scope, name, value)
-        if not name.startswith("_"):
-            stages[name] = value
-    return stages
-
-
-def run_along(steps: Steps, case: Case) -> Stages:
-    """Every step once a token, of a recurrent layer: the next token finds `state` (and `cell`) as `h` (and `c`)."""
-    scope = case.scope()
-    made: dict[str, list[Tensor]] = {name: [] for name in steps if not name.startswith("_")}
-    scope.h = scope.c = scope.x.new_zeros(len(scope.x), scope.width)
-    x = scope.x
-    for t in range(x.shape[1]):
-        scope.x = x[:, t]
-        for name, step in steps.items():
-            value = step(scope)
-            setattr(scope, name, value)
-            if name in made:
-                made[name].append(value)
-        scope.h, scope.c = scope.state, getattr(scope, "cell", None)
-    stages = {name: torch.stack(values, 1) for name, values in made.items()}
-    return {**stages, "output": stages["state"]}
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An argument that a brick may name."""
-
-    value: Any
-    names: Sequence[str] = ()
-    """What else people call it."""
-    always: bool = True
-    """It is given wherever it is named; if not, only where it has no default."""
+BATCH, TOKENS = 2, 5
+"""Sizes of the inputs of every kind that has them."""
 
 
 @dataclass(frozen=True)
@@ -91,16 +29,15 @@ class Contract:
     steps: Steps
     inputs: Callable[["Facts", torch.Generator], list[Case]]
     """Calls that are compared, with nothing in `weights` yet."""
-    mistakes: Sequence[tuple[str, Steps]] = ()
-    """A hint, and the steps that are computed otherwise by one who makes it."""
+    mistakes: Mistakes = field(default_factory=dict)
     run: Run = run_once
     is_function: bool = False
     sizes: Mapping[str, Offer] = field(default_factory=dict)
     """What its __init__ is offered."""
     unnamed: Mapping[str, Any] = field(default_factory=dict)
     """What a size is taken for where the brick does not name it."""
-    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The inputs in order, and what else people call them."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """The inputs in order, and the pattern of their other names."""
     optional: Sequence[str] = ()
     """Inputs that are given only where they must be."""
     weights: Sequence[Weight] = ()
@@ -131,25 +68,26 @@ class Contract:
     read_weights: Callable[..., Any] | None = None
     """Brings weights over in a way of its own."""
 
-    def expected(self, case: Case) -> Stages:
-        return _only_real(self.run(self.steps, case), case)
-
-    def wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
-        """What one gets who computes these steps so."""
+    def expected(self, case: Case, *replaced: Steps) -> Stages:
+        """Return the right stages, or those of a brick that computes some steps differently."""
         steps = dict(self.steps)
-        for some in replaced:
-            steps |= some
-        return lambda case: _only_real(self.run(steps, case), case)
+        for wrong in replaced:
+            steps |= wrong
+        return _only_real(self.run(steps, case), case)
 
     def known_mistakes(self) -> list[Mistake]:
-        """One at a time, then two at once."""
-        ones = [Mistake(hint, self.wrong(steps)) for hint, steps in self.mistakes]
-        twos = [
-            Mistake(f"two things: {first[0]}; and {second[0]}", self.wrong(first[1], second[1]))
-            for first, second in itertools.combinations(self.mistakes, 2)
-            if not first[1].keys() & second[1].keys()
+        """Return single mistakes, then pairs of them that concern different steps."""
+        hints = {name: sentence(__name__, name) for name in self.mistakes}
+        singles = [Mistake(hints[name], self._wrong(steps)) for name, steps in self.mistakes.items()]
+        pairs = [
+            Mistake(f"two things: {hints[first]}; and {hints[second]}", self._wrong(steps, others))
+            for (first, steps), (second, others) in itertools.combinations(self.mistakes.items(), 2)
+            if not steps.keys() & others.keys()
         ]
-        return [*ones, *twos]
+        return [*singles, *pairs]
+
+    def _wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
+        return lambda case: self.expected(case, *replaced)
 
 
 @dataclass(frozen=True)
@@ -183,21 +121,26 @@ def _only_real(stages: Stages, case: Case) -> Stages:
     return out
 
 
-def mapped(x: Tensor, weight: Tensor | None, bias: Tensor | None = None) -> Tensor:
-    """W x + b; without W, x."""
-    out = x if weight is None else x @ weight.T
-    return out if bias is None else out + bias
+def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = True) -> list[Case]:
+    """Return a case, and if the brick takes a mask, the same case with padding in the input `name`.
+
+    `per_token`: whether there is an output for each token of this input; those of padding are not compared.
+    """
+    if "mask" not in facts.takes:
+        return [case]
+    x = case.inputs[name]
+    real = ragged(len(x), x.shape[1])
+    inputs = {**case.inputs, name: torch.where(real.unsqueeze(-1), x, 3 * x + 1), "mask": real}
+    what = "padded" if case.what == "plain" else f"{case.what} and padded"
+    return [case, replace(case, what=what, inputs=inputs, real=real if per_token else None)]
 
 
-def with_x(case: Case, x: Tensor) -> Case:
-    return replace(case, inputs={**case.inputs, "x": x})
-
-
-def numbers(*shape: int, drawn: torch.Generator, scale: float = 1.0) -> Tensor:
-    return torch.randn(*shape, generator=drawn) * scale
+def tokens(width: int, drawn: torch.Generator) -> Tensor:
+    """B×T×width: normal numbers."""
+    return torch.randn(BATCH, TOKENS, width, generator=drawn)
 
 
 def ragged(batch: int, length: int) -> Tensor:
-    """A mask whose rows are shorter one by one, the last by most; padding stands at the end."""
+    """Return a mask of rows that get shorter one by one, padded at the end."""
     lengths = torch.tensor([length - 2 * row for row in range(batch)])
     return torch.arange(length) < lengths[:, None]

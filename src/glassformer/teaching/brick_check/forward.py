@@ -1,4 +1,4 @@
-"""Whether a brick gives what the reference gives; the first tensor that is wrong, and the likely reason."""
+"""Compare a brick with the reference: whether outputs agree, the first wrong tensor, and the likely reason."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,18 +9,21 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.result import CheckResult
-from glassformer.teaching.brick_check.contract import Case, Contract, Stages
+from glassformer.teaching.brick_check.contract import Contract
+from glassformer.teaching.brick_check.steps import Case, Stages
 from glassformer.teaching.brick_check.subject import Ran, Subject
 from glassformer.teaching.brick_check.watch import alike, first_wrong
 from glassformer.teaching.exercise import TOLERANCE, StudentError, difference, first_apart
 
-CLEAR, UNKNOWN = 1e-3, 0.7
-"""A difference that anybody sees; the share of numbers without which nothing can be told."""
+CLEAR_DIFFERENCE = 1e-3
+"""Relative difference that is no rounding error."""
+MAX_UNKNOWN_SHARE = 0.7
+"""Largest share of missing numbers with which two tensors are still compared."""
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """A case, what is right, and what came."""
+    """A case, the expected stages, and the call of the student's brick."""
 
     case: Case
     expected: Stages
@@ -28,13 +31,13 @@ class CaseRun:
 
     @property
     def output(self) -> Tensor:
-        """What came, without what nobody looks at."""
+        """The output, not a number where none is expected."""
         right, given = self.expected["output"], self.ran.output.detach()
         return torch.where(right.isnan(), right, given.to(right.dtype)) if given.shape == right.shape else given
 
     @property
     def line(self) -> str | None:
-        """How it differs."""
+        """The difference in one line; None if there is none."""
         return difference(self.expected["output"], self.output, TOLERANCE)
 
     @property
@@ -45,7 +48,7 @@ class CaseRun:
 
 @dataclass(frozen=True)
 class Forward:
-    """The comparison of what is computed."""
+    """Result of the comparison."""
 
     row: CheckResult
     first_wrong: str = ""
@@ -53,7 +56,7 @@ class Forward:
 
 
 def apart(expected: Tensor, given: Tensor) -> float:
-    """The largest difference, as a share of the largest number; endless where one is no number."""
+    """Return the largest difference, as a share of the largest number; infinite if one is not a number."""
     if expected.shape != given.shape:
         return math.inf
     known = ~expected.isnan()
@@ -65,7 +68,7 @@ def apart(expected: Tensor, given: Tensor) -> float:
 
 
 def compare_forward(subject: Subject) -> Forward:
-    """All cases, in every variant that is right; that which fits best stays with the subject."""
+    """Compare all cases in every variant that is right; the subject keeps the one that fits best."""
     contract = subject.contract
     first, *_ = variants = subject.variants()
     tries: list[tuple[dict[str, Any], list[CaseRun] | StudentError]] = []
@@ -95,16 +98,14 @@ def _facts_line(contract: Contract, facts: Mapping[str, Any]) -> str:
 
 
 def _judge(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
-    """How far it is from what is meant, and what is wrong."""
+    """Return a rank, lower for a better explanation, and the comparison."""
     if isinstance(tried, StudentError):
         return 4, Forward(_row(None, False, str(tried)))
     failing = [one for one in tried if one.line is not None]
-    clear = [one for one in failing if one.deviation > CLEAR]
+    clear = [one for one in failing if one.deviation > CLEAR_DIFFERENCE]
     wrong = clear[0] if clear else max(failing, key=lambda one: one.deviation)
     most = max(one.deviation for one in tried)
-    words, name, given = first_wrong(
-        contract, wrong.expected, wrong.ran.seen, wrong.ran.watch, wrong.ran.output, TOLERANCE
-    )
+    words, name, given = first_wrong(contract, wrong.expected, wrong.ran.seen, wrong.ran.watch, wrong.ran.output)
     hint = _hint(contract, tried, wrong, name, given)
     line = f"first wrong tensor: {words}" if words else wrong.line
     where = "" if wrong.case.what == "plain" else f" ({wrong.case.what})"
@@ -120,7 +121,7 @@ def _row(most: float | None, passed: bool, words: str) -> CheckResult:
 
 
 def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: str, given: Tensor | None) -> str:
-    """A known mistake that gives what came; if none does, one that gives the first wrong tensor."""
+    """Return the hint of a known mistake that explains the output, or else the first wrong tensor; else nothing."""
     matching = []
     for mistake in contract.known_mistakes():
         made = _made(mistake.wrong, wrong.case)
@@ -136,7 +137,7 @@ def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: s
     if given is not None and stage != "output":
         for mistake in contract.known_mistakes():
             made = _made(mistake.wrong, wrong.case)
-            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage], TOLERANCE)[0]
+            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage])[0]
             if made is not None and known and _gives(made[stage], given):
                 return mistake.hint
     return ""
@@ -151,12 +152,14 @@ def _made(wrong: Callable[..., Any], case: Case) -> Stages | None:
 
 
 def _may_give(made: Stages | None, given: Tensor) -> bool:
-    """Whether nothing speaks against it."""
-    return made is None or bool(made["output"].isnan().float().mean() > UNKNOWN) or _gives(made["output"], given)
+    """Return whether a mistake is consistent with an output, or cannot be compared."""
+    return (
+        made is None or bool(made["output"].isnan().float().mean() > MAX_UNKNOWN_SHARE) or _gives(made["output"], given)
+    )
 
 
 def _gives(made: Tensor, given: Tensor) -> bool:
-    """Whether it is the same wherever the mistake gives numbers."""
-    if made.shape != given.shape or made.isnan().float().mean() > UNKNOWN:
+    """Return whether two outputs agree wherever the mistake gives numbers."""
+    if made.shape != given.shape or made.isnan().float().mean() > MAX_UNKNOWN_SHARE:
         return False
     return first_apart(made, torch.where(made.isnan(), made, given), TOLERANCE) is None

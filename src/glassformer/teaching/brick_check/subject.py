@@ -1,26 +1,28 @@
-"""A student's brick, built, given weights and called."""
+"""A student's brick: build it, give it weights and call it."""
 
 import contextlib
 import inspect
+import re
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.config.errors import error_line, with_article
-from glassformer.teaching.brick_check.binding import ESSENTIAL, bind, key_of
-from glassformer.teaching.brick_check.contract import Case, Contract, Facts, Offer
+from glassformer.teaching.brick_check.contract import Contract, Facts
+from glassformer.teaching.brick_check.names import ESSENTIAL, Bridge, Offer, Role, bind, key_of, read_by_name
+from glassformer.teaching.brick_check.steps import Case, with_x
 from glassformer.teaching.brick_check.watch import Watch, tapped
-from glassformer.teaching.brick_check.weights import Bridge, Role, read_by_name
 from glassformer.teaching.exercise import StudentError
 
-SPREAD = 0.4
-"""Of the weights that are drawn."""
+WEIGHT_SPREAD = 0.4
+"""Standard deviation of random weights."""
 
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "B×T": lambda seen: seen[:, -1],
@@ -40,37 +42,37 @@ class Ran:
     output: Tensor
     watch: Watch
     seen: Mapping[str, Tensor]
-    """What passed taps, and what was given back beside the output."""
+    """Outputs of taps, and attention weights that were returned beside the output."""
     inputs: Mapping[str, Any]
     module: nn.Module | None
 
 
 @dataclass
 class Subject:
-    """A class or a function of a student's, and the contract that it is held against."""
+    """A class or function of a student, and the contract that it is compared with."""
 
     brick: Callable[..., Any]
     contract: Contract
     mask_form: str = "B×T"
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """A variant's."""
+    """Facts of the variant that is tried."""
     settled: Mapping[str, Any] = field(default_factory=dict)
-    """What was found out before."""
+    """Facts that `settle` found."""
 
     @cached_property
     def takes(self) -> frozenset[str]:
         """The inputs that it names."""
-        return frozenset(bind(self._called, self._offers({}), self.contract.arguments)[2])
+        return frozenset(bind(self._called, self._offers({}), self.contract.arguments).named)
 
     @cached_property
     def built_with(self) -> frozenset[str]:
-        return (
-            frozenset() if self.contract.is_function else frozenset(bind(self.brick, self.contract.sizes, ESSENTIAL)[2])
-        )
+        """The sizes that it names."""
+        named = set() if self.contract.is_function else bind(self.brick, self.contract.sizes, ESSENTIAL).named
+        return frozenset(named)
 
     @property
     def options(self) -> dict[str, Any]:
-        """The sizes that count: those that it does not name, as they are without."""
+        """The sizes and facts that the formulas use; sizes that the brick does not name have their value without it."""
         contract = self.contract
         known = self.takes if contract.is_function else self.built_with
         given = {name: offer.value for name, offer in contract.sizes.items()}
@@ -79,23 +81,18 @@ class Subject:
     @property
     def _called(self) -> Callable[..., Any]:
         brick: Any = self.brick
-        return self.brick if self.contract.is_function else _bound(brick.forward)
+        return self.brick if self.contract.is_function else MethodType(brick.forward, self)
 
     def _offers(self, inputs: Mapping[str, Any]) -> dict[str, Offer]:
-        names = self.contract.arguments
+        optional = self.contract.optional
         return {
-            name: Offer(
-                inputs.get(name),
-                names[name],
-                always=inputs.get(name) is not None and name not in self.contract.optional,
-            )
-            for name in names
+            name: Offer(inputs.get(name), names, always=inputs.get(name) is not None and name not in optional)
+            for name, names in self.contract.arguments.items()
         }
 
     def build(self, options: Mapping[str, Any] = {}) -> nn.Module:
-        offers = {
-            name: replace(offer, value=options.get(name, offer.value)) for name, offer in self.contract.sizes.items()
-        }
+        sizes = self.contract.sizes
+        offers = {name: replace(offer, value=options.get(name, offer.value)) for name, offer in sizes.items()}
         torch.manual_seed(0)
         keywords, positional, _ = self.safely(bind, self.brick, offers, ESSENTIAL)
         module = self.safely(self.brick, *positional, **keywords)
@@ -103,24 +100,28 @@ class Subject:
             raise StudentError(f"is {with_article(module)}, not an nn.Module")
         return module.eval()
 
-    def cases(self, seed: int = 0) -> list[Case]:
-        """Those of the contract, with the student's weights of each by the names of ours."""
-        drawn = torch.Generator().manual_seed(seed)
-        module = None if self.contract.is_function else self.build()
-        cases = self.contract.inputs(self._facts(module), drawn)
+    def cases(self) -> list[Case]:
+        """Return the calls of the contract, with the student's weights under the names of ours."""
+        cases = self._cases_without_weights()
         if self.contract.is_function:
             return cases
-        return [replace(case, weights=self.bridge.read(_values(self.with_weights(case.options)))) for case in cases]
+        return [replace(case, weights=self._weights_of(self.with_weights(case.options))) for case in cases]
+
+    def _weights_of(self, module: nn.Module) -> dict[str, Tensor | None]:
+        return self.bridge.read({name: one.detach().clone() for name, one in module.named_parameters()})
+
+    def _cases_without_weights(self) -> list[Case]:
+        facts = Facts(self.options, self.takes, self.built_with, None if self.contract.is_function else self.build())
+        return self.contract.inputs(facts, torch.Generator().manual_seed(0))
 
     def plain_cases(self, *, padded: bool = False) -> list[Case]:
-        """The calls of the contract, without weights: those with padding, or the others."""
-        module = None if self.contract.is_function else self.build()
-        cases = self.contract.inputs(self._facts(module), torch.Generator().manual_seed(0))
+        """Return the calls of the contract, without weights: the ones with padding, or the others."""
+        cases = self._cases_without_weights()
         masked = [one for one in cases if isinstance(one.inputs.get("mask"), Tensor)]
         return masked if padded else [one for one in cases if one not in masked] or cases
 
     def variants(self) -> list[dict[str, Any]]:
-        """The contract's, less what the brick is told."""
+        """Return the variants of the contract, without the facts that the brick is told."""
         told = self.built_with | self.takes
         left = [{name: value for name, value in one.items() if name not in told} for one in self.contract.variants]
         return [one for place, one in enumerate(left) if one not in left[:place]]
@@ -130,7 +131,7 @@ class Subject:
         self.__dict__.pop("bridge", None)
 
     def settle(self) -> None:
-        """Find out in what form it takes its inputs, and, where it has no argument for it, whether it is causal."""
+        """Find out in what form the brick takes its inputs and, if it has no argument for it, whether it is causal."""
         for facts in self.variants():
             self.settle_on(facts)
             try:
@@ -157,15 +158,11 @@ class Subject:
             return
         if self.mask_form in PAIRWISE:
             self.settled = self.facts = {**self.facts, "causal": None}
-        elif (
-            "causal" in self.brick.__name__.lower()
-            or "masked" in self.brick.__name__.lower()
-            or self._hides(self.plain_cases()[0])
-        ):
+        elif re.search("causal|masked", self.brick.__name__.lower()) or self._hides(self.plain_cases()[0]):
             self.settled = self.facts = {**self.facts, "causal": True}
 
     def _hides(self, case: Case) -> bool:
-        """Whether some output does not depend on some other token."""
+        """Return whether some output does not depend on some other token."""
         x = case.inputs["x"]
         module = self.with_weights(case.options)
         before = self.call(case, module).output
@@ -174,17 +171,14 @@ class Subject:
         for t in range(x.shape[1]):
             other = x.clone()
             other[:, t] = -other[:, t] + 1
-            moved = (self.call(replace(case, inputs={**case.inputs, "x": other}), module).output - before).abs()
+            moved = (self.call(with_x(case, other), module).output - before).abs()
             others = torch.arange(x.shape[1]) != t
             if (moved.amax((0, 2))[others] == 0).any():
                 return True
         return False
 
-    def _facts(self, module: nn.Module | None) -> Facts:
-        return Facts(self.options, self.takes, self.built_with, module)
-
-    def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = SPREAD) -> nn.Module:
-        """Built, with weights drawn."""
+    def with_weights(self, options: Mapping[str, Any] = {}, *, spread: float = WEIGHT_SPREAD) -> nn.Module:
+        """Return the brick with random weights."""
         module, drawn = self.build(options), torch.Generator().manual_seed(1)
         with torch.no_grad():
             for weight in module.parameters():
@@ -193,18 +187,17 @@ class Subject:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """From the student's weights to ours."""
+        """The way from the student's weights to ours."""
         module, contract = self.with_weights(), self.contract
         names = {id(weight): name for name, weight in module.named_parameters()}
-        case = contract.inputs(self._facts(module), torch.Generator().manual_seed(0))[0]
-        watch = self.call(case, module).watch
+        watch = self.call(self._cases_without_weights()[0], module).watch
         turned = {name for weight, name in names.items() if watch.turned.get(weight)}
         if contract.read_weights is not None:
             return contract.read_weights(module, self.options, turned)
         return read_by_name(module, contract.weights, self.options, turned)
 
     def run(self, case: Case) -> Ran:
-        """Built anew, so that nothing is left of calls before, with the drawn weights, and called."""
+        """Call a new instance with the random weights, so that no state of earlier calls is left."""
         if self.contract.is_function:
             return self.call(case, None)
         return self.call(case, self.with_weights(case.options))
@@ -236,7 +229,7 @@ class Subject:
         return Ran(self._output(out, seen), watch, seen, inputs, module)
 
     def _shaped(self, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
-        """The inputs, the mask in the form that the brick takes; one that must have a mask is given all of it."""
+        """Return the inputs with the mask as the brick takes it; a required mask is all True without padding."""
         shaped = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
         if "mask" not in self.contract.arguments or self.contract.is_function:
             return shaped
@@ -270,7 +263,7 @@ class Subject:
         return out
 
     def safely(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What a student's code raises, in one line with its place."""
+        """Call a student's code; raise `StudentError` with what it raises, in one line with its place."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -287,19 +280,3 @@ class Subject:
             return ""
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         return f" (line {lines[-1]})" if lines else ""
-
-
-def _values(module: nn.Module) -> dict[str, Tensor]:
-    return {name: weight.detach().clone() for name, weight in module.named_parameters()}
-
-
-def _bound(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A method without its `self`."""
-    signature = inspect.signature(forward)
-    _, *others = signature.parameters.values()
-
-    def call() -> None: ...
-
-    call.__dict__["__signature__"] = signature.replace(parameters=others)
-    call.__qualname__ = "forward"
-    return call

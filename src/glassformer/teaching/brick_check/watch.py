@@ -1,21 +1,22 @@
-"""What is computed on the way inside a student's brick, seen without its help: every call of torch passes by here."""
+"""Watch what a student's brick computes: every call of torch inside it is recorded."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.bricks.tap import Tap
-from glassformer.teaching.brick_check.contract import Contract, Stages
-from glassformer.teaching.brick_check.weights import Role
-from glassformer.teaching.exercise import first_apart
+from glassformer.teaching.brick_check.contract import Contract
+from glassformer.teaching.brick_check.names import Role
+from glassformer.teaching.brick_check.steps import Stages
+from glassformer.teaching.exercise import TOLERANCE, first_apart
 
 PRODUCTS = ("matmul", "__matmul__", "mm", "bmm", "dot", "mv")
-NOTHING = -1e4
-"""A score below this hides as −∞ does."""
+HIDDEN_SCORE = -1e4
+"""Scores below this count as −∞."""
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -27,7 +28,7 @@ def _tensors(values: Any) -> Iterator[Tensor]:
 
 
 class Watch(TorchFunctionMode):
-    """Records what comes of each weight, what goes into it, every softmax, and everything that is made."""
+    """Recorder of the inputs and outputs of each weight, of every softmax, and of all tensors that are computed."""
 
     def __init__(self, roles: Mapping[int, Role]) -> None:
         """`roles`: by the parameter's id."""
@@ -38,9 +39,9 @@ class Watch(TorchFunctionMode):
         self.softmaxes: list[tuple[Tensor, Tensor]] = []
         self.made: list[Tensor] = []
         self.calls: dict[str, list[Tensor]] = {}
-        """What each function gave, by its name."""
+        """Results of each function, by its name."""
         self.turned: dict[int, bool] = {}
-        """By the parameter's id, whether it is used as x W, not as x Wᵀ: by its first use."""
+        """Whether a parameter is first used as x W, not as x Wᵀ, by its id."""
         self._exponentials: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
 
@@ -86,8 +87,12 @@ class Watch(TorchFunctionMode):
                     turned = before.split(",")[place][0] not in after
                 self.turned.setdefault(id(tensor), turned)
 
+    def has_made(self, stage: Tensor) -> bool:
+        """Return whether any tensor that was computed is this one."""
+        return any(alike(stage, made)[0] for made in self.made)
+
     def stage(self, source: str) -> Tensor | None:
-        """What was seen at a source, as `Contract.sources` names them."""
+        """Return the tensor at a source, as `Contract.sources` names them; None if there is none."""
         if "softmax" in source:
             seen = [pair[0 if source.startswith("into") else 1] for pair in self.softmaxes]
             if not seen or any(one.shape != seen[0].shape for one in seen) or seen[0].isnan().all():
@@ -108,7 +113,7 @@ class Watch(TorchFunctionMode):
 
 
 def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
-    """Hooks that record what passes the taps of a module, by their names."""
+    """Register hooks that record the outputs of a module's taps in `seen`, by name. Return the hooks."""
 
     def record(name: str) -> Callable[..., None]:
         def hook(tap: nn.Module, args: Any, output: Any) -> None:
@@ -124,8 +129,8 @@ def tapped(module: nn.Module, seen: dict[str, Tensor]) -> list[Any]:
 # --- the first that is wrong ---
 
 
-def alike(expected: Tensor, given: Tensor, tolerance: float) -> tuple[bool, Tensor | None]:
-    """Whether it is the same, its axes in whatever order; and what was given in the expected shape, if it has one."""
+def alike(expected: Tensor, given: Tensor) -> tuple[bool, Tensor | None]:
+    """Return whether two tensors agree, with axes in any order, and the given one in the expected shape, if it fits."""
     expected, given = _hidden(expected.detach()), _hidden(given.detach())
     if given.numel() != expected.numel():
         return False, None
@@ -136,71 +141,79 @@ def alike(expected: Tensor, given: Tensor, tolerance: float) -> tuple[bool, Tens
         turned = (given.permute(axes) for axes in itertools.permutations(range(given.dim())))
         forms = [form for form in turned if form.shape == expected.shape]
     for form in forms:
-        if first_apart(expected, _where_known(expected, form), tolerance) is None:
+        if _first_apart(expected, form) is None:
             return True, form
     return False, forms[0] if forms else None
 
 
 def _hidden(scores: Tensor) -> Tensor:
-    return scores.masked_fill(scores < NOTHING, -torch.inf)
+    return scores.masked_fill(scores < HIDDEN_SCORE, -torch.inf)
 
 
-def _where_known(expected: Tensor, given: Tensor) -> Tensor:
-    return torch.where(expected.isnan(), expected, given)
+def _first_apart(expected: Tensor, given: Tensor) -> list[int] | None:
+    """Return the first place where two tensors differ, other than where no number is expected."""
+    return first_apart(expected, torch.where(expected.isnan(), expected, given), TOLERANCE)
+
+
+class FirstWrong(NamedTuple):
+    """The first stage that is wrong, if there is one."""
+
+    words: str = ""
+    stage: str = ""
+    given: Tensor | None = None
+    """The student's tensor, in the expected shape."""
 
 
 def first_wrong(
-    contract: Contract, expected: Stages, seen: Mapping[str, Tensor], watch: Watch, output: Tensor, tolerance: float
-) -> tuple[str, str, Tensor | None]:
-    """The first stage that is wrong, in words; its name; and what the student has there."""
+    contract: Contract, expected: Stages, seen: Mapping[str, Tensor], watch: Watch, output: Tensor
+) -> FirstWrong:
     if contract.searched:
-        return _first_along(contract, expected, watch, output, tolerance)
+        return _first_along(contract, expected, watch, output)
     right: list[str] = []
     for name, stage in expected.items():
         given = output if name == "output" else seen.get(name)
         if given is None and name in contract.sources:
             given = watch.stage(contract.sources[name])
         if given is None:
-            if any(alike(stage, made, tolerance)[0] for made in watch.made):
+            if watch.has_made(stage):
                 right.append(name)
             continue
-        same, form = alike(stage, given, tolerance)
+        same, form = alike(stage, given)
         weighed = contract.sources.get(name, "").startswith("into ") and name not in ("scores", "output")
-        if same or (weighed and any(alike(stage, made, tolerance)[0] for made in watch.made)):
+        if same or (weighed and watch.has_made(stage)):
             right.append(name)
             continue
         if form is None:
             is_, should = ("×".join(map(str, one.shape)) or "one number" for one in (given, stage))
-            return f"{name} is {is_}, and {should} is right{_after(right)}", name, None
-        place = first_apart(stage, _where_known(stage, form), tolerance)
-        return f"{name}{place or ''} {_differing(form, stage, place or [])}{_after(right)}", name, form
-    return "", "", None
+            return FirstWrong(f"{name} is {is_}, and {should} is right{_after(right)}", name)
+        place = _first_apart(stage, form)
+        words = f"{name}{place or ''} {_differing(form, stage, place or [])}{_after(right)}"
+        return FirstWrong(words, name, form)
+    return FirstWrong()
 
 
-def _first_along(
-    contract: Contract, expected: Stages, watch: Watch, output: Tensor, tolerance: float
-) -> tuple[str, str, Tensor | None]:
-    """Token by token: a gate or a cell is right if something that was computed is the same."""
+def _first_along(contract: Contract, expected: Stages, watch: Watch, output: Tensor) -> FirstWrong:
+    """Compare token by token: a gate or a cell is right if any computed tensor is the same."""
     written_out = watch.calls.keys() & {"sigmoid", "tanh", "sigmoid_", "tanh_"}
     for t in range(output.shape[1]):
         right: list[str] = []
         for name, whole in expected.items():
             stage, place = whole[:, t], [0, t, 0]
             if name == "state":
-                apart = first_apart(stage, _where_known(stage, output[:, t]), tolerance)
+                apart = _first_apart(stage, output[:, t])
                 if apart is not None:
                     place = [apart[0], t, apart[1]]
-                    return f"{name}{place} {_differing(output, whole, place)}{_after(right)}", name, None
+                    return FirstWrong(f"{name}{place} {_differing(output, whole, place)}{_after(right)}", name)
             elif name in contract.searched and written_out:
-                if not any(alike(stage, made, tolerance)[0] for made in watch.made):
+                if not watch.has_made(stage):
                     right_number = f"{float(whole[tuple(place)]):.3g}"
-                    return f"{name}{place} should be {right_number}, and never is{_after(right)}", name, None
+                    return FirstWrong(f"{name}{place} should be {right_number}, and never is{_after(right)}", name)
                 right.append(name)
-    return "", "", None
+    return FirstWrong()
 
 
 def _differing(given: Tensor, right: Tensor, place: list[int]) -> str:
-    """`is 0.412, and 0.217 is right`, with as many digits as it takes to tell them apart."""
+    """Return `is 0.412, and 0.217 is right`, with enough digits to differ."""
     values = [float(one[tuple(place)]) for one in (given, right)]
     digits = next((digits for digits in range(3, 9) if len({f"{one:.{digits}g}" for one in values}) > 1), 9)
     is_, should = (f"{one:.{digits}g}".replace("inf", "∞").replace("-", "−") for one in values)

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, equals, exercise, normal
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     scores = (states @ query.unsqueeze(-1)).squeeze(-1)
     if mistake == "scaled":
         scores = scores / query.shape[-1] ** 0.5
@@ -18,8 +18,6 @@ def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") ->
         weights = (scores * seen).softmax(-1)
     elif mistake == "after":
         weights = scores.softmax(-1) * seen
-    elif mistake == "shares":
-        weights = scores * seen / (scores * seen).sum(-1, keepdim=True)
     elif mistake == "scores":
         weights = scores * seen
     else:
@@ -33,51 +31,15 @@ def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") ->
     return context, weights
 
 
-def _attend_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: attend(*args, mistake=name))
-
-
-ATTEND_MISTAKES = [
-    _attend_mistake("the context comes first, then the weights", "exchanged"),
-    _attend_mistake("the mask is not used: padding gets weight", "unmasked"),
-    _attend_mistake("the mask is upside down: True is a word, False is padding", "upside down"),
-    _attend_mistake("a score of 0 is not nothing: softmax makes a weight of it; use -inf", "before"),
-    _attend_mistake("the mask comes after the softmax: the weights no longer sum to 1", "after"),
-    _attend_mistake("the scores are not divided by anything here", "scaled"),
-    _attend_mistake("the softmax runs over the texts of the batch: use dim=-1", "batch"),
-    _attend_mistake("these are the scores: softmax makes weights of them", "scores"),
-    _attend_mistake("dividing by the sum is no softmax: scores may be negative", "shares"),
-    _attend_mistake("the weights sum to 1 already: the context is not divided again", "mean"),
-]
-
-
 def additive_scores(query: Tensor, states: Tensor, w: Tensor, u: Tensor, v: Tensor, *, mistake: str = "") -> Tensor:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     if mistake == "exchanged":
         w, u = u, w
     if mistake == "turned":
         w, u = w.T, u.T
     joint = (query @ w.T).unsqueeze(1) + states @ u.T
-    if mistake == "product":
-        joint = (query @ w.T).unsqueeze(1) * (states @ u.T)
-    squashed = {"linear": joint, "relu": joint.relu(), "sigmoid": joint.sigmoid()}.get(mistake, joint.tanh())
-    scores = squashed @ v
+    scores = (joint if mistake == "linear" else joint.tanh()) @ v
     return scores.softmax(-1) if mistake == "softmax" else scores
-
-
-def _additive_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: additive_scores(*args, mistake=name))
-
-
-ADDITIVE_MISTAKES = [
-    _additive_mistake("tanh is missing", "linear"),
-    _additive_mistake("tanh, not ReLU", "relu"),
-    _additive_mistake("tanh, not the sigmoid", "sigmoid"),
-    _additive_mistake("W belongs to the query, U to the states", "exchanged"),
-    _additive_mistake("the matrices are turned around: with vectors as rows it is query @ w.T", "turned"),
-    _additive_mistake("the two are added, not multiplied", "product"),
-    _additive_mistake("scores are asked for, before the softmax", "softmax"),
-]
 
 
 def _memory(lengths: list[int], width: int, times: float = 1.0) -> Any:
@@ -89,13 +51,8 @@ def _memory(lengths: list[int], width: int, times: float = 1.0) -> Any:
     return draw
 
 
-def _joint(rows: int, length: int, width: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        query, states = torch.randn(rows, width, generator=chance), torch.randn(rows, length, width, generator=chance)
-        w, u = torch.randn(2, width, width, generator=chance)
-        return query, states, w, u, torch.randn(width, generator=chance)
-
-    return draw
+def _joint(rows: int, length: int, width: int) -> Args:
+    return normal((rows, width), (rows, length, width), (width, width), (width, width), (width,))
 
 
 EXERCISES: list[Exercise] = [
@@ -111,24 +68,16 @@ EXERCISES: list[Exercise] = [
             (equals((1, 20)), "a state is a vector: 64 numbers"),
         ],
     ),
-    Function(
-        "attend",
+    exercise(
         attend,
-        [
-            Case("two sources of one length", _memory([5, 5], 4), points=2),
-            Case("padding is not looked at", _memory([3, 6, 4], 4), points=2),
-            Case("a source of one token", _memory([1, 4], 3), visible=False),
-            Case("large scores", _memory([6, 6], 8, 1000.0), visible=False),
-        ],
-        ATTEND_MISTAKES,
+        Case("two sources of one length", _memory([5, 5], 4), points=2),
+        Case("padding is not looked at", _memory([3, 6, 4], 4), points=2),
+        Case("a source of one token", _memory([1, 4], 3), visible=False),
+        Case("large scores", _memory([6, 6], 8, 1000.0), visible=False),
     ),
-    Function(
-        "additive_scores",
+    exercise(
         additive_scores,
-        [
-            Case("three sources of five tokens", _joint(3, 5, 4), points=2),
-            Case("one source", _joint(1, 4, 3), visible=False),
-        ],
-        ADDITIVE_MISTAKES,
+        Case("three sources of five tokens", _joint(3, 5, 4), points=2),
+        Case("one source", _joint(1, 4, 3), visible=False),
     ),
 ]

@@ -1,24 +1,19 @@
 """One head of attention, several heads, and how many numbers they learn."""
 
-from typing import Any
-
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, Module, equals
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, equals, exercise, normal
 
 
-def _head(length: int, width: int, inner: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        return torch.randn(length, width, generator=chance), *torch.randn(3, width, inner, generator=chance)
-
-    return draw
+def _head(length: int, width: int, inner: int) -> Args:
+    return normal((length, width), *3 * [(width, inner)])
 
 
 def attention(
     x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, causal: bool = False, *, mistake: str | None = None
 ) -> Tensor:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     q, k, v = x @ w_q, x @ w_k, x @ w_v
     if mistake == "swapped":
         q, k = k, q
@@ -41,31 +36,8 @@ def attention(
     return scores.masked_fill(~past, -torch.inf).softmax(axis) @ v
 
 
-def _mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args, **kwargs: attention(*args, **kwargs, mistake=name))
-
-
-HEAD_MISTAKES = [
-    _mistake("divide by √e, not by e", "d"),
-    _mistake("divide by the root of the width of the queries, not of x", "input"),
-    _mistake("the scores are not divided by √e", "bare"),
-    _mistake("the scores are multiplied by √e: divide", "times"),
-    _mistake("the softmax runs over the queries: each row must sum to 1 (dim=-1)", "axis"),
-    _mistake("there is no softmax: the weights of a word must be positive and sum to 1", "no softmax"),
-    _mistake("queries and keys are exchanged: row i belongs to the query of word i", "swapped"),
-    _mistake("the average is of x, not of the values x @ w_v", "values"),
-    _mistake("causal=True hides nothing", "unmasked"),
-    _mistake("the future is hidden also where causal=False", "always"),
-    _mistake("the mask is upside down: it hides the past", "upside down"),
-    _mistake("the mask also hides the word itself", "itself"),
-    _mistake("the mask lets a word see one word ahead", "ahead"),
-    _mistake("the mask comes after the softmax: the rows no longer sum to 1", "after"),
-    _mistake("hidden scores are 0, which is not nothing: softmax makes a weight of it; use -inf", "zero"),
-]
-
-
 class MultiHeadAttention(nn.Module):
-    """The right one; a subclass makes a mistake."""
+    """The reference; a subclass makes a known mistake."""
 
     mistake = ""
 
@@ -96,53 +68,20 @@ class MultiHeadAttention(nn.Module):
         return joined if self.mistake == "no output" else self.output(joined)
 
 
-def _class_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, type("Wrong", (MultiHeadAttention,), {"mistake": name}))
-
-
-ACROSS = "a word's heads look at each other, and no word at another: transpose to B×heads×T×e before the scores"
-
-HEADS_MISTAKES = [
-    _class_mistake(ACROSS, "across"),
-    _class_mistake(ACROSS, "across, and turned after it"),
-    _class_mistake("the heads are not transposed back before they are put next to each other", "not back"),
-    _class_mistake("view(batch, heads, length, e) mixes words and heads: split the last axis, then transpose", "view"),
-    _class_mistake("divide by the root of a head's width, not of the whole width", "width"),
-    _class_mistake("divide by √e, not by e", "e"),
-    _class_mistake("the scores are not divided by √e", "bare"),
-    _class_mistake("the output matrix is forgotten", "no output"),
-    _class_mistake("the softmax runs over the heads (dim=1)", "heads"),
-    _class_mistake("the softmax runs over the queries (dim=-2)", "queries"),
-    _class_mistake("causal=True hides nothing", "unmasked"),
-]
-
-
-def _batch(rows: int, length: int, width: int) -> Any:
-    return lambda chance: (torch.randn(rows, length, width, generator=chance),)
-
-
 EXERCISES: list[Exercise] = [
-    Function(
-        "attention",
+    exercise(
         attention,
-        [
-            Case("every word sees every word", _head(5, 6, 4), points=2),
-            Case("the future is hidden", _head(5, 6, 4), points=2, kwargs={"causal": True}),
-            Case("one word alone", _head(1, 3, 2), kwargs={"causal": True}, visible=False),
-            Case("a wide head", _head(7, 4, 16), visible=False),
-        ],
-        HEAD_MISTAKES,
+        Case("every word sees every word", _head(5, 6, 4), points=2),
+        Case("the future is hidden", _head(5, 6, 4), points=2, kwargs={"causal": True}),
+        Case("one word alone", _head(1, 3, 2), kwargs={"causal": True}, visible=False),
+        Case("a wide head", _head(7, 4, 16), visible=False),
     ),
-    Module(
-        "MultiHeadAttention",
+    exercise(
         MultiHeadAttention,
-        [
-            Case("two heads", _batch(2, 5, 8), points=2, build={"width": 8, "heads": 2}),
-            Case("the future is hidden", _batch(2, 5, 8), build={"width": 8, "heads": 2, "causal": True}),
-            Case("gradients", _batch(1, 4, 6), build={"width": 6, "heads": 3}, learn=True),
-            Case("as many heads as numbers", _batch(1, 3, 4), build={"width": 4, "heads": 4}, visible=False),
-        ],
-        HEADS_MISTAKES,
+        Case("two heads", normal((2, 5, 8)), points=2, build={"width": 8, "heads": 2}),
+        Case("the future is hidden", normal((2, 5, 8)), build={"width": 8, "heads": 2, "causal": True}),
+        Case("gradients", normal((1, 4, 6)), build={"width": 6, "heads": 3}, learn=True),
+        Case("as many heads as numbers", normal((1, 3, 4)), build={"width": 4, "heads": 4}, visible=False),
     ),
     Answer(
         "parameters",
@@ -155,4 +94,4 @@ EXERCISES: list[Exercise] = [
             (equals(4 * 48 * 48 + 4 * 48), "there are no biases here"),
         ],
     ),
-]  # fmt: skip
+]

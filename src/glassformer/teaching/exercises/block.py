@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, Module, equals
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 # --- layer norm ---
 
 
 class LayerNorm(nn.Module):
-    """The right one; a subclass makes a mistake."""
+    """The reference; a subclass makes a known mistake."""
 
     mistake = ""
 
@@ -21,7 +21,7 @@ class LayerNorm(nn.Module):
         self.gain, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        over = {"batch": (0, 1), "tokens": (1,), "sentence": (1, 2)}.get(self.mistake, (-1,))
+        over = {"batch": (0, 1), "tokens": (1,)}.get(self.mistake, (-1,))
         mean = x.mean(over, keepdim=True) if self.mistake != "uncentred" else torch.zeros(1)
         variance = (x - mean).square().mean(over, keepdim=True)
         if self.mistake == "unbiased":
@@ -37,30 +37,7 @@ class LayerNorm(nn.Module):
             return normed
         if self.mistake == "no shift":
             return normed * self.gain
-        return (normed + self.shift) * self.gain if self.mistake == "shift first" else normed * self.gain + self.shift
-
-
-def _class_mistakes(right: type[nn.Module], hints: dict[str, str]) -> list[Mistake]:
-    return [Mistake(hint, type("Wrong", (right,), {"mistake": name})) for name, hint in hints.items()]
-
-
-NORM_MISTAKES = _class_mistakes(
-    LayerNorm,
-    {
-        "unbiased": "the variance is divided by d - 1: use unbiased=False, or the mean of the squares",
-        "unbiased outside": "std() divides by d - 1, and ε belongs under the root",
-        "outside": "ε is added to the deviation: it belongs to the variance, under the root",
-        "no eps": "ε is missing: where all numbers are nearly equal, noise is blown up",
-        "variance": "divide by the root of the variance",
-        "batch": "the mean is taken over the batch: that is batch norm; each token has its own mean (dim=-1)",
-        "tokens": "the mean is taken over the tokens of a sentence: each token has its own (dim=-1)",
-        "sentence": "the mean is taken over the whole sentence: each token has its own (dim=-1)",
-        "uncentred": "the mean is not subtracted: that is RMS norm",
-        "bare": "gain and shift are not used",
-        "no shift": "the shift is not added",
-        "shift first": "first the gain, then the shift",
-    },
-)
+        return normed * self.gain + self.shift
 
 
 def _vectors(rows: int, length: int, width: int, *, around: float = 0.0, spread: float = 1.0) -> Any:
@@ -71,7 +48,7 @@ def _vectors(rows: int, length: int, width: int, *, around: float = 0.0, spread:
 
 
 def sine_cosine(length: int, width: int, *, mistake: str = "") -> Tensor:
-    """The right ones, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     place, pair = torch.arange(length)[:, None] + (mistake == "from one"), torch.arange(0, width, 2)
     power = {"half": pair / 2, "column": pair * 2}.get(mistake, pair) / width
     angle = place * 10_000**power if mistake == "times" else place / 10_000**power
@@ -79,23 +56,7 @@ def sine_cosine(length: int, width: int, *, mistake: str = "") -> Tensor:
         every = place / 10_000 ** (torch.arange(width) / width)
         return torch.stack([every[:, 0::2].sin(), every[:, 1::2].cos()], -1).flatten(1)
     waves = [angle.cos(), angle.sin()] if mistake == "swapped" else [angle.sin(), angle.cos()]
-    joined = torch.cat(waves, 1) if mistake == "halves" else torch.stack(waves, -1).flatten(1)
-    return joined.T if mistake == "turned" else joined
-
-
-POSITION_MISTAKES = [
-    Mistake(hint, lambda *args, name=name: sine_cosine(*args, mistake=name))
-    for name, hint in {
-        "halves": "all sines stand before all cosines: they alternate, sin in the even columns",
-        "swapped": "sine and cosine are exchanged: the even columns have the sine",
-        "from one": "positions count from 0",
-        "half": "the power is 2i/d, and i counts the pairs: columns 2 and 3 have i = 1, and 2/d",
-        "column": "the power is 2i/d, and i counts the pairs, not the columns",
-        "times": "divide the position by the power of 10000",
-        "own wave": "sine and cosine of a pair have the same wave: column 2i+1 has the power 2i/d as well",
-        "turned": "rows are positions, columns numbers of the vector",
-    }.items()
-]
+    return torch.cat(waves, 1) if mistake == "halves" else torch.stack(waves, -1).flatten(1)
 
 
 def _sizes(longest: int, pairs: int) -> Any:
@@ -110,7 +71,7 @@ def _sizes(longest: int, pairs: int) -> Any:
 
 
 class PreNormBlock(nn.Module):
-    """The right one; a subclass makes a mistake."""
+    """The reference; a subclass makes a known mistake."""
 
     mistake = ""
 
@@ -148,22 +109,6 @@ class PreNormBlock(nn.Module):
         return self.feed(second(x)) + (0 if self.mistake in ("no residuals", "second lost") else x)
 
 
-BLOCK_MISTAKES = _class_mistakes(
-    PreNormBlock,
-    {
-        "post": "the norms come after the sums: that is post-norm",
-        "no norms": "the norms are not used",
-        "one norm": "norm_1 is used twice: the second part has its own",
-        "no residuals": "nothing is added to x: both residual connections are missing",
-        "first lost": "the residual connection around attention is missing",
-        "second lost": "the residual connection around the feed-forward part is missing",
-        "normed way": "what is added to must be x itself, not the normed x",
-        "parallel": "the feed-forward part must read what attention has added to",
-        "no relu": "without the ReLU two linear maps are one",
-    },
-)
-
-
 EXERCISES: list[Exercise] = [
     Answer(
         "averaged",
@@ -177,36 +122,24 @@ EXERCISES: list[Exercise] = [
             (equals((8, 5)), "batch norm takes all tokens of all sentences: there are 2 · 5"),
         ],
     ),
-    Module(
-        "LayerNorm",
+    exercise(
         LayerNorm,
-        [
-            Case("a batch of sentences", _vectors(2, 5, 8, around=2, spread=3), points=2, build={"width": 8}),
-            Case("numbers that hardly differ", _vectors(2, 3, 7, around=1, spread=0.002), build={"width": 7}),
-            Case("gradients", _vectors(2, 3, 6, spread=5), build={"width": 6}, learn=True),
-            Case("one token alone", _vectors(1, 1, 11), build={"width": 11}, visible=False),
-        ],
-        NORM_MISTAKES,
+        Case("a batch of sentences", _vectors(2, 5, 8, around=2, spread=3), points=2, build={"width": 8}),
+        Case("numbers that hardly differ", _vectors(2, 3, 7, around=1, spread=0.002), build={"width": 7}),
+        Case("gradients", _vectors(2, 3, 6, spread=5), build={"width": 6}, learn=True),
+        Case("one token alone", _vectors(1, 1, 11), build={"width": 11}, visible=False),
         tolerance=1e-4,
     ),
-    Function(
-        "sine_cosine",
+    exercise(
         sine_cosine,
-        [
-            Case("a short sentence", _sizes(12, 6), points=2),
-            Case("a long text", _sizes(200, 24), visible=False),
-        ],
-        POSITION_MISTAKES,
+        Case("a short sentence", _sizes(12, 6), points=2),
+        Case("a long text", _sizes(200, 24), visible=False),
         tolerance=1e-4,
     ),
-    Module(
-        "PreNormBlock",
+    exercise(
         PreNormBlock,
-        [
-            Case("two sentences", _vectors(2, 5, 8, spread=2), points=2, build={"width": 8, "heads": 2}),
-            Case("gradients", _vectors(1, 3, 6), build={"width": 6, "heads": 3}, learn=True, visible=False),
-        ],
-        BLOCK_MISTAKES,
+        Case("two sentences", _vectors(2, 5, 8, spread=2), points=2, build={"width": 8, "heads": 2}),
+        Case("gradients", _vectors(1, 3, 6), build={"width": 6, "heads": 3}, learn=True, visible=False),
         tolerance=1e-4,
     ),
-]  # fmt: skip
+]

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, normal
 
 # --- perplexity ---
 
 
 def perplexity(probabilities: Tensor, *, mistake: str = "") -> float:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     chances, logs = probabilities.double(), probabilities.double().log()
     return float(
         {
@@ -25,20 +25,6 @@ def perplexity(probabilities: Tensor, *, mistake: str = "") -> float:
             "mean of 1/p": lambda: (1 / chances).mean(),
         }.get(mistake, lambda: (-logs.mean()).exp())()
     )
-
-
-PERPLEXITY_MISTAKES = [
-    Mistake(hint, lambda *args, name=name: perplexity(*args, mistake=name))
-    for name, hint in {
-        "sum": "take the mean of the logarithms, not their sum: perplexity is of one token",
-        "loss": "that is the loss; the perplexity is exp of it",
-        "sign": "the sign is missing: a loss is minus the logarithm",
-        "mixed": "the logarithm is natural, so the power is of e, not of 2",
-        "mixed back": "the logarithm is to the base 2, so the power is of 2, not of e",
-        "mean of p": "the mean is of the logarithms, not of the probabilities",
-        "mean of 1/p": "the mean is of the logarithms: perplexity is the geometric mean of 1/p",
-    }.items()
-]
 
 
 def _chances(tokens: int, least: float = 0.02) -> Any:
@@ -61,7 +47,7 @@ def next_distribution(
     *,
     mistake: str = "",
 ) -> Tensor:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     if mistake == "after":
         chances = scores.softmax(-1) / temperature
         return chances / chances.sum() if top_k is None and top_p is None else chances
@@ -70,7 +56,7 @@ def next_distribution(
     order = chances.argsort(descending=mistake != "lowest")
     kept = torch.ones_like(chances, dtype=torch.bool)
     if top_k is not None and mistake != "no k":
-        kept[order[top_k + (mistake == "one more") :]] = False
+        kept[order[top_k:]] = False
     if top_p is not None and mistake != "no p":
         among = torch.where(kept, chances, 0)[order]
         among = among / among.sum() if mistake != "p of all" else among
@@ -84,55 +70,31 @@ def next_distribution(
     return result[order] if mistake == "sorted" else result
 
 
-SAMPLING_MISTAKES = [
-    Mistake(hint, lambda *args, name=name, **kwargs: next_distribution(*args, **kwargs, mistake=name))
-    for name, hint in {
-        "no k": "top_k is not used",
-        "no p": "top_p is not used",
-        "times": "the scores are divided by the temperature, not multiplied",
-        "after": "the temperature divides the scores, before the softmax; after it, it changes nothing",
-        "ignored": "the temperature is not used",
-        "lowest": "the least likely are kept",
-        "one more": "one too many is kept",
-        "not even": "what is left must sum to 1 again",
-        "zeros": "a score of 0 is not nothing: softmax makes a probability of it; use -inf",
-        "short": "the token that reaches top_p belongs to those that are kept",
-        "p first": "top_p is of the probabilities after the temperature",
-        "sorted": "the probabilities must stand in the order of the vocabulary",
-    }.items()
-]
-
-
-def _scores(words: int) -> Any:
-    return lambda chance: (2 * torch.randn(words, generator=chance),)
-
-
 PRONOUN_HEAD = (0, 0)
 """Of the run that comes along: the layer, and the head in it, that look from a pronoun to its name."""
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "perplexity",
+    exercise(
         perplexity,
-        [
-            Case("a text of eight words", _chances(8), points=2),
-            Case("a model that knows nothing", _even, visible=False),
-        ],
-        PERPLEXITY_MISTAKES,
+        Case("a text of eight words", _chances(8), points=2),
+        Case("a model that knows nothing", _even, visible=False),
         tolerance=1e-4,
     ),
-    Function(
-        "next_distribution",
+    exercise(
         next_distribution,
-        [
-            Case("colder", _scores(7), kwargs={"temperature": 0.5}),
-            Case("the three likeliest", _scores(7), kwargs={"top_k": 3}),
-            Case("the fewest that reach 0.8", _scores(9), kwargs={"top_p": 0.8}),
-            Case("hot, and the four likeliest", _scores(11), kwargs={"temperature": 1.5, "top_k": 4}, visible=False),
-            Case("hot, and those up to 0.7", _scores(11), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False),
-            Case("more than there are", _scores(5), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
-        ],
-        SAMPLING_MISTAKES,
+        Case("colder", normal((7,), scale=2), kwargs={"temperature": 0.5}),
+        Case("the three likeliest", normal((7,), scale=2), kwargs={"top_k": 3}),
+        Case("the fewest that reach 0.8", normal((9,), scale=2), kwargs={"top_p": 0.8}),
+        Case(
+            "hot, and the four likeliest",
+            normal((11,), scale=2),
+            kwargs={"temperature": 1.5, "top_k": 4},
+            visible=False,
+        ),
+        Case(
+            "hot, and those up to 0.7", normal((11,), scale=2), kwargs={"temperature": 3.0, "top_p": 0.7}, visible=False
+        ),
+        Case("more than there are", normal((5,), scale=2), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
         tolerance=1e-4,
     ),
     Answer(
@@ -146,4 +108,4 @@ EXERCISES: list[Exercise] = [
             (equals((0, 1)), "that head looks at punctuation"),
         ],
     ),
-]  # fmt: skip
+]

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, Module, equals, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, near, normal
 
 
 class Elman(nn.Module):
-    """The right one; a subclass makes a mistake."""
+    """The reference; a subclass makes a known mistake."""
 
     mistake = ""
 
@@ -22,13 +22,13 @@ class Elman(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = x.new_zeros(len(x), len(self.b))
         states = []
-        for word in reversed(x.unbind(1)) if self.mistake == "backwards" else x.unbind(1):
+        for word in x.unbind(1):
             before = h.detach() if self.mistake == "detached" else h
             w_h = self.w_h.T if self.mistake == "turned" else self.w_h
             total = word @ self.w_x.T + before @ w_h.T + (0 if self.mistake == "no b" else self.b)
             if self.mistake == "early":
                 states.append(h)
-            h = {"sigmoid": total.sigmoid(), "relu": total.relu(), "linear": total}.get(self.mistake, total.tanh())
+            h = total if self.mistake == "linear" else total.tanh()
             if self.mistake != "early":
                 states.append(h)
             if self.mistake == "no state":
@@ -36,27 +36,10 @@ class Elman(nn.Module):
         return torch.stack(states, 1)
 
 
-def _elman_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, type("Wrong", (Elman,), {"mistake": name}))
-
-
-ELMAN_MISTAKES = [
-    _elman_mistake("the state is not carried on: each word is read as if it were the first", "no state"),
-    _elman_mistake("tanh is missing", "linear"),
-    _elman_mistake("tanh, not the sigmoid", "sigmoid"),
-    _elman_mistake("tanh, not ReLU", "relu"),
-    _elman_mistake("b is left out", "no b"),
-    _elman_mistake("W_h is turned around: with states as rows it is h @ w_h.T", "turned"),
-    _elman_mistake("the state is kept before the word is read: the first must know the first word", "early"),
-    _elman_mistake("it reads from the last word to the first", "backwards"),
-    _elman_mistake("detach cuts the gradient between the words: nothing is learned of what came before", "detached"),
-]
-
-
 def lstm_step(
     x: Tensor, h: Tensor, c: Tensor, w: Tensor, u: Tensor, b: Tensor, *, mistake: str = ""
 ) -> tuple[Tensor, Tensor]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     total = x @ w.T + h @ u.T + (0 if mistake == "no b" else b)
     i, f, g, o = total.chunk(4, -1)
     if mistake == "order":
@@ -70,32 +53,8 @@ def lstm_step(
     new = f * c + i * g
     if mistake == "forgot":
         new = c + i * g
-    if mistake == "no candidate gate":
-        new = f * c + g
     out = o * (new if mistake == "no tanh" else c.tanh() if mistake == "old" else new.tanh())
     return (new, out) if mistake == "exchanged" else (out, new)
-
-
-def _lstm_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: lstm_step(*args, mistake=name))
-
-
-LSTM_MISTAKES = [
-    _lstm_mistake("h comes first, then c", "exchanged"),
-    _lstm_mistake("the order of the four parts is i, f, g, o", "order"),
-    _lstm_mistake("i and f are exchanged: f multiplies the old cell, i the candidate", "i and f"),
-    _lstm_mistake("the candidate g goes through tanh, not the sigmoid: it may be negative", "g"),
-    _lstm_mistake("f is how much is kept: c is multiplied by f, not by 1 - f", "one minus"),
-    _lstm_mistake("the old cell is multiplied by the forget gate f", "forgot"),
-    _lstm_mistake("the candidate is multiplied by the input gate i", "no candidate gate"),
-    _lstm_mistake("h is o times tanh of the cell: tanh is missing", "no tanh"),
-    _lstm_mistake("h is made of the new cell, not of the old one", "old"),
-    _lstm_mistake("b is left out", "no b"),
-]
-
-
-def _texts(rows: int, length: int, inputs: int) -> Any:
-    return lambda chance: (torch.randn(rows, length, inputs, generator=chance),)
 
 
 def _step(rows: int, inputs: int, width: int, *, empty: bool = False, keep: float = 0.0) -> Any:
@@ -126,15 +85,11 @@ EXERCISES: list[Exercise] = [
             (equals((10, 28)), "it is 1 + 3 + 6 + 12"),
         ],
     ),
-    Module(
-        "Elman",
+    exercise(
         Elman,
-        [
-            Case("two texts of five words", _texts(2, 5, 3), points=2, build={"inputs": 3, "width": 4}),
-            Case("gradients", _texts(1, 4, 3), build={"inputs": 3, "width": 2}, learn=True),
-            Case("one word", _texts(3, 1, 2), build={"inputs": 2, "width": 5}, visible=False),
-        ],
-        ELMAN_MISTAKES,
+        Case("two texts of five words", normal((2, 5, 3)), points=2, build={"inputs": 3, "width": 4}),
+        Case("gradients", normal((1, 4, 3)), build={"inputs": 3, "width": 2}, learn=True),
+        Case("one word", normal((3, 1, 2)), build={"inputs": 2, "width": 5}, visible=False),
     ),
     Answer(
         "left",
@@ -146,14 +101,10 @@ EXERCISES: list[Exercise] = [
             (equals(0), "not quite nothing: compute it"),
         ],
     ),
-    Function(
-        "lstm_step",
+    exercise(
         lstm_step,
-        [
-            Case("one step of two texts", _step(2, 3, 4), points=2),
-            Case("from an empty cell", _step(3, 2, 3, empty=True), visible=False),
-            Case("a cell that is kept", _step(2, 3, 3, keep=9.0), visible=False),
-        ],
-        LSTM_MISTAKES,
+        Case("one step of two texts", _step(2, 3, 4), points=2),
+        Case("from an empty cell", _step(3, 2, 3, empty=True), visible=False),
+        Case("a cell that is kept", _step(2, 3, 3, keep=9.0), visible=False),
     ),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 MASK = 4
 UNASKED = -100
@@ -14,7 +14,7 @@ UNASKED = -100
 def hide(
     ids: Tensor, chosen: Tensor, draw: Tensor, other: Tensor, mask: int, *, mistake: str = ""
 ) -> tuple[Tensor, Tensor]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     masked, swapped = draw < 0.8, (draw >= 0.8) & (draw < 0.9)
     if mistake == "all":
         masked, swapped = torch.ones_like(chosen), torch.zeros_like(chosen)
@@ -22,8 +22,6 @@ def hide(
         swapped = draw >= 0.8
     if mistake == "none swapped":
         swapped = torch.zeros_like(chosen)
-    if mistake == "turned":
-        masked, swapped = draw >= 0.2, draw < 0.1
     if mistake == "unchosen":
         inputs = torch.where(masked, mask, torch.where(swapped, other, ids))
     else:
@@ -37,25 +35,6 @@ def hide(
     return inputs, torch.where(asked, inputs if mistake == "read" else ids, 0 if mistake == "zero" else UNASKED)
 
 
-def _hide_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args, **kwargs: hide(*args, **kwargs, mistake=name))
-
-
-HIDE_MISTAKES = [
-    _hide_mistake("all that is chosen is hidden: 10 % are swapped, and 10 % stay", "all"),
-    _hide_mistake("nothing chosen stays: from 0.9 on a token is left as it is", "none stay"),
-    _hide_mistake("nothing is swapped: from 0.8 to 0.9 a token is replaced by one of `other`", "none swapped"),
-    _hide_mistake("hidden are those whose draw is below 0.8, swapped those from 0.8 to 0.9", "turned"),
-    _hide_mistake("tokens that are not chosen are changed too", "unchosen"),
-    _hide_mistake("every token is to be guessed: where nothing is chosen the target is -100", "everywhere"),
-    _hide_mistake("the targets are the wrong way round: -100 where a token is *not* chosen", "opposite"),
-    _hide_mistake("chosen tokens that stay are to be guessed too", "changed"),
-    _hide_mistake("only hidden tokens are to be guessed: swapped ones and those that stay are too", "hidden"),
-    _hide_mistake("the targets are what is read: keep the ids before you change them (clone)", "read"),
-    _hide_mistake("0 is a token: what need not be guessed is -100", "zero"),
-]
-
-
 def _tokens(*shape: int, rate: float) -> Any:
     def draw(chance: Generator) -> tuple[Any, ...]:
         ids, other = torch.randint(5, 60, (2, *shape), generator=chance)
@@ -67,13 +46,11 @@ def _tokens(*shape: int, rate: float) -> Any:
 
 
 def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: str = "") -> Tensor:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     classes = range(int(labels.max()) + 1)
     centroids = torch.stack([vectors[labels == one].mean(0) for one in classes])
     if mistake == "sum":
         centroids = torch.stack([vectors[labels == one].sum(0) for one in classes])
-    if mistake == "one":
-        centroids = torch.stack([vectors[labels == one][0] for one in classes])
     if mistake == "own":
         new = vectors
     if mistake == "neighbour":
@@ -87,23 +64,6 @@ def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: s
         return distances
     axis = 0 if mistake == "axis" else 1
     return distances.argmax(axis) if mistake == "farthest" else distances.argmin(axis)
-
-
-def _nearest_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: nearest_centroid(*args, mistake=name))
-
-
-NEAREST_MISTAKES = [
-    _nearest_mistake("argmax takes the farthest: the nearest has the least distance", "farthest"),
-    _nearest_mistake("that is the label of the nearest vector, not of the nearest centroid", "neighbour"),
-    _nearest_mistake("a centroid is the mean of its vectors, not their sum", "sum"),
-    _nearest_mistake("a centroid is the mean of all its vectors, not the first of them", "one"),
-    _nearest_mistake("a dot product is no distance: a long centroid wins too often", "dot"),
-    _nearest_mistake("these are the guesses for the vectors that the centroids were made of: guess for `new`", "own"),
-    _nearest_mistake("that is the least distance: which centroid has it? argmin", "distance"),
-    _nearest_mistake("these are the distances: which centroid has the least? argmin", "all"),
-    _nearest_mistake("for each new vector the nearest centroid, not for each centroid the nearest vector", "axis"),
-]
 
 
 def _clouds(classes: int, rows: int, *, shift: float = 0, uneven: bool = False) -> Any:
@@ -122,25 +82,17 @@ def _clouds(classes: int, rows: int, *, shift: float = 0, uneven: bool = False) 
 
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "hide",
+    exercise(
         hide,
-        [
-            Case("80 % hidden, 10 % swapped, 10 % stay", _tokens(400, rate=0.5), points=2),
-            Case("several texts at once", _tokens(4, 50, rate=0.15), visible=False),
-            Case("every token is chosen", _tokens(90, rate=1), visible=False),
-        ],
-        HIDE_MISTAKES,
+        Case("80 % hidden, 10 % swapped, 10 % stay", _tokens(400, rate=0.5), points=2),
+        Case("several texts at once", _tokens(4, 50, rate=0.15), visible=False),
+        Case("every token is chosen", _tokens(90, rate=1), visible=False),
     ),
-    Function(
-        "nearest_centroid",
+    exercise(
         nearest_centroid,
-        [
-            Case("two senses", _clouds(2, 61), points=2),
-            Case("one sense is frequent", _clouds(3, 83, uneven=True), visible=False),
-            Case("far from the origin", _clouds(4, 97, shift=5), visible=False),
-        ],
-        NEAREST_MISTAKES,
+        Case("two senses", _clouds(2, 61), points=2),
+        Case("one sense is frequent", _clouds(3, 83, uneven=True), visible=False),
+        Case("far from the origin", _clouds(4, 97, shift=5), visible=False),
     ),
     Answer(
         "first_layer",

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, near
+from glassformer.teaching.exercise import Answer, Case, Exercise, exercise, near
 
 
 def _same(text: str) -> str:
@@ -14,15 +14,12 @@ def _same(text: str) -> str:
 
 
 def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     if mistake == "exact":
         known = set(train)
         return [text for text in test if text in known]
     if mistake == "turned":
         return leaked(test, train)
-    if mistake == "inside":
-        known = set()
-        return [text for text in test if _same(text) in known or known.add(_same(text))]  # type: ignore[func-returns-value]
     if mistake == "case":
         return [text for text in test if text.lower() in {one.lower() for one in train}]
     if mistake == "spaces":
@@ -32,28 +29,10 @@ def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]
     found = [text for text in test if _same(text) in {_same(one) for one in train}]
     if mistake == "once":
         return list(dict.fromkeys(found))
-    if mistake == "changed":
-        return [_same(text) for text in found]
     if mistake == "rest":
         return [text for text in test if text not in found]
     return found
 
-
-def _leak_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: leaked(*args, mistake=name))
-
-
-LEAK_MISTAKES = [
-    _leak_mistake("a text that stands twice in the test is two rows that leak", "once"),
-    _leak_mistake("these are the texts to keep: those that leak are asked for", "rest"),
-    _leak_mistake("these are texts of the training part: those of the test are asked for", "turned"),
-    _leak_mistake("these stand twice in the test; asked for are those that stand in the training part", "inside"),
-    _leak_mistake("`Good Soup` and `good  soup` are the same text: lower, and one space between words", "exact"),
-    _leak_mistake("spaces differ: one between words, none around", "case"),
-    _leak_mistake("also spaces between words differ: \" \".join(text.split())", "strip"),
-    _leak_mistake("capitals differ: compare in lower case", "spaces"),
-    _leak_mistake("give the texts as they stand in the test", "changed"),
-]  # fmt: skip
 
 PLAIN = ["good soup", "the bill was fair", "cold pasta", "rude waiters", "a lovely view", "never again", "a dull party"]
 
@@ -78,7 +57,7 @@ def _parts(plain: bool = False, none: bool = False) -> Any:
 
 
 def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     confusion = confusion.double()
     if mistake == "turned":
         confusion = confusion.T
@@ -99,21 +78,6 @@ def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
     return {"accuracy": float(accuracy), "precision": precision, "recall": recall, "macro_f1": float(macro)}
 
 
-def _score_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda confusion: scores(confusion, mistake=name))
-
-
-SCORE_MISTAKES = [
-    _score_mistake("precision and recall are exchanged: rows are the truth, columns the guesses", "turned"),
-    _score_mistake("the accuracy is all that is right of all rows, not the mean of the recalls", "balanced"),
-    _score_mistake("macro F1 is the mean of the classes' F1, not the F1 of the means", "of means"),
-    _score_mistake("F1 is 2PR / (P + R), not the mean of both", "plain"),
-    _score_mistake("macro: every class counts the same, however frequent it is", "weighted"),
-    _score_mistake("0 / 0: a class that is never guessed has a precision of 0", "nan"),
-    _score_mistake("0 / 0: where precision and recall are 0, so is F1", "nan f1"),
-]
-
-
 def _table(classes: int, never: bool = False) -> Any:
     def draw(chance: Generator) -> tuple[Tensor]:
         table = torch.randint(1, 20, (classes, classes), generator=chance) + 20 * torch.eye(classes, dtype=torch.long)
@@ -126,14 +90,12 @@ def _table(classes: int, never: bool = False) -> Any:
 
 
 def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> float:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     only_first = sum(a and not b for a, b in zip(first, second, strict=True))
     only_second = sum(b and not a for a, b in zip(first, second, strict=True))
     fewer, n = min(only_first, only_second), only_first + only_second
     if mistake == "all":
         n = len(first)
-    if mistake == "right":
-        fewer, n = min(sum(first), sum(second)), sum(first) + sum(second)
     if mistake == "more":
         fewer = max(only_first, only_second)
     tail = sum(comb(n, k) for k in range(fewer + (mistake != "open"))) / 2**n
@@ -142,21 +104,6 @@ def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> floa
     if mistake == "one side":
         return tail
     return 2 * tail if mistake == "above one" else min(1.0, 2 * tail)
-
-
-def _test_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: mcnemar(*args, mistake=name))
-
-
-TEST_MISTAKES = [
-    _test_mistake("that is one side: the other model could have been ahead as well, so twice that", "one side"),
-    _test_mistake("a probability is at most 1", "above one"),
-    _test_mistake("rows on which both are right, or both wrong, say nothing: n counts the others", "all"),
-    _test_mistake("count rows on which *only one* is right", "right"),
-    _test_mistake("k goes up to the smaller of the two counts, and with it", "open"),
-    _test_mistake("k goes from 0 up to the smaller count: sum them all", "exactly"),
-    _test_mistake("take the smaller of the two counts", "more"),
-]
 
 
 def _two_models(rows: int, first: float, second: float) -> Any:
@@ -175,35 +122,23 @@ def _even(chance: Generator) -> tuple[list[bool], list[bool]]:
 
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "leaked",
+    exercise(
         leaked,
-        [
-            Case("the same text", _parts(plain=True)),
-            Case("written a little otherwise", _parts()),
-            Case("nothing leaks", _parts(none=True), visible=False),
-        ],
-        LEAK_MISTAKES,
+        Case("the same text", _parts(plain=True)),
+        Case("written a little otherwise", _parts()),
+        Case("nothing leaks", _parts(none=True), visible=False),
     ),
-    Function(
-        "scores",
+    exercise(
         scores,
-        [
-            Case("three classes", _table(3), points=2),
-            Case("a class that is never guessed", _table(3, never=True)),
-            Case("two classes", _table(2), visible=False),
-        ],
-        SCORE_MISTAKES,
+        Case("three classes", _table(3), points=2),
+        Case("a class that is never guessed", _table(3, never=True)),
+        Case("two classes", _table(2), visible=False),
     ),
-    Function(
-        "mcnemar",
+    exercise(
         mcnemar,
-        [
-            Case("two models", _two_models(60, 0.85, 0.7), points=2),
-            Case("as often ahead as behind", _even, visible=False),
-            Case("many rows", _two_models(400, 0.8, 0.75), visible=False),
-        ],
-        TEST_MISTAKES,
+        Case("two models", _two_models(60, 0.85, 0.7), points=2),
+        Case("as often ahead as behind", _even, visible=False),
+        Case("many rows", _two_models(400, 0.8, 0.75), visible=False),
     ),
     Answer(
         "rows_needed",

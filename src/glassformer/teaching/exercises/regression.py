@@ -1,42 +1,28 @@
 """The gradient of a line's loss, cross-entropy that does not overflow, and how many numbers a network learns."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals, near
+from glassformer.config.sentences import sentence
+from glassformer.teaching.exercise import Answer, Args, Case, Exercise, Mistake, equals, exercise, near, normal
 
 
 def gradient(x: Tensor, y: Tensor, w: Tensor, b: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     error = x @ w - y if mistake == "no b" else x @ w + b - y
     if mistake == "sign":
         error = -error
     factor = 1 if mistake == "no 2" else 2
-    by = {"sum": 1, "width": x.shape[1]}.get(mistake, len(x))
+    by = 1 if mistake == "sum" else len(x)
     by_b = 1 if mistake == "sum of b" else by
-    total = (error.square() if mistake == "square" else error).sum()
-    return factor * x.T @ error / by, factor * total / by_b
-
-
-def _gradient_mistake(hint: str, name: str) -> Mistake:
-    return Mistake(hint, lambda *args: gradient(*args, mistake=name))
-
-
-GRADIENT_MISTAKES = [
-    _gradient_mistake("the sign is wrong: the error is the prediction minus y", "sign"),
-    _gradient_mistake("the square's derivative has a factor of 2", "no 2"),
-    _gradient_mistake("the loss is a mean: divide by the number of examples", "sum"),
-    _gradient_mistake("divide by the number of examples, not of weights", "width"),
-    _gradient_mistake("the prediction is xw + b: b is left out", "no b"),
-    _gradient_mistake("the gradient by b is a mean over the examples too", "sum of b"),
-    _gradient_mistake("the gradient by b is of the errors, not of their squares", "square"),
-]
+    return factor * x.T @ error / by, factor * error.sum() / by_b
 
 
 def cross_entropy(scores: Tensor, labels: Tensor, *, mistake: str = "", tiny: float = 0.0) -> Tensor:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     axis = 0 if mistake == "axis" else -1
     logs = scores.log_softmax(axis)
     if mistake == "overflow":
@@ -61,36 +47,15 @@ def cross_entropy(scores: Tensor, labels: Tensor, *, mistake: str = "", tiny: fl
     return -losses.mean() if mistake == "sign" else losses.mean()
 
 
-def _loss_mistake(hint: str, name: str, tiny: float = 0.0) -> Mistake:
-    return Mistake(hint, lambda *args: cross_entropy(*args, mistake=name, tiny=tiny))
+TINY_NUMBERS = [10.0**-power for power in range(5, 17)]
+TINY_MISTAKES = [
+    Mistake(sentence(__name__, "tiny in the logarithm"), partial(cross_entropy, mistake="added", tiny=tiny))
+    for tiny in TINY_NUMBERS
+]
 
 
-OVERFLOWS = "exp of a large score is infinite: subtract the largest score of each row first"
-LOSS_MISTAKES = [
-    _loss_mistake("the minus is missing: a loss is never negative", "sign"),
-    _loss_mistake("the loss is the mean over the examples, not their sum", "sum"),
-    _loss_mistake("one number is asked for: the mean over the examples", "each"),
-    _loss_mistake("divide by the number of examples, not also by that of classes", "classes"),
-    _loss_mistake("the softmax runs over the examples: each row must sum to 1 (dim=-1)", "axis"),
-    _loss_mistake("the logarithm of the probability is missing", "no log"),
-    _loss_mistake("these are the scores: a softmax makes probabilities of them first", "scores"),
-    _loss_mistake(OVERFLOWS, "overflow"),
-    _loss_mistake(OVERFLOWS, "plain sum"),
-    _loss_mistake("the probability is rounded to 0 before its logarithm: compute the logarithm at once", "log of 0"),
-    *(
-        _loss_mistake("a small number inside the logarithm hides how wrong it is: compute the logarithm at once",
-                      "added", 10.0**-power)
-        for power in range(5, 17)
-    ),
-]  # fmt: skip
-
-
-def _line(rows: int, width: int) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        x, w = torch.randn(rows, width, generator=chance), torch.randn(width, generator=chance)
-        return x, torch.randn(rows, generator=chance), w, torch.randn((), generator=chance)
-
-    return draw
+def _line(rows: int, width: int) -> Args:
+    return normal((rows, width), (rows,), (width,), ())
 
 
 def _scores(rows: int, classes: int, times: float = 1.0) -> Any:
@@ -115,25 +80,18 @@ EXERCISES: list[Exercise] = [
             (near(900, 1), "that is its square: rmse is the root of the mean square"),
         ],
     ),
-    Function(
-        "gradient",
+    exercise(
         gradient,
-        [
-            Case("five flats", _line(5, 2), points=2),
-            Case("one flat", _line(1, 3), visible=False),
-            Case("many columns", _line(9, 6), visible=False),
-        ],
-        GRADIENT_MISTAKES,
+        Case("five flats", _line(5, 2), points=2),
+        Case("one flat", _line(1, 3), visible=False),
+        Case("many columns", _line(9, 6), visible=False),
     ),
-    Function(
-        "cross_entropy",
+    exercise(
         cross_entropy,
-        [
-            Case("five examples, three classes", _scores(5, 3), points=2),
-            Case("scores of a thousand", _scores(5, 3, 1000.0)),
-            Case("all scores alike", _equal_scores, visible=False),
-        ],
-        LOSS_MISTAKES,
+        Case("five examples, three classes", _scores(5, 3), points=2),
+        Case("scores of a thousand", _scores(5, 3, 1000.0)),
+        Case("all scores alike", _equal_scores, visible=False),
+        mistakes=TINY_MISTAKES,
     ),
     Answer(
         "parameters",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, Function, Mistake, equals
+from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
 
 PAD = 0
 
@@ -15,7 +15,7 @@ PAD = 0
 
 
 def may_see(kind: str, source: Tensor, target: Tensor, *, mistake: str = "") -> Tensor:
-    """The right ones, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     queries, keys = {"encoder": (source, source), "decoder": (target, target), "cross": (target, source)}[kind]
     if mistake == "turned":
         queries, keys = keys, queries
@@ -34,23 +34,6 @@ def may_see(kind: str, source: Tensor, target: Tensor, *, mistake: str = "") -> 
     return ~seen if mistake == "hidden" else seen
 
 
-MASK_MISTAKES = [
-    Mistake(hint, lambda *args, name=name: may_see(*args, mistake=name))
-    for name, hint in {
-        "hidden": "True is for what may be seen: this is the opposite",
-        "padding": "padding may be seen: nothing stands there",
-        "rows alone": "padding is hidden as a row: hide its column, so that nobody looks at it",
-        "rows": "padding is hidden as a column; what its own row sees does not matter, and an empty row has no softmax",
-        "no future": "the decoder sees what it has not written yet",
-        "upside down": "the decoder sees the future and not the past",
-        "itself": "a token may see itself: the mask includes the diagonal",
-        "cross causal": "across, nothing lies ahead: all of the source may be seen from the first token on",
-        "all causal": "only the decoder must not see ahead; the source is there from the start",
-        "turned": "rows are those that look: across, that is the target",
-    }.items()
-]
-
-
 def _pair(kind: str, *, padded: bool = True) -> Any:
     def draw(chance: Generator) -> tuple[str, Tensor, Tensor]:
         source, target = (torch.randint(1, 30, (length,), generator=chance) for length in (7, 5))
@@ -65,7 +48,7 @@ def _pair(kind: str, *, padded: bool = True) -> Any:
 
 
 def greedy(table: Tensor, start: int, end: int, longest: int, *, mistake: str = "") -> list[int]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     written, last = list[int](), start
     for _ in range(longest + {"one more": 1, "one less": -1}.get(mistake, 0)):
         last = int(table[last].argmin() if mistake == "least" else table[last].argmax())
@@ -77,26 +60,13 @@ def greedy(table: Tensor, start: int, end: int, longest: int, *, mistake: str = 
     return [start, *written] if mistake == "start" else written
 
 
-GREEDY_MISTAKES = [
-    Mistake(hint, lambda *args, name=name: greedy(*args, mistake=name))
-    for name, hint in {
-        "start": "the start is not written: leave it out",
-        "end": "the end is not written: leave it out",
-        "never": "it goes on after the end",
-        "one more": "one token more than longest is written",
-        "one less": "one token less than longest is written",
-        "one step": "each step must look up the token that was written last, not the start",
-        "least": "the smallest score is taken",
-    }.items()
-]
-
 Beginning = tuple[list[int], float]
 
 
 def beam_search(
     table: Tensor, start: int, end: int, width: int, longest: int, *, mistake: str = ""
 ) -> tuple[list[int], float]:
-    """The right one, or with one of the mistakes that are known."""
+    """Return the right result, or the one that a known mistake leads to."""
     if mistake == "greedy":
         width = 1
     rank = RANKS.get(mistake.removesuffix(", and given"), _total)
@@ -111,7 +81,7 @@ def beam_search(
             before = 0 if mistake == "last" else total
             candidates += [([*tokens, token], before + score) for token, score in enumerate(scores)]
         best = sorted(candidates, key=rank, reverse=True)
-        kept = (best if mistake == "all" else best[:width]) or kept
+        kept = best[:width] or kept
         done = [tokens[-1] == end for tokens, _ in kept]
         if all(done) or (mistake == "first end" and any(done)):
             break
@@ -132,26 +102,6 @@ RANKS: dict[str, Callable[[Beginning], float]] = {
     "by length": lambda one: one[1] / len(one[0]),
     "by length without start": lambda one: one[1] / max(1, len(one[0]) - 1),
 }
-BY_LENGTH = "beginnings are ranked by their sum, not divided by their length"
-
-
-BEAM_MISTAKES = [
-    Mistake(hint, lambda *args, name=name: beam_search(*args, mistake=name))
-    for name, hint in {
-        "greedy": "only one beginning is followed: that is greedy",
-        "last": "beginnings are ranked by the sum of all their log-probabilities, not by the last one",
-        "ended are lost": "a text that has ended stays among the candidates, as it is",
-        "go on": "a text that has ended must not be continued",
-        "first end": "it does not stop at the first text that ends, but when all that are kept have ended",
-        "all": "nothing is dropped: only the best are kept",
-        "marks": "start and end are not written: leave them out",
-        "end": "the end is not written: leave it out",
-        "probabilities": "log-probabilities are added, not probabilities: those of a text are multiplied",
-        "product": "the sum of the log-probabilities is asked for, not the probability",
-        "mean": "the sum is asked for, not divided by the length",
-        **{rank + given: BY_LENGTH for rank in RANKS for given in ("", ", and given")},
-    }.items()
-]
 
 
 def _table(words: int, *more: int, hurry: float, tells: Any) -> Any:
@@ -192,16 +142,12 @@ GOES_ON = _tells(greedy, "one step", "one more")
 LOST = ("ended are lost", "greedy", "first end", "go on", "last", "end")
 
 EXERCISES: list[Exercise] = [
-    Function(
-        "may_see",
+    exercise(
         may_see,
-        [
-            Case("the encoder", _pair("encoder")),
-            Case("the decoder", _pair("decoder")),
-            Case("across", _pair("cross")),
-            Case("across, without padding", _pair("cross", padded=False), visible=False),
-        ],
-        MASK_MISTAKES,
+        Case("the encoder", _pair("encoder")),
+        Case("the decoder", _pair("decoder")),
+        Case("across", _pair("cross")),
+        Case("across, without padding", _pair("cross", padded=False), visible=False),
     ),
     Answer(
         "passes",
@@ -214,24 +160,16 @@ EXERCISES: list[Exercise] = [
             (equals((1, 1)), "what is not written yet cannot be read"),
         ],
     ),
-    Function(
-        "greedy",
+    exercise(
         greedy,
-        [
-            Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
-            Case("no end in sight", _table(6, 7, hurry=-20, tells=GOES_ON)),
-        ],
-        GREEDY_MISTAKES,
+        Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
+        Case("no end in sight", _table(6, 7, hurry=-20, tells=GOES_ON)),
     ),
-    Function(
-        "beam_search",
+    exercise(
         beam_search,
-        [
-            Case("two at a time", _table(6, 2, 6, hurry=0.5, tells=_tells(beam_search, *LOST)), points=2),
-            Case("three at a time", _table(8, 3, 6, hurry=0.5, tells=_tells(beam_search, "by length", *LOST))),
-            Case("a beam of one", _table(7, 1, 6, hurry=0, tells=_tells(beam_search, "last", "end")), visible=False),
-        ],
-        BEAM_MISTAKES,
+        Case("two at a time", _table(6, 2, 6, hurry=0.5, tells=_tells(beam_search, *LOST)), points=2),
+        Case("three at a time", _table(8, 3, 6, hurry=0.5, tells=_tells(beam_search, "by length", *LOST))),
+        Case("a beam of one", _table(7, 1, 6, hurry=0, tells=_tells(beam_search, "last", "end")), visible=False),
         tolerance=1e-4,
     ),
-]  # fmt: skip
+]

@@ -13,8 +13,7 @@ from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import contents, writing
-from glassformer.runs.lock import locked
+from glassformer.runs.folders import contents, locked, writing
 from glassformer.trials.outcome import Cell, Outcome
 from glassformer.trials.settings import data_stem, free_folder
 

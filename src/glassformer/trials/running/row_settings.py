@@ -20,9 +20,10 @@ from glassformer.families.base import FAMILIES, Prepared
 from glassformer.families.build import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.finetuning.settings import fixed_settings
-from glassformer.finetuning.sources import FinetuneSources, weights_digest
+from glassformer.finetuning.sources import FinetuneSources
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import shapes_alone
+from glassformer.runs.weight_files import digest_of
 from glassformer.trials.outcome import Cell
 from glassformer.trials.running.candidates import rung
 from glassformer.trials.settings import check_split
@@ -224,7 +225,7 @@ def finetuned_cells(
         assert sources is not None
         fixed = fixed_settings(sources, task)
         own = {"model.encoder": sources.first.config.model.encoder, "model.from_run": run}
-        digest = weights_digest(Path(run))
+        digest = digest_of(Path(run))
         if left := [key for key in shared.settings if key in fixed and shared.settings[key] != fixed[key]]:
             say(f"{', '.join(left)}: {name} has its own: left out there")
         ways = {TUNED: own, **({FROZEN: {**own, "training.last_blocks": 0}} if has_head else {})}

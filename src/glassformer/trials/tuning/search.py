@@ -20,9 +20,9 @@ from glassformer.data.io.table import Table
 from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import RUNS, infer_config, with_vectors
 from glassformer.finetuning.settings import Finetuning
-from glassformer.finetuning.sources import weights_digest
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.run import Run
+from glassformer.runs.weight_files import digest_of
 from glassformer.trials.settings import read_settings, refuse_reserved
 from glassformer.trials.tuning.space import Dimension, dotted, plain, read_space
 from glassformer.trials.tuning.space_defaults import default_space
@@ -150,7 +150,7 @@ def plan_search(
         settings={**fixed, "task": task},
         spaces=spaces,
         starts={model: {key: start.get(key) for key in keys()} for model, start in configs.items()},
-        begins={key: weights_digest(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
+        begins={key: digest_of(Run.open(fixed[key]).path)[:12] for key in RUNS if key in fixed},
     )
 
 

@@ -20,9 +20,9 @@ from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
 from glassformer.families.load import load, opened_run
 from glassformer.families.predict import InputCounts
-from glassformer.finetuning.sources import weights_digest
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
+from glassformer.runs.weight_files import digest_of
 from glassformer.verbs.parts.manifest import Identity, Manifest
 from glassformer.verbs.parts.on_ray import RayWorkers, import_ray
 from glassformer.verbs.parts.options import PartOptions
@@ -172,7 +172,7 @@ def write_parts(
 def _weights(run: Run) -> str:
     """What tells a run from others: the digest of its weights."""
     try:
-        return weights_digest(run.path)
+        return digest_of(run.path)
     except OSError as error:
         raise RunError(read_failure(run.weights_path, error)) from None
 

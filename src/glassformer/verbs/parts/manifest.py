@@ -13,9 +13,8 @@ from typing import Any
 from glassformer.config.errors import Misuse, RunError, Say
 from glassformer.config.parts import remove
 from glassformer.runs.files import digest, read_json, write_json
-from glassformer.runs.folders import contents
+from glassformer.runs.folders import contents, locked
 from glassformer.runs.json_shape import WrongShape, made
-from glassformer.runs.lock import locked
 from glassformer.verbs.parts.options import Shard
 
 FORMAT = 1

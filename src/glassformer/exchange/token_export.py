@@ -10,6 +10,7 @@ import tokenizers
 from glassformer.config.presets import LANGUAGE_MODEL, TRANSLATION
 from glassformer.config.resolve import Config
 from glassformer.exchange.exporting import ExportedRun
+from glassformer.exchange.token_reader import frame
 from glassformer.runs.files import write_json, write_text
 from glassformer.text.external_pipeline import steps
 from glassformer.text.roles import Roles
@@ -105,21 +106,8 @@ def _framing(tokenizer: Tokenizer, before: tuple[int, ...], after: tuple[int, ..
         return str(rust.to_str(pretty=True))
     last = [step for step in steps(spec["post_processor"]) if step["type"] == "ByteLevel"]
     if before or after:
-        last.append(_template(rust, before, after))
+        opens, closes = ([str(rust.id_to_token(id)) for id in ids] for ids in (before, after))
+        frame(rust, opens, closes, pair=[*opens, "$A", *closes, *opens, "$B:0", *closes])
+        last.append(json.loads(rust.to_str())["post_processor"])
     spec["post_processor"] = {"type": "Sequence", "processors": last} if last else None
     return str(tokenizers.Tokenizer.from_str(json.dumps(spec)).to_str(pretty=True))
-
-
-def _template(rust: tokenizers.Tokenizer, before: tuple[int, ...], after: tuple[int, ...]) -> dict[str, Any]:
-    names = {id: str(rust.id_to_token(id)) for id in (*before, *after)}
-
-    def around(text: str) -> list[dict[str, Any]]:
-        ends = [[{"SpecialToken": {"id": names[id], "type_id": 0}} for id in ids] for ids in (before, after)]
-        return [*ends[0], {"Sequence": {"id": text, "type_id": 0}}, *ends[1]]
-
-    return {
-        "type": "TemplateProcessing",
-        "single": around("A"),
-        "pair": [*around("A"), *around("B")],
-        "special_tokens": {name: {"id": name, "ids": [id], "tokens": [name]} for id, name in names.items()},
-    }

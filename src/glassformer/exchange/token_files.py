@@ -1,4 +1,4 @@
-"""The files about tokens in another house's folder, each read with care: they may be damaged, or lead elsewhere."""
+"""The files about tokens in a Hugging Face folder, each read with care: they may be damaged, or lead elsewhere."""
 
 import json
 from pathlib import Path

@@ -11,8 +11,8 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 
 from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
-from glassformer.exchange.gguf.header import Header, damaged
-from glassformer.exchange.tokens.pipelines import frame
+from glassformer.exchange.gguf_header import Header, damaged
+from glassformer.exchange.token_reader import frame
 from glassformer.text.roles import Roles
 from glassformer.text.tokenizer import Tokenizer
 

@@ -5,6 +5,7 @@ turned back to plain numbers one at a time.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,10 @@ from glassformer.bricks.positions import Rotary, slowed
 from glassformer.config.errors import DataError
 from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, Weights
-from glassformer.exchange.gguf.header import Header, damaged, dequantise, read_header, readable
-from glassformer.exchange.gguf.tokens import read_tokens
-from glassformer.exchange.huggingface.architecture import short
-from glassformer.exchange.huggingface.llama import rope_scaling
+from glassformer.exchange.gguf_header import Header, damaged, dequantise, read_header, readable
+from glassformer.exchange.gguf_tokens import read_tokens
+from glassformer.exchange.huggingface.architecture import module_names, short
+from glassformer.exchange.huggingface.causal import rope_scaling
 
 CLASSES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """The architectures that can be read."""
@@ -43,21 +44,10 @@ OTHER_MATHS = {
 }
 """What would change the computation, and the value at which it does not."""
 
-OUTSIDE = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
-INSIDE = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "attn_q_norm": "self_attn.q_norm",
-    "attn_k_norm": "self_attn.k_norm",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
-"""The parts of a block, in the two houses' names."""
+OUTSIDE, INSIDE = module_names("gguf", "outside"), module_names("gguf", "inside")
+"""Modules outside and inside the blocks: the file's name → Hugging Face's."""
+TENSOR = re.compile(r"(?:blk\.(\d{1,9})\.)?(\w+)\.(weight|bias)")
+"""The name of a tensor: the number of its block, its module and weight or bias."""
 
 FREQUENCIES = "rope_freqs.weight"
 """Factors of the rotary's frequencies: told by the settings, no weight."""
@@ -200,24 +190,42 @@ def _short(value: Any) -> str:
 
 
 class GgufWeights(Weights):
-    """The weights of one file. Llama's queries and keys come back to half-split rotary from the interleaved one."""
+    """The weights of one file, by Hugging Face's names.
+
+    Queries and keys of Llama are converted from interleaved to half-split rotary.
+    """
 
     def __init__(self, header: Header, config: Mapping[str, Any]) -> None:
-        """Raises unless the file holds exactly the tensors that `config` speaks of, each in a kind that can be read."""
+        """Raise `DataError` if a tensor is none of a model's, or if it cannot be read."""
         self._header = header
-        self._expected = _expected(config)
-        self.shapes = {name: shape for name, (_, shape) in self._expected.items()}
-        _check(header, dict(self._expected.values()))
+        self._names = {_their_name(header, name): name for name in header.tensors if name != FREQUENCIES}
+        self.shapes = {theirs: header.tensors[name].shape for theirs, name in self._names.items()}
         heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
-        interleaved = heads if config["model_type"] == "llama" else {}
-        self._heads = {name: heads[part] for name in self.shapes if (part := name.split(".")[-2]) in interleaved}
+        self._heads = heads if config["model_type"] == "llama" else {}
 
     def kind_of(self, name: str) -> str:
-        return self._header.tensors[self._expected[name][0]].kind.name
+        return self._header.tensors[self._names[name]].kind.name
 
     def read(self, name: str) -> Tensor:
-        numbers = torch.from_numpy(read_tensor(self._header, self._expected[name][0]))
-        return half_split(numbers, self._heads[name]) if name in self._heads else numbers
+        numbers = torch.from_numpy(read_tensor(self._header, self._names[name]))
+        heads = self._heads.get(name.split(".")[-2])
+        return numbers if heads is None else half_split(numbers, heads)
+
+
+def _their_name(header: Header, name: str) -> str:
+    kind = header.tensors[name].kind
+    if not readable(kind):
+        raise DataError(
+            f"{header.path}: tensor {name} is written as {kind.name}, which cannot be turned back to numbers; take "
+            "another quantisation of the model (Q8_0, Q4_K_M …)"
+        )
+    if (found := TENSOR.fullmatch(name)) is not None:
+        layer, module, part = found.groups()
+        if layer is None and module in OUTSIDE:
+            return f"{OUTSIDE[module]}.{part}"
+        if layer is not None and module in INSIDE:
+            return f"model.layers.{layer}.{INSIDE[module]}.{part}"
+    raise DataError(f"{header.path} holds a tensor {name[:80]}, which no model here has")
 
 
 def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
@@ -239,53 +247,3 @@ def half_split(rows: Tensor, heads: int) -> Tensor:
     """Rows of each head in the order 0, 2, 4 … 1, 3, 5 …: rotary then turns the first half against the second."""
     pairs = rows.view(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
     return pairs.transpose(1, 2).reshape(rows.shape)
-
-
-def _expected(config: Mapping[str, Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Hugging Face's name → the file's, and the shape that the settings ask for."""
-    width, inner, head = config["hidden_size"], config["intermediate_size"], config["head_dim"]
-    query, key = head * config["num_attention_heads"], head * config["num_key_value_heads"]
-    matrices = {
-        "attn_q": (query, width),
-        "attn_k": (key, width),
-        "attn_v": (key, width),
-        "attn_output": (width, query),
-        "ffn_gate": (inner, width),
-        "ffn_up": (inner, width),
-        "ffn_down": (width, inner),
-    }
-    tables = {"token_embd": (config["vocab_size"], width)}
-    if not config["tie_word_embeddings"]:
-        tables["output"] = (config["vocab_size"], width)
-    vectors = {"attn_norm": (width,), "ffn_norm": (width,)}
-    if config["model_type"] == "qwen3":
-        vectors |= {"attn_q_norm": (head,), "attn_k_norm": (head,)}
-    biased = {"attn": config["attention_bias"], "ffn": config["mlp_bias"]}
-    inside: list[tuple[str, str, tuple[int, ...]]] = [
-        *((part, "weight", shape) for part, shape in (matrices | vectors).items()),
-        *((part, "bias", shape[:1]) for part, shape in matrices.items() if biased[part.split("_")[0]]),
-    ]
-    outside = tables | {"output_norm": (width,)}
-    return {f"{OUTSIDE[part]}.weight": (f"{part}.weight", shape) for part, shape in outside.items()} | {
-        f"model.layers.{number}.{INSIDE[part]}.{kind}": (f"blk.{number}.{part}.{kind}", shape)
-        for number in range(config["num_hidden_layers"])
-        for part, kind, shape in inside
-    }
-
-
-def _check(header: Header, expected: Mapping[str, tuple[int, ...]]) -> None:
-    for name, shape in expected.items():
-        if name not in header.tensors:
-            damaged(header.path, f"it holds no tensor {name}, of which its settings speak")
-        if header.tensors[name].shape != shape:
-            damaged(
-                header.path, f"tensor {name} is of shape {header.tensors[name].shape}, its settings ask for {shape}"
-            )
-    for name, tensor in header.tensors.items():
-        if name not in expected and name != FREQUENCIES:
-            raise DataError(f"{header.path} holds a tensor {name[:80]}, which no model here has")
-        if not readable(tensor.kind):
-            raise DataError(
-                f"{header.path}: tensor {name} is written as {tensor.kind.name}, which cannot be turned back to "
-                "numbers; take another quantisation of the model (Q8_0, Q4_K_M …)"
-            )

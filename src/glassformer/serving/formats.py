@@ -1,0 +1,131 @@
+"""What the server answers in: JSON, and the text that Prometheus reads.
+
+JSON has no infinity and no NaN: such numbers become null, and a remark lists them.
+"""
+
+import functools
+import inspect
+import json
+import math
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response
+
+MAX_NAMED = 5
+"""Maximum number of values that the remark lists; it only counts the others."""
+
+
+class FiniteJSONResponse(JSONResponse):
+    """An answer whose numbers are all finite."""
+
+    def render(self, content: Any) -> bytes:
+        return encode(content)
+
+
+class FiniteRoute(APIRoute):
+    """A route that answers with a `FiniteJSONResponse`: FastAPI's own would write null without a remark."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        @functools.wraps(endpoint)
+        async def answer(**arguments: Any) -> Response:
+            if inspect.iscoroutinefunction(endpoint):
+                content = await endpoint(**arguments)
+            else:
+                content = await run_in_threadpool(endpoint, **arguments)
+            return content if isinstance(content, Response) else FiniteJSONResponse(content)
+
+        super().__init__(path, answer, **options)
+
+
+def encode(content: Any) -> bytes:
+    """Return content as JSON, with null for non-finite numbers and a line about them in the response's `remarks`."""
+    try:
+        return _dumped(content)
+    except ValueError:
+        found: list[str] = []
+        finite = _finite(content, "", found)
+    if isinstance(finite, dict):
+        more = f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
+        remark = f"null replaces numbers that are not finite: {', '.join(found[:MAX_NAMED])}{more}"
+        finite["remarks"] = [*finite.get("remarks", []), remark]
+    return _dumped(finite)
+
+
+def _dumped(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+
+
+def _finite(value: Any, place: str, found: list[str]) -> Any:
+    """Return a copy without infinities and NaN; `found`: the place and the value of each, as in `a.b.0 (infinity)`."""
+    if isinstance(value, float) and not math.isfinite(value):
+        name = "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+        found.append(f"{place} ({name})")
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(one, f"{place}.{key}" if place else str(key), found) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one, f"{place}.{index}" if place else str(index), found) for index, one in enumerate(value)]
+    return value
+
+
+# --- metrics ---
+
+BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Seconds, of the histogram of answers."""
+PREFIX = "glassformer"
+
+
+class Metrics:
+    """Counters that any thread may raise."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._tokens: Counter[tuple[str, str]] = Counter()
+        self._seconds: Counter[float] = Counter()
+        self._total = 0.0
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        with self._lock:
+            self._requests[route, status] += 1
+            self._total += seconds
+            self._seconds[next((bound for bound in BOUNDS if seconds <= bound), float("inf"))] += 1
+
+    def tokens(self, model: str, kind: str, count: int) -> None:
+        """`kind`: prompt or completion."""
+        with self._lock:
+            self._tokens[model, kind] += count
+
+    def text(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> str:
+        """All of it. `gauges`: by name, what it is, and its value for each model."""
+        with self._lock:
+            lines = _head("requests_total", "counter", "requests answered, by route and status")
+            for (route, status), count in sorted(self._requests.items()):
+                lines.append(f'{PREFIX}_requests_total{{route="{route}",status="{status}"}} {count}')
+            lines += _head("tokens_total", "counter", "tokens read and written, by model")
+            for (model, kind), count in sorted(self._tokens.items()):
+                lines.append(f'{PREFIX}_tokens_total{{model="{_label(model)}",kind="{kind}"}} {count}')
+            lines += _head("request_seconds", "histogram", "seconds until a request was answered to its end")
+            total = 0
+            for bound in (*BOUNDS, float("inf")):
+                total += self._seconds[bound]
+                name = "+Inf" if bound == float("inf") else f"{bound:g}"
+                lines.append(f'{PREFIX}_request_seconds_bucket{{le="{name}"}} {total}')
+            lines += [f"{PREFIX}_request_seconds_sum {self._total:.6g}", f"{PREFIX}_request_seconds_count {total}"]
+        for name, (help, values) in gauges.items():
+            lines += _head(name, "gauge", help)
+            lines += [f'{PREFIX}_{name}{{model="{_label(model)}"}} {value:g}' for model, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+
+def _head(name: str, kind: str, help: str) -> list[str]:
+    return [f"# HELP {PREFIX}_{name} {help}", f"# TYPE {PREFIX}_{name} {kind}"]
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,283 @@
+"""Attention: a class with heads and maps, cross-attention to a memory, and a function of queries, keys and values."""
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Contract, Facts, padded, tokens
+from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps, mapped
+
+HEADS, HEAD_WIDTH = 3, 7
+WIDTH = HEADS * HEAD_WIDTH
+MEMORY_TOKENS, MEMORY_WIDTH = 4, 13
+"""Sizes of the memory. Both differ from those of x, so that a brick that confuses the two sequences cannot pass."""
+MEMORY_NAMES = (
+    r"mem|context|source|src|enc(od(ed|er|ings))?|encoder_states|annotations|kv|keys?_values?|y|"
+    r"enc(oder)?_(out|outputs?|hidden_states)"
+)
+
+# --- formulas ---
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """B×T×d → B×h×T×e."""
+    return x.reshape(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def view_as_heads(x: Tensor, heads: int) -> Tensor:
+    """B×T×d → B×h×T×e, mixing tokens and heads: wrong."""
+    return x.reshape(len(x), heads, x.shape[1], -1)
+
+
+def take_with_step(x: Tensor, heads: int) -> Tensor:
+    """B×T×d → B×h×T×e, with every h-th number in a head: wrong."""
+    return x.reshape(*x.shape[:-1], -1, heads).permute(0, 3, 1, 2)
+
+
+def past(s: Scope, diagonal: int = 0) -> Tensor:
+    """T×S: whether a token comes before another, or is the same; everything where attention is not causal."""
+    pairs = torch.ones(s._q.shape[-2], s._k.shape[-2], dtype=torch.bool)
+    return pairs.tril(diagonal) if s.causal else pairs
+
+
+def real(s: Scope, *, upside_down: bool = False) -> Tensor:
+    """B×1×1×S: the keys that are no padding."""
+    if s.mask is None:
+        return torch.ones(1, 1, 1, 1, dtype=torch.bool)
+    return (~s.mask if upside_down else s.mask)[:, None, None, :]
+
+
+def products(s: Scope) -> Tensor:
+    scores: Tensor = s._q @ s._k.mT / math.sqrt(s._q.shape[-1])
+    return scores
+
+
+def divided(divisor: Callable[[Scope], float]) -> Steps:
+    """Scores that are divided by something else than the root of the head width."""
+    return {"scores": lambda s: (s._q @ s._k.mT / divisor(s)).masked_fill(~s._seen, -math.inf)}
+
+
+def heads_by(way: Callable[[Tensor, int], Tensor]) -> dict[str, Any]:
+    """Heads that are split in another way."""
+    return {
+        "_q": lambda s: way(s.queries, s.heads),
+        "_k": lambda s: way(s.keys, s.heads),
+        "_v": lambda s: way(s.values, s.heads),
+    }
+
+
+def not_transposed_back(s: Scope) -> Tensor:
+    return (s.weights @ s._v).reshape(*s.queries.shape)
+
+
+STEPS: Steps = {
+    "_source": lambda s: s.x,
+    "queries": lambda s: mapped(s.x, s.w_q, s.b_q),
+    "keys": lambda s: mapped(s._source, s.w_k, s.b_k),
+    "values": lambda s: mapped(s._source, s.w_v, s.b_v),
+    **heads_by(split),
+    "_past": past,
+    "_real": real,
+    "_seen": lambda s: s._past & s._real,
+    "scores": lambda s: products(s).masked_fill(~s._seen, -math.inf),
+    "weights": lambda s: s.scores.softmax(-1),
+    "mixed": lambda s: (s.weights @ s._v).transpose(1, 2).flatten(2),
+    "output": lambda s: mapped(s.mixed, s.w_o, s.b_o),
+}
+CROSS_STEPS = {**STEPS, "_source": lambda s: s.memory}
+FUNCTION_STEPS: Steps = {
+    "_q": lambda s: s.q,
+    "_k": lambda s: s.k,
+    "_seen": lambda s: torch.ones(TOKENS, TOKENS, dtype=torch.bool) if s.mask is None else s.mask,
+    "scores": STEPS["scores"],
+    "weights": STEPS["weights"],
+    "output": lambda s: s.weights @ s.v,
+}
+
+# --- mistakes ---
+
+COMMON_MISTAKES: Mistakes = {
+    "scale: head width": divided(lambda s: s._q.shape[-1]),
+    "scale: width": divided(lambda s: math.sqrt(s.queries.shape[-1])),
+    "scale: none": divided(lambda s: 1.0),
+    "scale: multiplied": divided(lambda s: 1 / math.sqrt(s._q.shape[-1])),
+    "scale: heads": divided(lambda s: math.sqrt(s.heads)),
+    "scale: tokens": divided(lambda s: math.sqrt(s._q.shape[-2])),
+    "softmax: queries": {"weights": lambda s: s.scores.softmax(-2)},
+    "softmax: heads": {"weights": lambda s: s.scores.softmax(1)},
+    "softmax: batch": {"weights": lambda s: s.scores.softmax(0)},
+    "softmax: none": {"weights": lambda s: s.scores.masked_fill(~s._seen, 0.0)},
+    "mask: added as 0 and 1": {"scores": lambda s: products(s) + s._seen},
+    "mask: added as 1": {"scores": lambda s: products(s) + ~s._seen},
+    "mask: zeros": {"scores": lambda s: products(s) * s._seen},
+    "mask: after softmax": {"scores": products, "weights": lambda s: products(s).softmax(-1) * s._seen},
+    "queries and keys exchanged": {"scores": lambda s: products(s).mT.masked_fill(~s._seen, -math.inf)},
+}
+CROSS_MISTAKES: Mistakes = {
+    **COMMON_MISTAKES,
+    "memory: x instead": {"_source": lambda s: s.x, "_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
+    "mask: upside down": {"_seen": lambda s: ~(s._past & s._real)},
+    "padding: seen": {"_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
+    "heads: not transposed back": {"mixed": not_transposed_back},
+    "heads: viewed": heads_by(view_as_heads),
+    "heads: with a step": heads_by(take_with_step),
+    "heads: not split": heads_by(lambda x, heads: x.unsqueeze(1)),
+    "values by the queries' map": {"values": lambda s: mapped(s._source, s.w_q, s.b_q)},
+    "values by the keys' map": {"values": lambda s: s.keys},
+    "values: memory itself": {"values": lambda s: s._source},
+    "keys by the queries' map": {"keys": lambda s: mapped(s._source, s.w_q, s.b_q)},
+    "keys by the values' map": {"keys": lambda s: mapped(s._source, s.w_v, s.b_v)},
+    "output map forgotten": {"output": lambda s: s.mixed},
+    "residual inside": {"output": lambda s: mapped(s.mixed, s.w_o, s.b_o) + s.x},
+}
+MISTAKES: Mistakes = {
+    "causal: upside down": {"_past": lambda s: past(s).mT},
+    "causal: upside down, without itself": {"_past": lambda s: past(s, -1).mT},
+    "padding: upside down": {"_real": lambda s: real(s, upside_down=True)},
+    "causal: without itself": {"_past": lambda s: past(s, -1)},
+    "causal: one ahead": {"_past": lambda s: past(s, 1)},
+    "causal: forgotten": {"_past": lambda s: torch.ones(TOKENS, TOKENS, dtype=torch.bool)},
+    "values: inputs themselves": {"values": lambda s: s.x},
+    **{name: steps for name, steps in CROSS_MISTAKES.items() if "memory" not in name},
+}
+FUNCTION_MISTAKES: Mistakes = {
+    **{name: steps for name, steps in COMMON_MISTAKES.items() if "heads" not in name},
+    "mask: upside down": {"_seen": lambda s: FUNCTION_STEPS["_seen"](s) if s.mask is None else ~s.mask},
+    "mask: ignored": {"_seen": lambda s: torch.ones(TOKENS, TOKENS, dtype=torch.bool)},
+    "keys averaged": {"output": lambda s: s.weights @ s.k},
+    "weights transposed": {"output": lambda s: s.weights.mT @ s.v},
+}
+
+# --- contracts ---
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    known = facts.options["causal"]
+    kinds = [False, True] if known is None or "causal" in facts.built_with else [known]
+    out = []
+    for causal in kinds:
+        x = tokens(WIDTH, drawn)
+        case = Case("causal" if causal else "plain", {**facts.options, "causal": causal}, {"x": x})
+        out += padded(facts, case)
+    return out
+
+
+def cross_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    width = MEMORY_WIDTH if "memory_width" in facts.built_with else WIDTH
+    inputs = {
+        "x": tokens(WIDTH, drawn),
+        "memory": torch.randn(BATCH, MEMORY_TOKENS, width, generator=drawn),
+    }
+    return padded(facts, Case("plain", {**facts.options, "causal": False}, inputs), "memory", per_token=False)
+
+
+def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    front = {"B×T×d": (BATCH,), "B×h×T×e": (BATCH, HEADS), "T×d": ()}[facts.options["form"]]
+    inputs = {name: torch.randn(*front, TOKENS, HEAD_WIDTH, generator=drawn) for name in "qkv"}
+    plain = Case("plain", facts.options, inputs)
+    if "mask" not in facts.takes:
+        return [plain]
+    mask = torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril().expand(*front, -1, -1).clone()
+    return [plain, Case("masked", facts.options, {**inputs, "mask": mask})]
+
+
+def needs_memory(brick: Callable[..., Any]) -> bool:
+    """Return whether the forward of a class cannot be called without a memory."""
+    parameters = inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined]
+    names = re.compile(f"memory|{MEMORY_NAMES}")
+    return any(names.fullmatch(one.name.lower()) and one.default is one.empty for one in parameters)
+
+
+ATTENTION = Contract(
+    name="attention",
+    signature="x B×T×d, mask B×T → B×T×d",
+    pattern=r".*attention.*|.*attn.*|mha|head",
+    steps=STEPS,
+    mistakes=MISTAKES,
+    inputs=cases,
+    sizes=sizes(
+        width=WIDTH,
+        heads=HEADS,
+        head_width=HEAD_WIDTH,
+        context=16,
+        causal=False,
+        bias=True,
+        dropout=0.0,
+        batch_first=True,
+    ),
+    unnamed={"heads": 1, "causal": False},
+    arguments={"x": "inputs?|hidden_states|q|k|v|query|key|value|queries|keys|values", "mask": MASK_NAMES},
+    weights=[
+        Weight("w_q", "query", "q|query|queries", bias="b_q"),
+        Weight("w_k", "key", "k|keys?", bias="b_k"),
+        Weight("w_v", "value", "v|values?", bias="b_v"),
+        Weight(
+            "w_o",
+            "output",
+            "o|wo|out(puts?)?|final|unify_?heads|mix|combine|concat|(c_)?proj|projection|fc|dense|linear",
+            bias="b_o",
+            needed=lambda options: options["heads"] > 1,
+        ),
+    ],
+    sources={
+        "queries": "w_q",
+        "keys": "w_k",
+        "values": "w_v",
+        "mixed": "into w_o",
+        "scores": "into softmax",
+        "weights": "softmax",
+    },
+    causal="option",
+    permutes="with",
+    learns=TOKENS,
+)
+CROSS_ATTENTION = replace(
+    ATTENTION,
+    name="cross-attention",
+    signature="x B×T×d, memory B×S×d, mask B×S → B×T×d",
+    pattern=r".*cross.*att.*|.*encoderdecoderatt.*|.*memoryatt.*|.*sourceatt.*",
+    steps=CROSS_STEPS,
+    mistakes=CROSS_MISTAKES,
+    inputs=cross_cases,
+    sizes={
+        "memory_width": Offer(
+            MEMORY_WIDTH, "(memory|context|source|encoder|enc|kv)_(dim|size|width)|d_(memory|context|kv)|[kv]dim"
+        ),
+        **ATTENTION.sizes,
+    },
+    unnamed={"heads": 1},
+    arguments={
+        "x": "q|query|queries|inputs?|hidden_states|tgt|target|decoder_states",
+        "memory": f"k|v|keys?|values?|{MEMORY_NAMES}",
+        "mask": f"{MASK_NAMES}|(memory|{MEMORY_NAMES})_mask|memory_key_padding_mask",
+    },
+    causal="",
+    permutes="same",
+    permuted=("memory",),
+    masked="memory",
+)
+FUNCTION = Contract(
+    name="attention",
+    signature="q, k, v B×T×d, mask T×T → B×T×d",
+    pattern=ATTENTION.pattern + "|scaleddotproduct.*",
+    steps=FUNCTION_STEPS,
+    mistakes=FUNCTION_MISTAKES,
+    inputs=function_cases,
+    is_function=True,
+    arguments={"q": "query|queries|x", "k": "keys?", "v": "values?", "mask": f"attn_mask|{MASK_NAMES}"},
+    variants=[{"form": form} for form in ("B×T×d", "B×h×T×e", "T×d")],
+    says={"form": "of tensors {}"},
+    sources={"scores": "into softmax", "weights": "softmax"},
+    permutes="same",
+    permuted=("k", "v"),
+    time=-2,
+    shape=lambda case: tuple(case.inputs["v"].shape),
+)
+CONTRACTS = [CROSS_ATTENTION, ATTENTION, FUNCTION]

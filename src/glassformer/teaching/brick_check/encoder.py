@@ -1,0 +1,34 @@
+"""An encoder of a user's own: there is no reference for its numbers, but much that must hold."""
+
+import torch
+
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
+from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, sizes
+from glassformer.teaching.brick_check.steps import Case
+
+WIDTH = 12
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    x = tokens(WIDTH, drawn)
+    kinds = (True, False) if "causal" in facts.built_with else (bool(getattr(facts.module, "causal", True)),)
+    return [
+        case for causal in kinds for case in padded(facts, Case("plain", {**facts.options, "causal": causal}, {"x": x}))
+    ]
+
+
+ENCODER = Contract(
+    name="encoder",
+    signature="x B×T×d, mask B×T → B×T×d",
+    pattern=r".*encoder.*",
+    steps={},
+    inputs=cases,
+    sizes={
+        "input_width": Offer(WIDTH, "input_size", always=False),
+        **sizes(width=WIDTH, layers=2, heads=3, hidden=24, context=16, causal=True, dropout=0.0),
+    },
+    arguments={"x": "inputs?", "mask": MASK_NAMES},
+    causal="encoder",
+    learns=TOKENS,
+)
+CONTRACTS = [ENCODER]

@@ -1,0 +1,112 @@
+"""Softmax and cross-entropy, as functions."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.teaching.brick_check.contract import Contract, Facts
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
+
+ROWS, CLASSES, IGNORED = 5, 7, -100
+"""Examples, classes, and the class number of an example that does not count."""
+
+
+def softmax_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    x = torch.randn(ROWS, CLASSES, generator=drawn)
+    large = x.clone()
+    large[0] += 1000
+    return [Case("plain", {}, {"x": x, "dim": -1}), Case("large numbers", {}, {"x": large, "dim": -1})]
+
+
+def divide_by_sum(x: Tensor) -> Tensor:
+    return x / x.sum(-1, keepdim=True)
+
+
+SOFTMAX_STEPS: Steps = {
+    "exponentials": lambda s: (s.x - s.x.amax(-1, keepdim=True)).exp(),
+    "output": lambda s: divide_by_sum(s.exponentials),
+}
+SOFTMAX_MISTAKES: Mistakes = {
+    "softmax: overflows": {"exponentials": lambda s: s.x.exp()},
+    "softmax: over the rows": {"output": lambda s: s.x.softmax(0)},
+    "softmax: not divided": {"output": lambda s: s.x.exp()},
+    "softmax: no exp": {"output": lambda s: divide_by_sum(s.x)},
+    "softmax: logarithm": {"output": lambda s: s.x.log_softmax(-1)},
+    "softmax: sign": {"output": lambda s: (-s.x).softmax(-1)},
+}
+SOFTMAX = Contract(
+    name="softmax",
+    signature="x N×C → N×C",
+    pattern=r".*softmax.*",
+    steps=SOFTMAX_STEPS,
+    mistakes=SOFTMAX_MISTAKES,
+    inputs=softmax_cases,
+    is_function=True,
+    arguments={"x": "scores|logits|z|input|a|s", "dim": "axis"},
+    time=None,
+)
+
+
+def loss_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    inputs: dict[str, Any] = {
+        "scores": torch.randn(ROWS, CLASSES, generator=drawn),
+        "true": torch.randint(CLASSES, (ROWS,), generator=drawn),
+        "ignored": IGNORED,
+    }
+    counted = torch.arange(ROWS) < ROWS - 2
+    out = [Case("plain", {}, inputs)]
+    if "mask" in facts.takes:
+        out.append(Case("padded", {}, {**inputs, "mask": counted}))
+    elif "ignored" in facts.takes:
+        out.append(Case("padded", {}, {**inputs, "true": inputs["true"].masked_fill(~counted, IGNORED)}))
+    return out
+
+
+def losses(s: Scope) -> Tensor:
+    return -getattr(s, "log probabilities").gather(-1, s.true.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+
+
+def counts(s: Scope) -> Tensor:
+    """N: the examples that count."""
+    return (s.true != IGNORED) & (True if s.mask is None else s.mask)
+
+
+def mean_loss(s: Scope) -> Tensor:
+    return (s.losses * counts(s)).sum() / counts(s).sum()
+
+
+LOSS_STEPS: Steps = {
+    "log probabilities": lambda s: s.scores.log_softmax(-1),
+    "losses": losses,
+    "output": mean_loss,
+}
+LOSS_MISTAKES: Mistakes = {
+    "loss: softmax twice": {"log probabilities": lambda s: s.scores.softmax(-1).log_softmax(-1)},
+    "loss: no logarithm": {"log probabilities": lambda s: s.scores.softmax(-1)},
+    "loss: no softmax": {"log probabilities": lambda s: s.scores},
+    "loss: summed": {"output": lambda s: (s.losses * counts(s)).sum()},
+    "loss: padding counted": {"output": lambda s: s.losses.mean()},
+    "loss: all positions": {"output": lambda s: (s.losses * counts(s)).sum() / len(s.losses)},
+    "loss: sign": {"output": lambda s: -mean_loss(s)},
+    "loss: softmax over examples": {"log probabilities": lambda s: s.scores.log_softmax(0)},
+}
+CROSS_ENTROPY = Contract(
+    name="cross-entropy",
+    signature="scores N×C, true N → one number",
+    pattern=r".*crossentropy.*|.*softmaxloss.*|ce|.*nll.*",
+    steps=LOSS_STEPS,
+    mistakes=LOSS_MISTAKES,
+    sources={"log probabilities": "last log_softmax"},
+    inputs=loss_cases,
+    is_function=True,
+    arguments={
+        "scores": "logits|x|z|inputs?|outputs?|pred|predicted|y_hat",
+        "true": "targets?|labels?|y|t|y_true|answers|gold",
+        "mask": "(padding|attention|pad)_mask",
+        "ignored": "ignore_index|ignore|pad|padding|padding_idx|pad_id",
+    },
+    time=None,
+    shape=lambda case: (),
+)
+CONTRACTS = [SOFTMAX, CROSS_ENTROPY]

@@ -1,1 +1,0 @@
-"""The contracts, one file for each group."""

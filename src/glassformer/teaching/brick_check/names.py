@@ -1,0 +1,264 @@
+"""What students call sizes, inputs and weights: passes the first two by name, and finds the weights."""
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.teaching.exercise import StudentError
+
+SIZE_NAMES = {
+    "heads": r"h|nheads?|n_heads?|num_(attention_)?heads",
+    "head_width": r"d_?[kv]|d_head|dim_head|head_(dim|size)",
+    "layers": r"(num|n)_layers?|depth|blocks",
+    "hidden": r"ff|inner|d_(ff|hidden|inner|mlp)|n_hidden|dim_feedforward|(hidden|ff|ffn|inner|mlp)_dim|"
+    r"(hidden|intermediate)_size",
+    "context": r"t|n|window|length|maxlen|seq_len|max_(len|length|seq_len|positions)|(block|context)_(size|length)|"
+    r"n(um)?_positions",
+    "causal": r"is_causal|masked|autoregressive",
+    "bias": r"(qkv|use)_bias",
+    "dropout": r"p|drop|drop_rate|dropout_p|attn_dropout|(attn|resid)_pdrop",
+    "activation": r"act|nonlinearity",
+    "batch_first": "",
+    "width": r"d|dim|d_?model|n_embd|features|d_(in|out|embed)|(in|out|model)_dim|"
+    r"(emb|embed|embedding|hidden|input|output)_(dim|size)",
+}
+"""Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
+OPTIONAL_SIZES = ("head_width", "context", "activation")
+"""Sizes that a brick gets only where it has no default for them."""
+MASK_NAMES = r"m|(attention|padding|pad|src|(src_)?key_padding)_mask"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An argument that a brick may name."""
+
+    value: Any
+    names: str = ""
+    """Pattern of its other names, in lower case."""
+    always: bool = True
+    """Whether to give it wherever it is named; if not, only where it has no default."""
+
+
+def sizes(**values: Any) -> dict[str, Offer]:
+    """Return the offers of these sizes, in the order of `SIZE_NAMES`."""
+    return {
+        key: Offer(values[key], names, always=key not in OPTIONAL_SIZES)
+        for key, names in SIZE_NAMES.items()
+        if key in values
+    }
+
+
+CONFIG_NAMES = ("config", "cfg", "conf", "args", "hparams", "opts", "settings")
+"""Names of a parameter that holds all sizes."""
+ESSENTIAL = ("width", "heads", "hidden", "input_width")
+"""Sizes that a brick with such a parameter is taken to read; parameters of unknown names take them in this order."""
+
+
+class Config:
+    """All sizes as attributes, under any of their names."""
+
+    def __init__(self, offers: Mapping[str, Offer]) -> None:
+        self._offers = offers
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked for by `copy` and `pickle`
+            raise AttributeError(name)
+        key = key_of(name, self._offers)
+        if key is None:
+            raise AttributeError(f"the configuration has no {name}; it has {', '.join(self._offers)}")
+        return self._offers[key].value
+
+
+def key_of(name: str, offers: Mapping[str, Offer]) -> str | None:
+    """Return the offer that a parameter's name stands for."""
+    if name in offers:
+        return name
+    return next((key for key, offer in offers.items() if re.fullmatch(offer.names, name.lower())), None)
+
+
+class Bound(NamedTuple):
+    """Arguments for a callable."""
+
+    keywords: dict[str, Any]
+    positional: list[Any]
+    named: set[str]
+    """The offers that it names."""
+
+
+def bind(function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Collection[str]) -> Bound:
+    """Return the arguments for a callable.
+
+    A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
+    """
+    title = f"{function.__name__}.__init__" if inspect.isclass(function) else getattr(function, "__qualname__", "it")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise StudentError(f"{title} does not tell its arguments") from None
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    known = {one: key_of(one.name, offers) for one in signature.parameters.values() if one.kind not in variadic}
+    free = [key for key in by_place if key in offers and key not in known.values()]
+    named = {key for key in known.values() if key is not None}
+    keywords: dict[str, Any] = {}
+    positional: list[Any] = []
+    for one, key in known.items():
+        required = one.default is inspect.Parameter.empty
+        if key is None and required and one.name in CONFIG_NAMES:
+            value: Any = Config(offers)
+            named |= offers.keys() & set(ESSENTIAL)
+        elif key is None and required:
+            if not free:
+                raise StudentError(f"{title} wants {one.name}, which is unknown; known are: {', '.join(offers)}")
+            key = free.pop(0)
+            named.add(key)
+            value = offers[key].value
+        elif key is not None and (required or offers[key].always):
+            value = offers[key].value
+        else:
+            continue
+        if one.kind is inspect.Parameter.POSITIONAL_ONLY:
+            positional.append(value)
+        else:
+            keywords[one.name] = value
+    return Bound(keywords, positional, named)
+
+
+NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")
+"""Words of a name that do not say which weight it is."""
+FUSED_PARTS = {"query": "q", "key": "k", "value": "v"}
+FUSED_DEFAULT = ("in", "attn")
+"""Names of a matrix that combines queries, keys and values in this order."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight of the reference."""
+
+    name: str
+    label: str
+    """Its name in messages, such as `query`."""
+    names: str
+    """Pattern of its names."""
+    bias: str = ""
+    """The name of its bias, where it may have one."""
+    needed: Callable[[Mapping[str, Any]], bool] = lambda options: True
+    shape: tuple[int, ...] | None = None
+
+    def labels(self) -> dict[str, str]:
+        return {self.name: self.label, self.bias: f"{self.label} bias"}
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a parameter is: weights of the reference side by side, or one part of a weight."""
+
+    names: tuple[str, ...]
+    part: int = 0
+
+
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """The way from the student's parameters, or their gradients, to those of the reference."""
+
+    read: Callable[[Tensors], dict[str, Tensor | None]]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """By the student's names."""
+
+
+def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[str, Any], turned: set[str]) -> Bridge:
+    """`turned`: parameters that are used as x W, not as x Wᵀ."""
+    found: dict[str, list[str]] = {}
+    unknown = []
+    order = "qkv"
+    for name, parameter in module.named_parameters():
+        place, letters = _place(name, parameter, wanted)
+        order = letters or order
+        if place is None:
+            unknown.append(name)
+        else:
+            found.setdefault(place, []).append(name)
+    in_fused = [f"w_{letter}" for letter in order] if "fused" in found else []
+    missing = [one for one in wanted if one.needed(options) and one.name not in (*found, *in_fused)]
+    owners = {re.sub(r"\.(weight|bias)$", "", name) for name in unknown}
+    if len(missing) == 1 and len(owners) == 1:  # the only one left
+        [weight] = missing
+        for name in unknown:
+            found[weight.bias if name.endswith(".bias") and weight.bias else weight.name] = [name]
+    elif missing or unknown:
+        expected = ", ".join(weight.label for weight in wanted if weight.needed(options))
+        problem = (
+            f"no {' and no '.join(one.label for one in missing)}" if missing else f"not known: {', '.join(unknown)}"
+        )
+        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}; {problem}")
+    roles = {name: Role((place,), part) for place, names in found.items() for part, name in enumerate(names)}
+    for place, kind in (("fused", "w"), ("fused bias", "b")):
+        roles |= {name: Role(tuple(f"{kind}_{letter}" for letter in order)) for name in found.get(place, [])}
+
+    def read(tensors: Tensors) -> dict[str, Tensor | None]:
+        out: dict[str, Tensor | None] = {name: None for weight in wanted for name in (weight.name, weight.bias) if name}
+        for names in found.values():
+            whole = torch.cat([tensors[name].T if name in turned else tensors[name] for name in names])
+            places = roles[names[0]].names
+            out |= dict(zip(places, whole.chunk(len(places)), strict=True))
+        for weight in wanted:
+            value = out[weight.name]
+            if value is not None and weight.shape is not None:
+                out[weight.name] = _in_shape(weight, value, weight.shape)
+        return out
+
+    return Bridge(read, roles)
+
+
+def clean(token: str) -> str:
+    """`W_q`, `q_proj`, `to_q`, `linearQ` → q."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token).lower().split("_")
+    return "_".join(word for word in words if not NOISE.fullmatch(word))
+
+
+def tokens_of(name: str) -> list[str]:
+    """Return the words of a parameter's name that may say what it is, without numbers."""
+    words = [word for word in name.split(".") if not word.isdigit()]
+    own = words[-2:] if words[-1] in ("weight", "bias") else words[-1:]
+    return [
+        form for word in own for form in (word.lower(), clean(word), clean(word).removeprefix("w").removeprefix("b"))
+    ]
+
+
+def listed_weights(module: nn.Module) -> str:
+    """Return the names and shapes of all parameters."""
+    return ", ".join(f"{name} {'×'.join(map(str, one.shape))}" for name, one in module.named_parameters()) or "none"
+
+
+def _place(name: str, parameter: Tensor, wanted: Sequence[Weight]) -> tuple[str | None, str]:
+    """Return the weight that a parameter is, and if it combines several, the order of their letters."""
+    forms = tokens_of(name)
+    vectors = all(weight.shape is not None and len(weight.shape) == 1 for weight in wanted)
+    is_bias = parameter.dim() == 1 and (not vectors or parameter.numel() == 1)
+    known = next((one for form in forms for one in wanted if re.fullmatch(one.names, form)), None)
+    if known is not None:
+        return (known.bias if is_bias and known.bias else known.name), ""
+    if any(weight.name == "w_q" for weight in wanted):
+        for form in forms:
+            letters = (
+                "qkv" if form in FUSED_DEFAULT else "".join(FUSED_PARTS.get(word, word) for word in form.split("_"))
+            )
+            if len(letters) > 1 and set(letters) <= set("qkv") and max(parameter.shape) % len(letters) == 0:
+                return ("fused bias" if is_bias else "fused"), letters
+    return None, ""
+
+
+def _in_shape(weight: Weight, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if value.shape == shape:
+        return value
+    if [size for size in value.shape if size > 1] == [size for size in shape if size > 1]:
+        return value.reshape(shape)
+    found, right = (" × ".join(map(str, sizes)) for sizes in (value.shape, shape))
+    raise StudentError(f"the {weight.label} weights are {found}, and {right} is expected")

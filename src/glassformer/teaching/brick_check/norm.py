@@ -1,0 +1,138 @@
+"""Layer norm and RMS norm, as classes and as functions."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.teaching.brick_check.contract import Contract, Facts, tokens
+from glassformer.teaching.brick_check.names import SIZE_NAMES, Offer, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
+
+WIDTH, EPS = 11, 1e-5
+SIZES = {
+    "width": Offer(WIDTH, f"normalized_shape|num_features|size|n|shape|ndim|{SIZE_NAMES['width']}"),
+    "eps": Offer(EPS, "e|epsilon|variance_epsilon|(layer|rms)_norm_eps"),
+    **sizes(bias=True),
+}
+GAIN_NAMES = "gain|weight|gamma_?|scale|g|w|a|a_2|alpha"
+SHIFT_NAMES = "shift|offset|bias|b|b_2|beta_?"
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    """Return a case of plain numbers, and one so small that ε shows; neither is centred."""
+    x = tokens(WIDTH, drawn) + 0.5
+    inputs: dict[str, Any] = {"eps": facts.options["eps"]}
+    if facts.module is None:
+        inputs["gain"], shift = torch.randn(2, WIDTH, generator=drawn)
+        inputs["shift"] = shift if "shift" in facts.takes else None
+    return [
+        Case("plain", facts.options, {"x": x, **inputs}),
+        Case("small numbers", facts.options, {"x": x * 2e-3, **inputs}),
+    ]
+
+
+def mean(x: Tensor, axis: Any = -1) -> Tensor:
+    return x.mean(axis, keepdim=True)
+
+
+def variance(x: Tensor, axis: Any = -1) -> Tensor:
+    return x.var(axis, correction=0, keepdim=True)
+
+
+def normalised(deviation: Any) -> Steps:
+    """Centred numbers, divided by this."""
+    return {"normalised": lambda s: (s.x - s.mean) / deviation(s)}
+
+
+def scaled(s: Scope, gain: bool = True, shift: bool = True) -> Tensor:
+    out = s.normalised * s.gain if gain and s.gain is not None else s.normalised
+    return out + s.shift if shift and s.shift is not None else out
+
+
+LAYER: Steps = {
+    "mean": lambda s: mean(s.x),
+    "variance": lambda s: variance(s.x),
+    **normalised(lambda s: torch.sqrt(s.variance + s.eps)),
+    "output": scaled,
+}
+
+
+def over(axis: Any) -> Steps:
+    return {"mean": lambda s: mean(s.x, axis), "variance": lambda s: variance(s.x, axis)}
+
+
+LAYER_MISTAKES: Mistakes = {
+    "norm: over the tokens": over(1),
+    "norm: over the batch": over(0),
+    "norm: batch norm": over((0, 1)),
+    "norm: n − 1": {"variance": lambda s: s.x.var(-1, keepdim=True)},
+    "norm: ε outside": normalised(lambda s: torch.sqrt(s.variance) + s.eps),
+    "norm: no ε": normalised(lambda s: torch.sqrt(s.variance)),
+    "norm: by the variance": normalised(lambda s: s.variance + s.eps),
+    "norm: mean not subtracted": {"normalised": lambda s: s.x / torch.sqrt(s.variance + s.eps)},
+    "norm: as RMS norm": {"normalised": lambda s: s.x / torch.sqrt(mean(s.x.square()) + s.eps)},
+    "norm: not divided": normalised(lambda s: 1.0),
+    "norm: no gain": {"output": lambda s: scaled(s, gain=False)},
+    "norm: no shift": {"output": lambda s: scaled(s, shift=False)},
+    "norm: no gain, no shift": {"output": lambda s: s.normalised},
+    "norm: gain added": {"output": lambda s: s.normalised * s.shift + s.gain},
+    "residual inside": {"output": lambda s: scaled(s) + s.x},
+}
+
+RMS: Steps = {
+    "mean_square": lambda s: mean(s.x.square()),
+    "normalised": lambda s: s.x / torch.sqrt(s.mean_square + s.eps),
+    "output": lambda s: s.normalised * s.gain,
+}
+RMS_MISTAKES: Mistakes = {
+    "rms: centred": {"normalised": lambda s: (s.x - mean(s.x)) / torch.sqrt(variance(s.x) + s.eps)},
+    "rms: by the deviation": {"normalised": lambda s: s.x / torch.sqrt(variance(s.x) + s.eps)},
+    "rms: over the tokens": {"mean_square": lambda s: mean(s.x.square(), 1)},
+    "rms: over the batch": {"mean_square": lambda s: mean(s.x.square(), 0)},
+    "rms: summed": {"mean_square": lambda s: s.x.square().sum(-1, keepdim=True)},
+    "rms: ε outside": {"normalised": lambda s: s.x / (torch.sqrt(s.mean_square) + s.eps)},
+    "norm: no ε": {"normalised": lambda s: s.x / torch.sqrt(s.mean_square)},
+    "rms: no root": {"normalised": lambda s: s.x / (s.mean_square + s.eps)},
+    "norm: no gain": {"output": lambda s: s.normalised},
+    "residual inside": {"output": lambda s: s.normalised * s.gain + s.x},
+}
+
+
+def class_and_function(
+    name: str, pattern: str, steps: Steps, mistakes: Mistakes, epsilons: Sequence[float], weights: Sequence[Weight]
+) -> list[Contract]:
+    as_class = Contract(
+        name=name,
+        group="norm",
+        signature="x B×T×d → B×T×d",
+        pattern=pattern,
+        steps=steps,
+        mistakes=mistakes,
+        inputs=cases,
+        sizes=SIZES,
+        unnamed={"eps": None},
+        variants=[{"eps": eps} for eps in epsilons],
+        says={"eps": "its ε is {:g}"},
+        arguments={"x": "input|a|h"},
+        weights=weights,
+        sources={"mean": "first mean", "variance": "variance", "mean_square": "last mean", "normalised": "into gain"},
+        causal="always",
+        permutes="with",
+        learns=2,
+    )
+    vectors = {weight.name: weight.names for weight in weights}
+    arguments = {"x": "input|a|h", **vectors, "eps": SIZES["eps"].names}
+    return [as_class, replace(as_class, is_function=True, arguments=arguments, weights=(), learns=0)]
+
+
+GAIN = Weight("gain", "gain", GAIN_NAMES, shape=(WIDTH,))
+SHIFT = Weight("shift", "shift", SHIFT_NAMES, shape=(WIDTH,), needed=lambda options: False)
+CONTRACTS = [
+    *class_and_function(
+        "layer-norm", r".*layernorm.*|.*ln", LAYER, LAYER_MISTAKES, [1e-5, 1e-6, 1e-8, 1e-12, 1e-3], [GAIN, SHIFT]
+    ),
+    *class_and_function("rms-norm", r".*rmsnorm.*|.*rms", RMS, RMS_MISTAKES, [1e-6, 1e-5, 1e-8, 1e-12, 1e-3], [GAIN]),
+]

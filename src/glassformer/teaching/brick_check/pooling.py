@@ -1,0 +1,143 @@
+"""Pooling: the vectors of a text become one."""
+
+import math
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from glassformer.teaching.brick_check.contract import Contract, Facts, padded, tokens
+from glassformer.teaching.brick_check.names import MASK_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
+
+WIDTH = 11
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    """Return a plain case, a padded one, and one of negative numbers with zeros in padding, for the maximum."""
+    plain = Case("plain", facts.options, {"x": tokens(WIDTH, drawn)})
+    out = padded(facts, plain, per_token=False)
+    for case in out[1:]:
+        mask = case.inputs["mask"]
+        negative = (-plain.inputs["x"].abs() - 0.1) * mask.unsqueeze(-1)
+        out.append(Case("padded, numbers below 0", facts.options, {"x": negative, "mask": mask}))
+    return out
+
+
+def real(s: Scope) -> Tensor:
+    """B×T."""
+    return torch.ones(s.x.shape[:2], dtype=torch.bool) if s.mask is None else s.mask
+
+
+def lengths(s: Scope) -> Tensor:
+    """B×1."""
+    return real(s).sum(1, keepdim=True)
+
+
+def filled(s: Scope, padding: float = 0.0) -> Tensor:
+    """B×T×d: x with this number in padding."""
+    return s.x.masked_fill(~real(s).unsqueeze(-1), padding)
+
+
+def at_length(s: Scope, offset: int) -> Tensor:
+    """B×d: the token at the length plus `offset`."""
+    places = (lengths(s).squeeze(1) + offset).clamp(max=s.x.shape[1] - 1)
+    return s.x[torch.arange(len(s.x)), places]
+
+
+def query_scores(s: Scope) -> Tensor:
+    return torch.einsum("d,btd->bt", s.query, s.x) + (0.0 if s.query_bias is None else s.query_bias)
+
+
+POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
+    "mean": (
+        r".*(mean|average|avg).*",
+        {"sum": lambda s: filled(s).sum(1), "output": lambda s: s.sum / lengths(s)},
+        {
+            "pool: padding counted": {"sum": lambda s: s.x.sum(1), "output": lambda s: s.sum / s.x.shape[1]},
+            "pool: divided by T": {"output": lambda s: s.sum / s.x.shape[1]},
+            "pool: padding summed": {"sum": lambda s: s.x.sum(1)},
+            "pool: not divided": {"output": lambda s: s.sum},
+            "pool: mask upside down": {
+                "sum": lambda s: s.x.masked_fill(real(s).unsqueeze(-1), 0.0).sum(1),
+                "output": lambda s: s.sum / (~real(s)).sum(1, keepdim=True),
+            },
+            "pool: over the batch": {"output": lambda s: s.x.mean(0)},
+        },
+    ),
+    "max": (
+        r".*max(imum)?(pool|over|ingtime).*|.*poolmax.*",
+        {"output": lambda s: filled(s, -math.inf).amax(1)},
+        {
+            "pool: maximum of padding": {"output": lambda s: s.x.amax(1)},
+            "pool: padding of zeros": {"output": lambda s: filled(s).amax(1)},
+        },
+    ),
+    "last": (
+        r".*last.*",
+        {"output": lambda s: at_length(s, -1)},
+        {
+            "pool: position T − 1": {"output": lambda s: s.x[:, -1]},
+            "pool: one too late": {"output": lambda s: at_length(s, 0)},
+            "pool: first": {"output": lambda s: s.x[:, 0]},
+        },
+    ),
+    "first": (
+        r".*(first|cls).*",
+        {"output": lambda s: s.x[:, 0]},
+        {"pool: last": {"output": lambda s: s.x[:, -1]}},
+    ),
+    "sum": (
+        r".*sum(pool|over).*|.*poolsum.*|sum",
+        {"output": lambda s: filled(s).sum(1)},
+        {
+            "pool: padding counted": {"output": lambda s: s.x.sum(1)},
+            "pool: mean": {"output": lambda s: filled(s).sum(1) / lengths(s)},
+        },
+    ),
+    "attention": (
+        r".*attention.*pool.*|.*attn.*pool.*|.*pool.*attention.*",
+        {
+            "scores": lambda s: query_scores(s).masked_fill(~real(s), -math.inf),
+            "weights": lambda s: s.scores.softmax(-1),
+            "output": lambda s: torch.einsum("bt,btd->bd", s.weights, s.x),
+        },
+        {
+            "pool: padding counted": {"scores": query_scores},
+            "softmax: batch of texts": {"weights": lambda s: s.scores.softmax(0)},
+            "softmax: none": {"weights": lambda s: s.scores.masked_fill(~real(s), 0.0)},
+            "mask: after softmax": {
+                "scores": query_scores,
+                "weights": lambda s: s.scores.softmax(-1) * real(s),
+            },
+            "mask: zeros": {"scores": lambda s: query_scores(s).masked_fill(~real(s), 0.0)},
+        },
+    ),
+}
+"""By kind of pooling: the pattern of its names, its reference and its known mistakes."""
+QUERY = Weight(
+    "query", "query", "query|q|w|weight|attention|attn|scores?|scorer|vector|u|v", bias="query_bias", shape=(WIDTH,)
+)
+
+
+def contracts(kind: str) -> list[Contract]:
+    pattern, steps, mistakes = POOLS[kind]
+    as_class = Contract(
+        name=f"{kind}-pool",
+        group="pooling",
+        signature="x B×T×d, mask B×T → B×d",
+        pattern=pattern,
+        steps=steps,
+        mistakes=mistakes,
+        inputs=cases,
+        sizes=sizes(width=WIDTH),
+        arguments={"x": "input|states|vectors|h", "mask": MASK_NAMES},
+        permutes="" if kind in ("first", "last") else "same",
+        shape=lambda case: (case.inputs["x"].shape[0], WIDTH),
+    )
+    if kind == "attention":
+        return [replace(as_class, weights=[QUERY], sources={"scores": "into softmax", "weights": "softmax"})]
+    return [as_class, replace(as_class, is_function=True)]
+
+
+CONTRACTS = [contract for kind in POOLS for contract in contracts(kind)]

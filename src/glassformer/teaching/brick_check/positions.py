@@ -1,0 +1,126 @@
+"""Positions that are added: sine and cosine, and learned ones."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, tokens
+from glassformer.teaching.brick_check.names import SIZE_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
+
+WIDTH, CONTEXT = 14, 16
+PAIRS = torch.arange(0, WIDTH, 2)
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    inputs = {"x": tokens(WIDTH, drawn), "index": torch.arange(TOKENS)}
+    out = [Case("plain", facts.options, inputs)]
+    if "index" in facts.takes:
+        out.append(Case("positions from 3", facts.options, {**inputs, "index": inputs["index"] + 3}))
+    return out
+
+
+def vector_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    return [Case("plain", facts.options, {"index": torch.arange(TOKENS), "length": TOKENS, "width": WIDTH})]
+
+
+def angles(s: Scope, powers: Tensor = PAIRS, first: int = 0) -> Tensor:
+    """T×(d/2)."""
+    return (s.index + first).unsqueeze(-1) / 10_000 ** (powers / WIDTH)
+
+
+def alternate(even: Tensor, odd: Tensor) -> Tensor:
+    return torch.stack([even, odd], -1).flatten(-2)
+
+
+def own_angle_each(s: Scope) -> Tensor:
+    angle = angles(s, torch.arange(WIDTH))
+    return alternate(angle[..., 0::2].sin(), angle[..., 1::2].cos())
+
+
+SINE: Steps = {
+    "angles": angles,
+    "vectors": lambda s: alternate(s.angles.sin(), s.angles.cos()),
+    "output": lambda s: s.x + s.vectors,
+}
+SINE_VECTORS: Steps = {"angles": angles, "output": SINE["vectors"]}
+LEARNED: Steps = {"vectors": lambda s: s.table[s.index], "output": lambda s: s.x + s.vectors}
+
+ADDED_MISTAKES: Mistakes = {
+    "positions: multiplied": {"output": lambda s: s.x * s.vectors},
+    "positions: not added": {"output": lambda s: s.vectors.expand_as(s.x)},
+    "positions: x times √d": {"output": lambda s: s.x * WIDTH**0.5 + s.vectors},
+}
+ANGLE_MISTAKES: Mistakes = {
+    "sine: exponent i/d": {"angles": lambda s: angles(s, PAIRS / 2)},
+    "sine: exponent 4i/d": {"angles": lambda s: angles(s, 2 * PAIRS)},
+    "sine: multiplied": {"angles": lambda s: angles(s, -PAIRS)},
+    "positions: from 1": {"angles": lambda s: angles(s, first=1)},
+}
+WAVE_MISTAKES: Mistakes = {
+    "sine: halves": {"vectors": lambda s: torch.cat([s.angles.sin(), s.angles.cos()], -1)},
+    "sine: exchanged": {"vectors": lambda s: alternate(s.angles.cos(), s.angles.sin())},
+    "sine: own angle each": {"vectors": own_angle_each},
+}
+SINE_MISTAKES: Mistakes = {
+    **ANGLE_MISTAKES,
+    **WAVE_MISTAKES,
+    **ADDED_MISTAKES,
+    "positions: index ignored": {"angles": lambda s: angles(s) - angles(s)[:1]},
+}
+LEARNED_MISTAKES: Mistakes = {
+    "positions: from 1": {"vectors": lambda s: s.table[s.index + 1]},
+    "positions: index ignored": {"vectors": lambda s: s.table[torch.arange(s.x.shape[1])]},
+    **ADDED_MISTAKES,
+}
+
+SINE_CLASS = Contract(
+    name="sine-positions",
+    group="positions",
+    signature="x B×T×d, index T → B×T×d",
+    pattern=r".*(sin|cos).*|.*position.*encoding.*|.*posenc.*|pe",
+    steps=SINE,
+    mistakes=SINE_MISTAKES,
+    inputs=cases,
+    sizes=sizes(width=WIDTH, context=CONTEXT, dropout=0.0),
+    arguments={"x": "input|emb|embeddings", "index": "positions?|pos|idx|t|place"},
+    causal="always",
+)
+SINE_FUNCTION = replace(
+    SINE_CLASS,
+    signature="length, width → T×d",
+    steps=SINE_VECTORS,
+    mistakes={
+        **ANGLE_MISTAKES,
+        **{name: {"output": steps["vectors"]} for name, steps in WAVE_MISTAKES.items()},
+    },
+    inputs=vector_cases,
+    is_function=True,
+    arguments={
+        "index": "positions?|pos|idx",
+        "length": f"tokens|context|num_tokens|{SIZE_NAMES['context']}",
+        "width": SIZE_NAMES["width"],
+    },
+    causal="",
+    time=None,
+    shape=lambda case: (TOKENS, WIDTH),
+)
+LEARNED_CLASS = replace(
+    SINE_CLASS,
+    name="learned-positions",
+    pattern=r".*learned.*|.*position.*embedding.*|.*posemb.*",
+    steps=LEARNED,
+    mistakes=LEARNED_MISTAKES,
+    weights=[
+        Weight(
+            "table",
+            "table of positions",
+            "table|emb|embedding|wpe|weight|pe|pos|positions?|pos_emb|pos_embedding",
+            shape=(CONTEXT, WIDTH),
+        )
+    ],
+    sources={"vectors": "table"},
+    learns=3,
+)
+CONTRACTS = [SINE_CLASS, SINE_FUNCTION, LEARNED_CLASS]

@@ -1,0 +1,296 @@
+"""Recurrent layers: Elman's, LSTM, GRU."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
+from glassformer.teaching.brick_check.names import MASK_NAMES, Bridge, Offer, clean, listed_weights, sizes, tokens_of
+from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Stages, Steps, mapped, run_along, with_x
+from glassformer.teaching.exercise import StudentError
+
+INPUT, WIDTH = 3, 7
+GATES = {
+    "lstm": {"i": "i|input", "f": "f|forget", "g": "g|c|cell|candidate", "o": "o|out|output"},
+    "gru": {"r": "r|reset", "z": "z|update", "n": "n|new|h|g|candidate"},
+    "rnn": {},
+}
+"""The gates in torch's order, with the patterns of their names."""
+
+
+def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
+    x = tokens(INPUT if "input_width" in facts.built_with else WIDTH, drawn)
+    options = {**facts.options, "width": WIDTH}
+    with_layers = options["state"] == "1×B×d"
+
+    def zeros(x: Tensor) -> Tensor:
+        return x.new_zeros(*((1,) if with_layers else ()), len(x), WIDTH)
+
+    def first_state(x: Tensor) -> Any:
+        if options["kind"] == "lstm":
+            return zeros(x), zeros(x)
+        return (zeros(x),) if with_layers else zeros(x)
+
+    inputs = {"x": x, "hidden": zeros if "cells" in facts.takes else first_state, "cells": zeros}
+    return padded(facts, Case("plain", options, inputs))
+
+
+# --- formulas ---
+
+
+def total(s: Scope, bias: float = 1.0) -> Tensor:
+    """W x + U h + b, of all gates, with the bias times this."""
+    out = mapped(s.x, s.w_x) + mapped(s.h, s.w_h)
+    for one in (s.b_x, s.b_h):
+        out = out if one is None else out + bias * one
+    return out
+
+
+def part(x: Tensor, place: int) -> Tensor:
+    return x[:, place * WIDTH : (place + 1) * WIDTH]
+
+
+RNN: Steps = {"_total": total, "state": lambda s: s._total.tanh()}
+COMMON_MISTAKES: Mistakes = {
+    "bias: twice": {"_total": lambda s: total(s, 2.0)},
+    "bias: forgotten": {"_total": lambda s: total(s, 0.0)},
+    "state: forgotten": {"_total": lambda s: total(s) - mapped(s.h, s.w_h)},
+}
+RNN_MISTAKES: Mistakes = {
+    "rnn: no tanh": {"state": lambda s: s._total},
+    "rnn: sigmoid": {"state": lambda s: s._total.sigmoid()},
+    "rnn: ReLU": {"state": lambda s: s._total.relu()},
+    **COMMON_MISTAKES,
+}
+
+
+def lstm_gate(s: Scope, place: int, letter: str) -> Tensor:
+    total = part(s._total, place)
+    return total.tanh() if letter == "g" else total.sigmoid()
+
+
+def lstm_gates(order: str) -> Steps:
+    """The gates, if their weights stand in this order."""
+    return {letter: partial(lstm_gate, place=place, letter=letter) for place, letter in enumerate(order)}
+
+
+LSTM: Steps = {
+    "_total": total,
+    **lstm_gates("ifgo"),
+    "cell": lambda s: s.f * s.c + s.i * s.g,
+    "state": lambda s: s.o * s.cell.tanh(),
+}
+LSTM_MISTAKES: Mistakes = {
+    "lstm: i and f": {"cell": lambda s: s.i * s.c + s.f * s.g},
+    "lstm: no tanh of c": {"state": lambda s: s.o * s.cell},
+    "lstm: o before tanh": {"state": lambda s: (s.o * s.cell).tanh()},
+    "lstm: h for c": {"cell": lambda s: s.f * s.h + s.i * s.g},
+    "lstm: cell given": {"state": lambda s: s.cell},
+    "lstm: sigmoid of g": {"g": lambda s: part(s._total, 2).sigmoid()},
+    "lstm: no forget gate": {"cell": lambda s: s.c + s.i * s.g},
+    "lstm: no input gate": {"cell": lambda s: s.f * s.c + s.g},
+    "lstm: no output gate": {"state": lambda s: s.cell.tanh()},
+    **COMMON_MISTAKES,
+    "lstm: order ifog": lstm_gates("ifog"),
+    "lstm: order fiog": lstm_gates("fiog"),
+}
+
+
+def candidate(s: Scope, reset: Tensor | float) -> Tensor:
+    if s.reset == "after":
+        return (part(s._x, 2) + reset * part(s._h, 2)).tanh()
+    bias = None if s.b_h is None else s.b_h[2 * WIDTH :]
+    return (part(s._x, 2) + mapped(reset * s.h, s.w_h[2 * WIDTH :], bias)).tanh()
+
+
+def update(s: Scope, gate: Tensor) -> Tensor:
+    kept = gate if s.update == "kept" else 1 - gate
+    return (1 - kept) * s.n + kept * s.h
+
+
+GRU: Steps = {
+    "_x": lambda s: mapped(s.x, s.w_x, s.b_x),
+    "_h": lambda s: mapped(s.h, s.w_h, s.b_h),
+    "r": lambda s: (part(s._x, 0) + part(s._h, 0)).sigmoid(),
+    "z": lambda s: (part(s._x, 1) + part(s._h, 1)).sigmoid(),
+    "n": lambda s: candidate(s, s.r),
+    "state": lambda s: update(s, s.z),
+}
+GRU_MISTAKES: Mistakes = {
+    "gru: r and z": {"n": lambda s: candidate(s, s.z), "state": lambda s: update(s, s.r)},
+    "gru: no reset gate": {"n": lambda s: candidate(s, 1.0)},
+    "gru: no tanh of n": {"n": lambda s: candidate(s, s.r).atanh()},
+    "gru: nothing forgotten": {"state": lambda s: s.h + s.z * s.n},
+    "bias: forgotten": {"_x": lambda s: mapped(s.x, s.w_x), "_h": lambda s: mapped(s.h, s.w_h)},
+    "bias: twice": {"_x": lambda s: mapped(s.x, s.w_x, None if s.b_x is None else 2 * s.b_x)},
+}
+
+DIRECTION_MISTAKES: Mistakes = {
+    "direction: batch": {"_along": lambda x: x.transpose(0, 1)},
+    "direction: backwards": {"_along": lambda x: x.flip(1)},
+}
+
+
+def run(steps: Steps, case: Case) -> Stages:
+    """Run the steps along the tokens; `_along` among them, of a mistake, turns the inputs first."""
+    if "_along" not in steps:
+        return run_along(steps, case)
+    along = steps["_along"]
+    rest = {name: step for name, step in steps.items() if name != "_along"}
+    return {name: along(stage) for name, stage in run_along(rest, with_x(case, along(case.inputs["x"]))).items()}
+
+
+# --- weights ---
+
+
+class Piece(NamedTuple):
+    """A parameter as a part of the reference's weights."""
+
+    parameter: str
+    place: str
+    """Which weight it is, such as `w_x` or `b_h`; `w`: of x and h side by side."""
+    gate: str | None
+    """Its gate; None: all of them."""
+    is_turned: bool = False
+
+
+def gate_of(name: str, gates: Mapping[str, str]) -> str | None:
+    """Return the gate that a weight belongs to, by its name."""
+    for token in tokens_of(name):
+        for word in [token, *clean(token).split("_")]:
+            for letter, names in gates.items():
+                if re.fullmatch(f"{names}|[ixhuw]{letter}", word):
+                    return letter
+    return None
+
+
+def is_of_state(name: str) -> bool:
+    """Return whether a weight is applied to the state, by its name."""
+    words = (word for token in tokens_of(name) for word in token.split("_"))
+    return any(word in ("hh", "h", "u", "wh", "hidden", "recurrent", "wu") for word in words)
+
+
+def find_pieces(module: nn.Module, gates: Mapping[str, str], width: int, turned: set[str]) -> list[Piece]:
+    """Return what each parameter is, by its shape and name; parameters of other shapes are left out."""
+    heights = {WIDTH, max(1, len(gates)) * WIDTH}
+    pieces, owners = list[Piece](), dict[str, str]()
+    for name, one in sorted(module.named_parameters(), key=lambda item: -item[1].dim()):  # matrices before biases
+        by_name = "h" if is_of_state(name) else "x"
+        gate = None if len(gates) < 1 or max(heights) in one.shape else gate_of(name, gates)
+        if one.dim() == 1 and len(one) in heights:
+            pieces.append(Piece(name, f"b_{owners.get(name.removesuffix('.bias'), by_name)}", gate))
+        for is_turned in (name in turned, name not in turned) if one.dim() == 2 else ():
+            height, columns = one.T.shape if is_turned else one.shape
+            sides = {width: "x", WIDTH: by_name if width == WIDTH else "h", width + WIDTH: "both"}
+            if height in heights and columns in sides:
+                side = sides[columns]
+                owners[name.removesuffix(".weight")] = "x" if side == "both" else side
+                pieces.append(Piece(name, "w" if side == "both" else f"w_{side}", gate, is_turned))
+                break
+    return pieces
+
+
+def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]) -> Bridge:
+    """Find weights of all gates at once or of each gate, of x and h apart or of both in one."""
+    gates = GATES[options["kind"]]
+    letters = list(gates) or [""]
+    width = INPUT if options["input_width"] else WIDTH
+    pieces = find_pieces(module, gates, width, turned)
+    count = {
+        place: sum(len(letters) if piece.gate is None else 1 for piece in pieces if piece.place == place)
+        for place in ("w", "w_x", "w_h")
+    }
+    complete = len(letters) in (count["w"], min(count["w_x"], count["w_h"]))
+    if len(pieces) < len(list(module.parameters())) or not complete:
+        height = len(letters) * WIDTH
+        of_gates = f" of the gates {', '.join(letters)}, together or each" if gates else ""
+        raise StudentError(
+            f"weights expected: from x ({height}×{width}) and from h ({height}×{WIDTH}){of_gates}; "
+            f"found: {listed_weights(module)}"
+        )
+    sides = {"w_x": width, "w_h": WIDTH} if options["cat"] == "x, h" else {"w_h": WIDTH, "w_x": width}
+
+    def read(tensors: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
+        parts: dict[str, dict[str, Tensor]] = {}
+        for piece in pieces:
+            whole = tensors[piece.parameter].T if piece.is_turned else tensors[piece.parameter]
+            owners = letters if piece.gate is None else [piece.gate]
+            columns = zip(sides, torch.split(whole, list(sides.values()), 1), strict=True) if piece.place == "w" else ()
+            for place, side in columns or [(piece.place, whole)]:
+                parts.setdefault(place, {}).update(zip(owners, side.chunk(len(owners)), strict=True))
+        return {
+            name: torch.cat([parts[name][letter] for letter in letters]) if name in parts else None
+            for name in ("w_x", "w_h", "b_x", "b_h")
+        }
+
+    return Bridge(read)
+
+
+# --- contracts ---
+
+LSTM_CONTRACT = Contract(
+    name="lstm",
+    group="recurrent",
+    signature="x B×T×i → states B×T×d",
+    pattern=r".*lstm.*",
+    steps=LSTM,
+    mistakes={**LSTM_MISTAKES, **DIRECTION_MISTAKES},
+    run=run,
+    inputs=cases,
+    sizes={
+        "input_width": Offer(
+            INPUT, "i|n_in|d_in|d_model|x_size|in_(dim|features)|input_(dim|size)|emb(ed|edding)?_dim"
+        ),
+        "width": Offer(
+            WIDTH, "h|d|dim|size|units|state_size|(hidden|out)_dim|[dn]_hidden|d_(h|out)|hidden(_size|_units|_width)?"
+        ),
+        "kind": Offer("lstm", "cell|mode|rnn_type", always=False),
+        "initial": Offer(False),
+        **sizes(bias=True, dropout=0.0, batch_first=True),
+    },
+    unnamed={"kind": "lstm", "input_width": None, "cat": "x, h", "state": "1×B×d", "reset": "after", "update": "kept"},
+    arguments={
+        "x": "inputs?|sequence|seq|xs|embedded",
+        "hidden": "h|h_?0|hx|states?|hidden_state|init(ial)?_states?",
+        "cells": "c|c_?0|cx|cell",
+        "mask": MASK_NAMES,
+    },
+    optional=("hidden", "cells"),
+    variants=[{"cat": cat, "state": state} for state in ("1×B×d", "B×d") for cat in ("x, h", "h, x")],
+    says={"reset": "the reset gate works {} the map of h", "update": "z says what is {}"},
+    searched=("i", "f", "g", "o", "r", "z", "n", "cell"),
+    causal="always",
+    learns=TOKENS,
+    shape=lambda case: (*case.inputs["x"].shape[:2], WIDTH),
+    read_weights=read_weights,
+)
+
+
+def of_kind(kind: str, pattern: str, steps: Steps, mistakes: Mistakes, **more: Any) -> Contract:
+    return replace(
+        LSTM_CONTRACT,
+        name=kind,
+        pattern=pattern,
+        steps=steps,
+        mistakes={**mistakes, **DIRECTION_MISTAKES},
+        sizes={**LSTM_CONTRACT.sizes, "kind": Offer(kind, "cell|mode|rnn_type", always=False)},
+        unnamed={**LSTM_CONTRACT.unnamed, "kind": kind},
+        **more,
+    )
+
+
+GRU_VARIANTS = [
+    {**variant, "reset": reset, "update": update}
+    for update, reset, variant in itertools.product(("kept", "new"), ("after", "before"), LSTM_CONTRACT.variants)
+]
+CONTRACTS = [
+    LSTM_CONTRACT,
+    of_kind("gru", r".*gru.*", GRU, GRU_MISTAKES, variants=GRU_VARIANTS),
+    of_kind("rnn", r".*rnn.*|.*elman.*|.*recurrent.*", RNN, RNN_MISTAKES),
+]
