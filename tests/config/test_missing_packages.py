@@ -6,12 +6,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from glassformer.data.io.rows import arrow
 
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, MissingPackage
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.data.datasets.samples import digit_images, mnist_images
+from glassformer.data.io.rows import arrow
 from glassformer.exchange import gguf_header
 from glassformer.exchange.onnx.graph import require_onnx
 from glassformer.trials.baselines.registry import _scikit

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import IMAGE, KINDS, TABLE
-from glassformer.inspection.attribution import (
+from glassformer.inspection.views.attribution import (
     agreement,
     gradient_times_input,
     leave_one_out,

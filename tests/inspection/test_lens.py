@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
-from glassformer.inspection.views.logit_lens import layer_scores, lens_of, lens_view, next_of
+from glassformer.inspection.views.logit_lens import guesses_of, layer_scores, lens_of, lens_view, next_of
 from glassformer.models.build import build_language_model, build_masked_model, build_predictor
 from glassformer.models.modules import LanguageModel
 from glassformer.rendering.panels import Guesses, Lines
@@ -198,11 +198,13 @@ GUESSES = [[["a", "b"], ["b", "c"]], [["c", "a"], ["a", "b"]]]
 CHANCES = np.array([[[0.5, 0.25], [0.75, 0.125]], [[0.5, 0.5], [1.0, 0.0]]])
 
 
+def two_layers(layers: list[str], answers: list[str] | None = None) -> Guesses:
+    return Guesses(tokens=["x", "y"], layers=layers, guesses=GUESSES, probabilities=CHANCES, answers=answers)
+
+
 def test_a_view_of_the_lens() -> None:
     right = np.array([[0.25, np.nan], [0.75, np.nan]])
-    view = lens_view(
-        ["x", "y"], ["embedding", "layer 0"], GUESSES, CHANCES, ["a", ""], chances=right, entropy=CHANCES[..., 0]
-    )
+    view = lens_view(two_layers(["embedding", "layer 0"], answers=["a", ""]), chances=right, entropy=CHANCES[..., 0])
     guesses, lines, entropy = view.panels
     assert isinstance(guesses, Guesses)
     assert (guesses.tokens, guesses.layers, guesses.answers) == (["x", "y"], ["embedding", "layer 0"], ["a", ""])
@@ -228,21 +230,21 @@ def test_the_embedding_of_tied_weights_repeats_the_input(tied: bool) -> None:
         assert seen.repeated is None
         return
     assert seen.repeated == (seen.ids[0, :, 0] == WORDS[0].numpy()).sum() > 0
-    view = lens_view(["x"] * T, seen.layers, seen.words(str), seen.probabilities, repeated=seen.repeated)
+    view = lens_view(guesses_of(seen, ["x"] * T, str))
     assert "(model.tied)" in view.panels[0].note
     assert f"here {seen.repeated} of {T} times. That layer shows the input, not a prediction." in view.panels[0].note
 
 
 def test_a_view_where_nobody_knows_what_followed() -> None:
     for unknown in (None, np.full((2, 2), np.nan)):
-        view = lens_view(["x", "y"], ["layer 0", "layer 1"], GUESSES, CHANCES, chances=unknown)
+        view = lens_view(two_layers(["layer 0", "layer 1"]), chances=unknown)
         assert [panel.kind for panel in view.panels] == ["guesses"]
         assert view.note == ""
 
 
 def test_the_mean_is_over_what_is_known() -> None:
     right = np.array([[0.2, 0.4, np.nan], [0.6, 0.2, np.nan]])
-    shown = lens_view(["x"] * 3, ["layer 0", "output"], [], CHANCES, chances=right)
+    shown = lens_view(two_layers(["layer 0", "output"]), chances=right)
     lines = shown.panels[1]
     assert isinstance(lines, Lines)
     np.testing.assert_allclose(lines.series[0].y, [0.3, 0.4])

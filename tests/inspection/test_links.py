@@ -300,7 +300,7 @@ def test_the_view() -> None:
     assert isinstance(table, Table)
     assert isinstance(grid, Grid)
     assert view.title == "Pronouns"
-    assert view.note == "Head 1.2 finds 94 % of 800 links; always the previous word 3 %, always the first 12 %."
+    assert view.note == "Head 1.2 finds 94% of 800 links; always the previous word 3%, always the first 12%."
     assert table.columns == ["head", "found", "weight"]
     assert table.bars == ["found", "weight"]
     assert [row[0] for row in table.rows] == [
@@ -316,7 +316,7 @@ def test_the_view() -> None:
 
 def test_what_was_turned_and_left_out_is_said() -> None:
     assert links_view(some_scores(turned=1, left_out=1234)).note.endswith(
-        "always the first 12 %. 1 link to a later word, looked for from the later to the earlier. "
+        "always the first 12%. 1 link to a later word, scored from the later word to the earlier. "
         "1,234 links left out: words cut off, or no tokens here."
     )
 
@@ -327,11 +327,11 @@ def test_the_view_of_several_relations() -> None:
     view = relations_view({"subject": one, "object": other})
     table, *grids = view.panels
     assert isinstance(table, Table)
-    assert table.takeaway == "subject: head 1.2 (96 %), object: head 0.1 (100 %)"
+    assert table.takeaway == "subject: head 1.2 (96%), object: head 0.1 (100%)"
     assert table.rows == [
         ["subject", "1.2", 0.96, 0.5, 0.031, 0.124, 800],
         ["object", "0.1", 1.0, 0.25, 0.031, 0.124, 800],
     ]
     assert [grid.title for grid in grids] == ["Links found: subject", "Links found: object"]
-    assert view.note.startswith("subject: Head 1.2 finds 96 % of 800 links; ")
-    assert " object: Head 0.1 finds 100 % of 800 links; " in view.note
+    assert view.note.startswith("subject: Head 1.2 finds 96% of 800 links; ")
+    assert " object: Head 0.1 finds 100% of 800 links; " in view.note

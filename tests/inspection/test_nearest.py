@@ -186,8 +186,8 @@ def test_points_that_are_all_one() -> None:
 
 
 def test_a_map_has_names() -> None:
-    shown = map_of(TABLE[:3], ["a", "b", "c"], ["x", "x", "y"], title="t")
-    assert (shown.title, shown.labels, shown.groups) == ("t", ["a", "b", "c"], ["x", "x", "y"])
+    shown = map_of(TABLE[:3], ["a", "b", "c"], ["x", "x", "y"])
+    assert (shown.title, shown.labels, shown.groups) == ("All of them on a map", ["a", "b", "c"], ["x", "x", "y"])
     points, shares = plane(TABLE[:3])
     np.testing.assert_array_equal(shown.points, points)
     assert shown.x_name == f"first direction ({shares[0]:.0%} of the spread)"

@@ -18,7 +18,7 @@ from glassformer.config.sections import POOLS
 from glassformer.encoders.base import Encoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.inspection.capture import Seen, capture
-from glassformer.inspection.numbers.convolution import cell_panels
+from glassformer.inspection.numbers.encoders import cell_panels
 from glassformer.inspection.numbers.walk import walk
 from glassformer.models.build import build_language_model, build_predictor
 from glassformer.models.inputs import ColumnTokens, Shape

@@ -11,8 +11,7 @@ import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.families.evaluate import encode_example
 from glassformer.inspection.capture import INPUT
-from glassformer.inspection.patching import patch
-from glassformer.inspection.views.patching import patching_view
+from glassformer.inspection.views.patching import patch, patching_view
 from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from helpers.look_runs import train_kind

@@ -104,7 +104,7 @@ def test_a_head_that_looks_far_away_alone_is_long_range(causal: bool) -> None:
     assert farthest.is_long_range
     assert farthest.name == f"long range ({farthest.own.distance:.1f} tokens away)"
     assert not nearer.is_long_range
-    assert "Of the others, 1 is long range." in roles_view([[farthest, nearer]]).note
+    assert "Long-range heads among the others: 1." in roles_view([[farthest, nearer]]).note
     rests = looking(ids, lambda t: 0, causal=causal)[None, None]
     assert not head_roles([(rests, ids)])[0][0].is_long_range  # that is an attention sink
 
@@ -261,8 +261,8 @@ def test_the_view() -> None:
     assert grid.columns == shown
     np.testing.assert_array_equal(grid.values, [row[2:7] for row in table.rows])
     assert view.note == (
-        "5 of 6 heads have a plain role: 2 look at the previous token; 1 rests on the first token; "
-        "1 continues what was seen before; 1 looks at itself. Measured at 10 tokens."
+        "5 of 6 heads have a plain role: looks at the previous token (2); rests on the first token (1); "
+        "continues what was seen before (1); looks at itself (1). Measured at 10 tokens."
     )
     assert view.to_dict()["panels"][0]["rows"][0][0] == "0.0"
 

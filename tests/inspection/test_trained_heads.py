@@ -175,6 +175,6 @@ def test_a_head_that_finds_antecedents_is_called_so(tmp_path: Path) -> None:
     table = view.panels[0]
     assert isinstance(table, Table)
     assert [row[1] for row in table.rows[:2]] == ["spread evenly", "finds the antecedent of a pronoun (1.00)"]
-    assert view.note.startswith("1 of 2 heads have a plain role: 1 finds the antecedent of a pronoun.")
+    assert view.note.startswith("1 of 2 heads have a plain role: finds the antecedent of a pronoun (1).")
     links = sum(map(len, meant.values()))
     assert f" of {links} links" in look(loaded, view="links").note  # those of its own data set

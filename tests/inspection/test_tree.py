@@ -14,7 +14,7 @@ from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.decoding.options import Sampling, Search
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution
 from glassformer.families.load import load
-from glassformer.inspection.tree import (
+from glassformer.inspection.views.tree import (
     CHOSEN,
     KEPT,
     PRUNED,

@@ -15,7 +15,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import numbers
-from glassformer.rendering.drawing.style import BLUE, BOTH_WAYS, ORANGE, SEVERAL, UP, ink_on, scale_of, series_colour
+from glassformer.rendering.drawing.sheet import BLUE, BOTH_WAYS, ORANGE, SEVERAL, UP, ink_on, scale_of, series_colour
 from glassformer.rendering.panels import Grid, Heads
 from helpers.drawn import (
     SENTENCE,

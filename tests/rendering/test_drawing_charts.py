@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from glassformer.rendering.curves import draw_curves, smoothed
 from glassformer.rendering.drawing import picture
 from glassformer.rendering.drawing.charts import short_number, spread
-from glassformer.rendering.drawing.style import BLUE, ORANGE
+from glassformer.rendering.drawing.sheet import BLUE, ORANGE
 from glassformer.rendering.panels import Line, Lines, Points
 from helpers.drawn import drawn, find, numbers_of, outside, overlapping, said_in
 
@@ -189,13 +189,13 @@ def test_names_spread_within_their_room() -> None:
     spots = spread(inches, ["corner", "other corner", "one", "two"], (4.0, 3.0))
     for spot in spots:
         assert spot is not None
-        left, top, right, bottom = spot
+        left, top, right, bottom = spot.extents
         assert 0 <= left < right <= 4
         assert 0 <= top < bottom <= 3
     for one, two in itertools.combinations(spots, 2):
         assert one is not None
         assert two is not None
-        assert one[0] >= two[2] or two[0] >= one[2] or one[1] >= two[3] or two[1] >= one[3]
+        assert one.x0 >= two.x1 or two.x0 >= one.x1 or one.y0 >= two.y1 or two.y0 >= one.y1
 
 
 # --- curves ---

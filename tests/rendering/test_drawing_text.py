@@ -7,7 +7,7 @@ from matplotlib.text import Text
 
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.heads import overlay
-from glassformer.rendering.drawing.style import (
+from glassformer.rendering.drawing.sheet import (
     BOTH_WAYS,
     ORANGE,
     PALE,

@@ -1,7 +1,7 @@
 """A model has one colour, whatever stands beside it."""
 
-from glassformer.rendering.drawing.style import SEVERAL
-from glassformer.rendering.model_colours import OF_MODELS, SPARE, model_colours
+from glassformer.rendering.drawing.sheet import SEVERAL
+from glassformer.rendering.panels import OF_MODELS, SPARE, model_colours
 
 
 def test_a_model_has_one_colour_whatever_stands_beside_it() -> None:

@@ -169,7 +169,7 @@ def test_every_kind_of_panel_has_a_drawer_and_every_drawer_a_kind() -> None:
 
 def test_every_file_of_the_viewer_is_used_and_packed() -> None:
     files = sorted(path.name for path in VIEWER.iterdir())
-    assert files == sorted(["page.css", *(f"{name}.js" for name in SCRIPTS)])
+    assert files == sorted(["page.css", "page.html", *(f"{name}.js" for name in SCRIPTS)])
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     patterns = project["tool"]["setuptools"]["package-data"]["glassformer"]
     assert all(any(fnmatch(f"rendering/viewer/{name}", pattern) for pattern in patterns) for name in files)

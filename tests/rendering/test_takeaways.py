@@ -9,7 +9,13 @@ from glassformer.rendering.panels import Words
 from glassformer.rendering.takeaways import course, leaders, leading, listed, three
 from glassformer.rendering.view import View
 
-SAYS: dict[str, str] = {"does": "leads", "do": "lead", "even": "All {count} are alike ({number})"}
+SAYS = {
+    "one": "{name} leads ({number})",
+    "several": "{name} lead ({number} each)",
+    "all": "All {count} are equal ({number})",
+    "alone": "{name} is all there is: {number}",
+    "none": "nothing is known",
+}
 
 
 @pytest.mark.parametrize(
@@ -49,11 +55,12 @@ def test_leaders_share_a_tie(values: list[float], first: list[int]) -> None:
 
 @pytest.mark.parametrize(
     ("values", "told"),
-    [([0.25, 0.5], "b leads (0.5)"), ([1, 1, 0.5], "a and b lead (1 each)"), ([0.5] * 3, "All 3 are alike (0.5)"),
-     ([0.5], "a leads: 0.5"), ([], "")],
+    [([0.25, 0.5], "b leads (0.5)"), ([1, 1, 0.5], "a and b lead (1 each)"), ([0.5] * 3, "All 3 are equal (0.5)"),
+     ([0.5], "a is all there is: 0.5"), ([], "nothing is known"), ([math.nan], "nothing is known"),
+     ([math.nan, 0.5, 0.5], "All 2 are equal (0.5)")],
 )  # fmt: skip
 def test_who_leads(values: list[float], told: str) -> None:
-    assert leading("abc"[: len(values)], values, **SAYS) == told
+    assert leading("abc"[: len(values)], values, SAYS) == told
 
 
 @pytest.mark.parametrize(
@@ -70,9 +77,11 @@ def test_a_peak_between_the_ends_is_named(y: list[float], told: str) -> None:
     assert course(y, "nats") == told
 
 
-def test_one_alone_and_none() -> None:
-    assert leading(["a"], [1.0], alone="{name} is all there is", **SAYS) == "a is all there is"
-    assert leading(["a"], [math.nan], none="nobody knows", **SAYS) == "nobody knows"
+def test_a_case_without_a_sentence_and_facts() -> None:
+    assert leading(["a"], [math.nan], {"one": "{name}"}) == ""
+    assert leading("ab", [1, 2], {"one": "{name} leads in {where}: {leaders} of {count}"}, where="Rome") == (
+        "b leads in Rome: 1 of 2"
+    )
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     chart = Lines(
         title="Remembered over a distance",
         takeaway=leader(
-            ("recall leads", "recall lead", "recall even"),
+            "recall",
             {name: curve.y[-1] for name, curve in curves.items()},
             longest=longest,
         ),

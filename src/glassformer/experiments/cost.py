@@ -269,7 +269,7 @@ def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Secti
     chart = Lines(
         title="The gradient that reaches a token k back",
         takeaway=leader(
-            ("gradient leads", "gradient lead", "gradient even"),
+            "gradient",
             {name: curve.y[furthest] for name, curve in curves.items()},
             furthest=furthest,
         ),

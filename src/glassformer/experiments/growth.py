@@ -13,6 +13,7 @@ import numpy as np
 
 from glassformer.config.sections import ModelSettings
 from glassformer.config.sentences import sentence as read_sentence
+from glassformer.config.sentences import sentences
 from glassformer.models.counting import layer_multiplications, serial_additions, serial_steps
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
 from glassformer.rendering.takeaways import course, leading, listed
@@ -71,10 +72,10 @@ def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[
     return drawn
 
 
-def leader(words: tuple[str, str, str], values: Mapping[str, float], **facts: object) -> str:
-    """Name the model with the largest value. `words`: the names of the sentences for one leader, several, and all."""
-    does, do, even = (sentence(name, **facts) for name in words)
-    return leading([named(name) for name in values], list(values.values()), does=does, do=do, even=even)
+def leader(topic: str, values: Mapping[str, float], **facts: object) -> str:
+    """Name the model with the largest value, in the wording of `topic`."""
+    wording: Any = sentences(__name__)[topic]
+    return leading([named(name) for name in values], list(values.values()), wording, **facts)
 
 
 def by_model(values: Mapping[str, str]) -> str:

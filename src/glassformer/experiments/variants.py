@@ -93,12 +93,9 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     heights = [y for curve in curves.values() for y in curve.y]
     within = {kind: fmean(values[half:context]) for kind, values in losses.items()}
     beyond = {kind: fmean(values[-half:]) for kind, values in losses.items() if len(values) > context}
-    told = leader(
-        ("beyond leads", "beyond lead", "beyond even"), {f"{kind} positions": -loss for kind, loss in beyond.items()}
-    )
     chart = Lines(
         title="Beyond the length of training",
-        takeaway=told.partition(" (")[0] if beyond else sentence("beyond none"),
+        takeaway=leader("beyond", {f"{kind} positions": -loss for kind, loss in beyond.items()}),
         series=[
             *lines(curves),
             Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True),

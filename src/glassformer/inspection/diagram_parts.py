@@ -17,6 +17,7 @@ from glassformer.bricks.pooling import FUNCTIONS, AttentionPool, Pool, UnitLengt
 from glassformer.bricks.positions import AddedPositions, NoPositions
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Tap
+from glassformer.data.wording import counted
 from glassformer.encoders.blocks import OwnAttention
 from glassformer.inspection.diagram_plan import Plan
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
@@ -45,6 +46,10 @@ DOTS = 8
 """Tokens in a sketch."""
 
 
+LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
+"""Modules that are the parts in them."""
+
+
 @singledispatch
 def describe(module: nn.Module, plan: Plan, path: str) -> None:
     """Any other module: a box with the name of its class, and the first line that it says of itself."""
@@ -55,18 +60,15 @@ def describe(module: nn.Module, plan: Plan, path: str) -> None:
     widths = (getattr(module, fact, None) for fact in ("width", "out_features", "embedding_dim", "hidden_size"))
     width = next((width for width in widths if isinstance(width, int)), None)
     own = "" if type(module).__module__.startswith("torch.") else (type(module).__doc__ or "").split("\n")[0]
-    plan.add(path, name, kind, module=module, width=width, detail=own, recorded=f"{path}.output", guessed=True)
+    plan.add(path, name, kind, module, own, width=width, guessed=True)
 
 
 def describe_children(module: nn.Module, plan: Plan, path: str) -> None:
     """Each part by itself, in the order in which they were made; then weights that lie in none of them."""
     for name, child in module.named_children():
-        below = f"{path}.{name}" if path else name
-        if isinstance(child, nn.ModuleList | nn.ModuleDict | nn.Sequential):
-            describe_children(child, plan, below)
-        elif not isinstance(child, SILENT):
-            describe(child, plan, below)
-    if isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential):
+        visit = describe_children if isinstance(child, LISTS) else describe
+        visit(child, plan, f"{path}.{name}" if path else name)
+    if isinstance(module, LISTS):
         return
     if rest := plan.unclaimed(module):
         recorded = f"{path}.output" if path else "logits"
@@ -115,139 +117,130 @@ def gathered(counts: list[int]) -> Sketch:
 
 
 @describe.register
-def _(module: WordVectors, plan: Plan, path: str) -> None:
+def describe_word_vectors(module: WordVectors, plan: Plan, path: str) -> None:
     rows, inner = module.table.weight.shape
     detail = f"a row of {inner} for each of {rows:,} tokens" + (f", led to {module.width}" if module.fit else "")
     detail += ", times √d" if module.scale != 1.0 else ""
-    axes = (plan.axes[0], ("d", module.width))
-    plan.add(path, "Word vectors", "embedding", module=module, axes=axes, detail=detail, recorded=f"{path}.vectors")
+    plan.add_vectors(path, "Word vectors", module, detail, axes=(plan.axes[0], ("d", module.width)))
 
 
 @describe.register
-def _(module: OneHot, plan: Plan, path: str) -> None:
-    axes = (plan.axes[0], ("V", module.width))
-    detail = "a 1 at the token's place"
-    plan.add(path, "One-hot", "embedding", module=module, axes=axes, detail=detail, recorded=f"{path}.vectors")
+def describe_one_hot(module: OneHot, plan: Plan, path: str) -> None:
+    plan.add_vectors(path, "One-hot", module, "a 1 at the token's place", axes=(plan.axes[0], ("V", module.width)))
 
 
 @describe.register
-def _(module: ImageTokens, plan: Plan, path: str) -> None:
-    cut, axes = module.cut, (("T", module.tokens), ("d", module.width))
+def describe_image(module: ImageTokens, plan: Plan, path: str) -> None:
+    cut, axes, weights = module.cut, (("T", module.tokens), ("d", module.width)), module.named_parameters()
     rows, columns = cut.grid
     if isinstance(cut, Patches):
         side = cut.map.kernel_size[0]
-        title, kind, detail = "Patches", "embedding", f"{rows}×{columns} squares of {side}×{side}, each led to a vector"
-    else:
-        assert isinstance(cut, ConvolutionStack)
-        layers = [layer for layer in cut.convolutions if isinstance(layer, nn.Conv2d)]
-        channels = " → ".join(str(layer.out_channels) for layer in layers)
-        side = layers[0].kernel_size[0]
-        title, kind = "Convolutions", "convolution"
-        detail = f"{side}×{side}, {channels} channels, ReLU, max pooling: {rows}×{columns}"
-    plan.add(path, title, kind, module=cut, axes=axes, weights=module.named_parameters(), detail=detail,
-             recorded=f"{path}.vectors")  # fmt: skip
+        detail = f"{rows}×{columns} squares of {side}×{side}, each led to a vector"
+        plan.add_vectors(path, "Patches", cut, detail, axes=axes, weights=weights)
+        return
+    assert isinstance(cut, ConvolutionStack)
+    layers = [layer for layer in cut.convolutions if isinstance(layer, nn.Conv2d)]
+    channels, side = " → ".join(str(layer.out_channels) for layer in layers), layers[0].kernel_size[0]
+    detail = f"{side}×{side}, {channels} channels, ReLU, max pooling: {rows}×{columns}"
+    plan.add_vectors(path, "Convolutions", cut, detail, kind="convolution", axes=axes, weights=weights)
 
 
 @describe.register
-def _(module: ColumnTokens, plan: Plan, path: str) -> None:
-    axes = (("T", module.tokens), ("d", module.width))
+def describe_columns(module: ColumnTokens, plan: Plan, path: str) -> None:
     detail = f"a vector for each of {module.tokens} columns"
-    plan.add(path, "Column vectors", "embedding", module=module, axes=axes, detail=detail, recorded=f"{path}.vectors")
+    plan.add_vectors(path, "Column vectors", module, detail, axes=(("T", module.tokens), ("d", module.width)))
 
 
 @describe.register(FlatColumns)
 @describe.register(FlatPixels)
-def _(module: FlatColumns | FlatPixels, plan: Plan, path: str) -> None:
-    pixels = isinstance(module, FlatPixels)
-    detail = "row by row" if pixels else "numbers as they are, categories one-hot"
-    plan.add(path, "Pixels in a row" if pixels else "Columns in a row", "embedding", module=module,
-             axes=(("T", 1), ("d", module.width)), detail=detail, recorded=f"{path}.vectors")  # fmt: skip
+def describe_flat(module: FlatColumns | FlatPixels, plan: Plan, path: str) -> None:
+    title, detail = "Columns in a row", "numbers as they are, categories one-hot"
+    if isinstance(module, FlatPixels):
+        title, detail = "Pixels in a row", "row by row"
+    plan.add_vectors(path, title, module, detail, axes=(("T", 1), ("d", module.width)))
 
 
 @describe.register
-def _(module: MixedTokens, plan: Plan, path: str) -> None:
-    there = {"columns": module.columns, "patches": module.image, "words": module.words}
-    detail = ", then ".join(name for name, part in there.items() if part is not None)
-    plan.add(path, "Mixed tokens", "embedding", module=module, axes=(("T", module.tokens), ("d", module.width)),
-             detail=detail, recorded=f"{path}.vectors")  # fmt: skip
+def describe_mixed(module: MixedTokens, plan: Plan, path: str) -> None:
+    parts = {"columns": module.columns, "patches": module.image, "words": module.words}
+    detail = ", then ".join(name for name, part in parts.items() if part is not None)
+    plan.add_vectors(path, "Mixed tokens", module, detail, axes=(("T", module.tokens), ("d", module.width)))
 
 
 @describe.register
-def _(module: BagOfWords, plan: Plan, path: str) -> None:
+def describe_bag(module: BagOfWords, plan: Plan, path: str) -> None:
     rows, out = module.table.weight.shape
     weighting = "TF-IDF" if module.weighting == "tfidf" else "counts"
     runs = f", runs of up to {module.ngrams}" if module.ngrams > 1 else ""
-    plan.add(path, "Bag of words", "embedding", module=module, axes=(("d", out),), recorded=f"{path}.output",
-             detail=f"{weighting}{runs}: the sum of {rows:,} rows' share", sketch=gathered([*range(DOTS)]))  # fmt: skip
+    detail = f"{weighting}{runs}: the sum of {rows:,} rows' share"
+    plan.add(path, "Bag of words", "embedding", module, detail, axes=(("d", out),), sketch=gathered([*range(DOTS)]))
 
 
 # --- the parts of blocks ---
 
 
 @describe.register
-def _(module: AddedPositions, plan: Plan, path: str) -> None:
+def describe_positions(module: AddedPositions, plan: Plan, path: str) -> None:
     known = f"{module.limit:,} learned" if module.limit else "sine and cosine waves"
-    detail = f"{known}, {'appended' if module.kind == 'onehot' else 'added'}"
-    plan.add(path, "Positions", "positions", module=module, recorded=f"{path}.output", detail=detail)
+    plan.add(path, "Positions", "positions", module, f"{known}, {'appended' if module.kind == 'onehot' else 'added'}")
 
 
 @describe.register(LayerNorm)
 @describe.register(RMSNorm)
 @describe.register(BatchNorm)
-def _(module: nn.Module, plan: Plan, path: str) -> None:
+def describe_norm(module: nn.Module, plan: Plan, path: str) -> None:
     title = {LayerNorm: "Layer norm", RMSNorm: "RMS norm"}.get(type(module), "Batch norm")
+    plan.add(path, title, "norm", module, recorded=_normed(plan, path))
+
+
+def _normed(plan: Plan, path: str) -> str:
+    """The name by which the output of a norm is captured: inside a residual, that of the residual."""
     above = path.rpartition(".")[0]
-    around = isinstance(plan.model.get_submodule(above), Residual)
-    plan.add(path, title, "norm", module=module, recorded=f"{above}.normed" if around else f"{path}.output")
+    return f"{above}.normed" if isinstance(plan.model.get_submodule(above), Residual) else f"{path}.output"
 
 
 @describe.register
-def _(module: Attention, plan: Plan, path: str) -> None:
-    cross = module.is_cross_attention
-    title = "Cross-attention" if cross else "Causal self-attention" if module.causal else "Self-attention"
-    heads = f"{module.heads} heads of {module.head_width}" if module.heads > 1 else f"1 head of {module.head_width}"
+def describe_attention(module: Attention, plan: Plan, path: str) -> None:
+    title = "Causal self-attention" if module.causal else "Self-attention"
+    title = "Cross-attention" if module.is_cross_attention else title
+    detail = f"{counted(module.heads, 'head')} of {module.head_width}"
     if module.scores != "query-key":
-        heads += f", {module.scores} scores"
+        detail += f", {module.scores} scores"
     elif module.kv_heads != module.heads:
-        heads += f", {module.kv_heads} for keys and values"
+        detail += f", {module.kv_heads} for keys and values"
     inner = module.heads * module.head_width
-    plan.add(path, title, "attention", module=module, recorded=f"{path}.output", hidden=inner, detail=heads,
-             width=None if module.output is not None else inner, sketch=all_to_all(module.causal))  # fmt: skip
+    width = None if module.output is not None else inner
+    plan.add(path, title, "attention", module, detail, hidden=inner, width=width, sketch=all_to_all(module.causal))
 
 
 @describe.register
-def _(module: OwnAttention, plan: Plan, path: str) -> None:
-    plan.add(path, "Your attention", "attention", module=module, recorded=f"{path}.output", detail=str(module.part),
-             sketch=all_to_all(module.causal))  # fmt: skip
+def describe_own_attention(module: OwnAttention, plan: Plan, path: str) -> None:
+    plan.add(path, "Your attention", "attention", module, str(module.part), sketch=all_to_all(module.causal))
 
 
 @describe.register
-def _(module: OwnNorm, plan: Plan, path: str) -> None:
-    above = path.rpartition(".")[0]
-    around = isinstance(plan.model.get_submodule(above), Residual)
-    recorded = f"{above}.normed" if around else f"{path}.output"
-    plan.add(path, "Your norm", "norm", module=module, recorded=recorded, detail=str(module.part))
+def describe_own_norm(module: OwnNorm, plan: Plan, path: str) -> None:
+    plan.add(path, "Your norm", "norm", module, str(module.part), recorded=_normed(plan, path))
 
 
 @describe.register
-def _(module: OwnPositions, plan: Plan, path: str) -> None:
-    detail = str(module.part)
-    plan.add(path, "Your positions", "positions", module=module, recorded=f"{path}.output", detail=detail)
+def describe_own_positions(module: OwnPositions, plan: Plan, path: str) -> None:
+    plan.add(path, "Your positions", "positions", module, str(module.part))
 
 
 @describe.register
-def _(module: OwnPool, plan: Plan, path: str) -> None:
-    plan.add(path, "Your pooling", "pool", module=module, axes=(("d", plan.width),), recorded=f"{path}.output",
-             detail=str(module.part), sketch=gathered([*range(DOTS)]))  # fmt: skip
+def describe_own_pool(module: OwnPool, plan: Plan, path: str) -> None:
+    axes, sketch = (("d", plan.width),), gathered([*range(DOTS)])
+    plan.add(path, "Your pooling", "pool", module, str(module.part), axes=axes, sketch=sketch)
 
 
 @describe.register
-def _(module: FeedForward, plan: Plan, path: str) -> None:
-    width, inner = plan.width, module.input.out_features
-    words = "SwiGLU" if module.gate is not None else activation_name(module.activation)
-    steps = f"{width} → {inner} → {width}" if module.output is not None else f"{width} → {inner}"
-    detail, recorded = f"{steps}, {words}", f"{path}.output"
-    plan.add(path, "Feed-forward", "feed-forward", module=module, recorded=recorded, hidden=inner, detail=detail)
+def describe_feed_forward(module: FeedForward, plan: Plan, path: str) -> None:
+    inner = module.input.out_features
+    widths = [plan.width, inner, plan.width] if module.output is not None else [plan.width, inner]
+    activation = "SwiGLU" if module.gate is not None else activation_name(module.activation)
+    detail = f"{' → '.join(map(str, widths))}, {activation}"
+    plan.add(path, "Feed-forward", "feed-forward", module, detail, hidden=inner)
 
 
 def activation_name(activation: object) -> str:
@@ -257,40 +250,45 @@ def activation_name(activation: object) -> str:
 
 
 @describe.register
-def _(module: Convolution, plan: Plan, path: str) -> None:
+def describe_convolution(module: Convolution, plan: Plan, path: str) -> None:
     slide = module.slide
     kernel, dilation = slide.kernel_size[0], slide.dilation[0]
     detail = f"kernel {kernel}" + (f", dilation {dilation}" if dilation > 1 else "")
-    plan.add(path, "Convolution", "convolution", module=module, width=slide.out_channels, recorded=f"{path}.output",
-             detail=detail, sketch=windows(kernel, dilation, module.before))  # fmt: skip
+    sketch = windows(kernel, dilation, module.before)
+    plan.add(path, "Convolution", "convolution", module, detail, width=slide.out_channels, sketch=sketch)
 
 
 @describe.register
-def _(module: Recurrent, plan: Plan, path: str) -> None:
+def describe_recurrent(module: Recurrent, plan: Plan, path: str) -> None:
     """A brick for each layer; its first state is its own."""
-    cell = module.cell
-    name, both_ways = type(cell).__name__, cell.bidirectional
-    ways, names = 2 if both_ways else 1, module.state_names()
-    width = (cell.proj_size or cell.hidden_size) * ways
+    cell, names = module.cell, module.state_names()
+    ways = 2 if cell.bidirectional else 1
+    state = cell.proj_size or cell.hidden_size
+    title = type(cell).__name__ + (" both ways" if cell.bidirectional else "")
+    detail = f"{state} each way" if cell.bidirectional else f"state of {state}"
+    detail += f", cell of {cell.hidden_size}" if cell.proj_size else ""
+    first = [(f"first.{key}", weight) for key, weight in module.first.named_parameters()]
     for layer in range(cell.num_layers):
-        marks = (f"_l{layer}", f"_l{layer}_reverse")
-        weights = [(key, weight) for key, weight in cell.named_parameters() if key.endswith(marks)]
-        last = layer == cell.num_layers - 1
-        recorded = [f"{path}.output"] if last else [f"{path}.{way['h']}" for way in names[layer]]
-        first = list(module.first.named_parameters()) if layer == 0 else []
-        title = f"{name} both ways" if both_ways else name
-        detail = f"{width // ways} each way" if both_ways else f"state of {width}"
-        detail += f", cell of {cell.hidden_size}" if cell.proj_size else ""
-        detail = f"layer {layer}: {detail}" if cell.num_layers > 1 else detail
-        plan.add(f"{path}.{layer}", title, "recurrent", module=module, width=width, recorded=recorded, detail=detail,
-                 weights=[*weights, *((f"first.{key}", weight) for key, weight in first)],
-                 sketch=chain(both_ways))  # fmt: skip
+        endings = (f"_l{layer}", f"_l{layer}_reverse")
+        weights = [(key, weight) for key, weight in cell.named_parameters() if key.endswith(endings)]
+        is_last = layer == cell.num_layers - 1
+        plan.add(
+            f"{path}.{layer}",
+            title,
+            "recurrent",
+            module,
+            f"layer {layer}: {detail}" if cell.num_layers > 1 else detail,
+            width=state * ways,
+            weights=weights if layer else [*weights, *first],
+            recorded=f"{path}.output" if is_last else [f"{path}.{way['h']}" for way in names[layer]],
+            sketch=chain(cell.bidirectional),
+        )
 
 
 @describe.register
-def _(module: MemoryAttention, plan: Plan, path: str) -> None:
-    plan.add(path, "Attention", "attention", module=module, detail=f"{module.kind} scores, along the source",
-             sketch=all_to_all(causal=False))  # fmt: skip
+def describe_memory_attention(module: MemoryAttention, plan: Plan, path: str) -> None:
+    detail = f"{module.kind} scores, along the source"
+    plan.add(path, "Attention", "attention", module, detail, sketch=all_to_all(causal=False))
 
 
 # --- the end ---
@@ -298,46 +296,44 @@ def _(module: MemoryAttention, plan: Plan, path: str) -> None:
 
 @describe.register(Pool)
 @describe.register(AttentionPool)
-def _(module: Pool | AttentionPool, plan: Plan, path: str) -> None:
-    every, width = [*range(DOTS)], plan.width
+def describe_pool(module: Pool | AttentionPool, plan: Plan, path: str) -> None:
+    every, width, tokens = [*range(DOTS)], plan.width, plan.axes[0][1]
     kind = next((name for name, function in FUNCTIONS.items() if function is getattr(module, "function", None)), "")
-    title = f"Pool: {kind or 'attention'}"
-    counts = {"last": every[-1:], "first": every[:1], "ends": [every[0], every[-1]]}.get(kind, every)
-    tokens = plan.axes[0][1]
     axes = (("d", width),) if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
-    detail = POOLS.get(kind, "") if tokens != 1 else "of one vector: as it is"
-    plan.add(path, title, "pool", module=module, axes=axes, recorded=f"{path}.output", detail=detail,
-             sketch=gathered(counts) if tokens != 1 else None)  # fmt: skip
+    counts = {"last": every[-1:], "first": every[:1], "ends": [every[0], every[-1]]}.get(kind, every)
+    detail, sketch = (POOLS.get(kind, ""), gathered(counts)) if tokens != 1 else ("of one vector: as it is", None)
+    plan.add(path, f"Pool: {kind or 'attention'}", "pool", module, detail, axes=axes, sketch=sketch)
 
 
 @describe.register
-def _(module: MultilayerPerceptron, plan: Plan, path: str) -> None:
-    words = activation_name(module.activation)
+def describe_perceptron(module: MultilayerPerceptron, plan: Plan, path: str) -> None:
     for number, layer in enumerate(module.hidden):
         assert isinstance(layer, nn.Linear)
-        plan.add(f"{path}.hidden.{number}", "Hidden layer", "feed-forward", module=layer, width=layer.out_features,
-                 detail=f"{layer.in_features} → {layer.out_features}, {words}")  # fmt: skip
+        add_hidden_layer(layer, plan, f"{path}.hidden.{number}", activation_name(module.activation))
     scores(module.output, plan, f"{path}.output")
+
+
+def add_hidden_layer(layer: nn.Linear, plan: Plan, path: str, activation: str) -> None:
+    detail = f"{layer.in_features} → {layer.out_features}, {activation}"
+    plan.add(path, "Hidden layer", "feed-forward", layer, detail, width=layer.out_features)
 
 
 def scores(layer: nn.Linear, plan: Plan, path: str, letter: str = "out") -> None:
     """The map to what is answered."""
     axes = (*plan.axes[:-1], (letter, layer.out_features))
-    detail = f"{layer.in_features} → {layer.out_features:,}"
-    plan.add(path, "Scores", "head", module=layer, axes=axes, detail=detail)
+    plan.add(path, "Scores", "head", layer, f"{layer.in_features} → {layer.out_features:,}", axes=axes)
 
 
 @describe.register
-def _(module: Bias, plan: Plan, path: str) -> None:
-    plan.add(path, "Bias", "head", module=module, detail="added")
+def describe_bias(module: Bias, plan: Plan, path: str) -> None:
+    plan.add(path, "Bias", "head", module, "added")
 
 
 @describe.register
-def _(module: UnitLength, plan: Plan, path: str) -> None:
-    plan.add(path, "Length 1", "norm", module=module, detail="x / ‖x‖")
+def describe_unit_length(module: UnitLength, plan: Plan, path: str) -> None:
+    plan.add(path, "Length 1", "norm", module, "x / ‖x‖")
 
 
 @describe.register
-def _(module: Transform, plan: Plan, path: str) -> None:
-    detail = f"linear map, {activation_name(module.activation)}, norm"
-    plan.add(path, "Transform", "feed-forward", module=module, detail=detail)
+def describe_transform(module: Transform, plan: Plan, path: str) -> None:
+    plan.add(path, "Transform", "feed-forward", module, f"linear map, {activation_name(module.activation)}, norm")

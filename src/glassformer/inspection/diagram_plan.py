@@ -4,6 +4,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -23,7 +24,7 @@ class Part:
     weights: dict[str, Tensor] = field(default_factory=dict)
     """Its parameters, by their names; those that belong to a brick before it too."""
     recorded: tuple[str, ...] = ()
-    """Several stand side by side; none: what the module itself gives."""
+    """Several stand side by side; if `capture` has none of them: what the module itself gives."""
     guessed: bool = False
     """Its shape is known only when a text passes."""
 
@@ -64,18 +65,21 @@ class Plan:
         name: str,
         title: str,
         kind: str,
-        *,
         module: nn.Module | None = None,
+        detail: str = "",
+        *,
         width: int | None = None,
         axes: Axes | None = None,
         weights: Iterable[tuple[str, Tensor]] | None = None,
-        recorded: str | Sequence[str] = (),
-        detail: str = "",
+        recorded: str | Sequence[str] = "",
         hidden: int = 0,
         sketch: Sketch | None = None,
         guessed: bool = False,
-    ) -> str:
-        """One more brick beneath the last. Its shape: that of the last, with another width, or other axes."""
+    ) -> None:
+        """One more brick beneath the last. Its shape: that of the last, with another width, or other axes.
+
+        `recorded`: the names by which `capture` has its output, `NAME.output` unless another is given.
+        """
         if axes is None:
             before = self.axes
             counted = len(before) == 1 and before[0][1] is None  # nothing but tokens so far
@@ -84,21 +88,20 @@ class Plan:
         if weights is None:
             weights = () if module is None else module.named_parameters()
         own = dict(weights)
-        parameters = sum(weight.numel() for weight in own.values() if self._owners.setdefault(weight, name) == name)
         brick = Brick(
             name=name,
             title=title,
             kind=kind,
             width=axes[-1][1] or 1 if axes else 1,
             hidden=hidden,
-            parameters=parameters,
+            parameters=sum(one.numel() for one in own.values() if self._owners.setdefault(one, name) == name),
             detail=detail,
             lane=len(self.lanes) - 1,
             group=self._group,
             sketch=sketch,
             code=code_of(module),
         )
-        names = (recorded,) if isinstance(recorded, str) else tuple(recorded)
+        names = (recorded or f"{name}.output",) if isinstance(recorded, str) else tuple(recorded)
         self.parts[name] = Part(brick, axes, module, own, names, guessed)
         if self.last:
             self.arrow(self.last, name)
@@ -106,7 +109,12 @@ class Plan:
             self.arrow(other, name, "tied")
         self._holders.update(dict.fromkeys(own.values(), name))
         self.last = name
-        return name
+
+    def add_vectors(
+        self, name: str, title: str, module: nn.Module, detail: str, *, kind: str = "embedding", **facts: Any
+    ) -> None:
+        """Add a brick that makes vectors of what goes in."""
+        self.add(name, title, kind, module, detail, recorded=f"{name}.vectors", **facts)
 
     def arrow(self, start: str, end: str, role: str = "flow") -> None:
         self.arrows.append(Arrow(start=start, end=end, role=role))

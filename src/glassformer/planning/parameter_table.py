@@ -84,10 +84,13 @@ class ParameterTable(Renderable):
             takeaway=leading(
                 [model.name for model in self.models],
                 [float(model.parameters) for model in self.models],
-                does="has the most parameters",
-                do="have the most parameters",
-                even="All models have the same number of parameters ({number})",
-            ).partition(" (")[0],
+                {
+                    "one": "{name} has the most parameters",
+                    "several": "{name} have the most parameters",
+                    "all": "All models have the same number of parameters",
+                    "alone": "{name} has the most parameters: {number}",
+                },
+            ),
             columns=["model", "width", "layers", *groups, "all", f"FLOPs per {unit}"],
             rows=[model.row(groups) for model in self.models],
             note=" ".join(notes),

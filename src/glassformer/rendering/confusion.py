@@ -7,7 +7,7 @@ import numpy as np
 
 from glassformer.data.wording import counted
 from glassformer.rendering.panels import Grid, Panel, Table
-from glassformer.rendering.takeaways import leaders
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, quoted
 
@@ -19,6 +19,8 @@ MOST_NAMED = 12
 """Confusions in the table."""
 MOST_LETTERS = 24
 """Letters of a class's name."""
+NO_ERROR = "Nothing was taken for anything else"
+MOST_OFTEN = {"one": "{name}: {times}", "several": "{leaders} confusions are the most frequent: {times} each"}
 
 
 def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, path: Path, title: str) -> None:
@@ -54,14 +56,8 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
 
 def _most_often(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> str:
     wrong = np.where(np.eye(len(labels), dtype=bool), 0, np.array(matrix))
-    if not wrong.any():
-        return "Nothing was taken for anything else"
-    pairs = [divmod(at, len(labels)) for at in leaders(wrong)]
-    times = counted(int(wrong.max()), "time")
-    if len(pairs) > 1:
-        return f"{len(pairs)} confusions are the most frequent: {times} each"
-    true, said = (quoted(labels[at]) for at in pairs[0])
-    return f"{true} is most often taken for {said}: {times}"
+    pairs = [f"{quoted(true)} is most often taken for {quoted(said)}" for true in labels for said in labels]
+    return leading(pairs, wrong, MOST_OFTEN, times=counted(int(wrong.max()), "time")) if wrong.any() else NO_ERROR
 
 
 def most_frequent(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Table:

@@ -7,7 +7,7 @@ panels look on a page is told in `viewer/`, how they look in a picture in `drawi
 import base64
 import math
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -235,6 +235,12 @@ class Lines(Panel):
     levels: Sequence[tuple[str, float]] = ()
     """Lines from side to side: their names and heights."""
 
+    @classmethod
+    def by_layer(cls, layers: Sequence[str], series: Mapping[str, Sequence[float]], **facts: Any) -> "Lines":
+        """Return series with a value after each layer; `facts`: the other fields."""
+        dotted = [Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in series.items()]
+        return cls(series=dotted, x_name="after", x_ticks=layers, **facts)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choices(Panel):
@@ -432,3 +438,20 @@ def _json(value: Any, most: int | None) -> Any:
 
 def _base64(array: NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
+
+
+# --- colours of models, the same on every page and picture ---
+
+OF_MODELS = ("transformer", "lstm", "cnn", "rnn", "gru", "average", "bag", "window", "mlp", "linear")
+"""The models that have a colour of their own, which is the one at this place."""
+SPARE = (10, 11, *range(10))
+"""Colours of others, in this order. The page has twelve (`--c0` to `--c11`), and so have pictures."""
+
+
+def model_colours(models: Sequence[str]) -> list[int]:
+    """The colour of each, by the model it is; where that is unknown, or comes again, one that is free."""
+    colours: list[int] = []
+    for model in models:
+        wanted = [OF_MODELS.index(model)] if model in OF_MODELS else []
+        colours.append(next((colour for colour in (*wanted, *SPARE) if colour not in colours), len(colours)))
+    return colours

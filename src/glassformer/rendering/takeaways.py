@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,13 @@ ROUNDING = 1e-6
 LITTLE = 0.01
 """A line that changes by less than this share of its largest number stays where it is."""
 
+LIKELIEST = {
+    "one": "{name} is the likeliest ({number})",
+    "several": "{name} are equally likely ({number} each)",
+    "all": "All {count} are equally likely ({number})",
+    "alone": "{name} is the likeliest: {number}",
+}
+"""What `leading` says of probabilities."""
 FAR_BEYOND = 0.2
 """A peak or a low is named if it exceeds both ends of a line by more than this share of the line's range."""
 
@@ -41,24 +48,23 @@ def leaders(values: ArrayLike) -> list[int]:
     return np.flatnonzero(known >= top - ROUNDING * np.abs(flat[np.isfinite(flat)]).max(initial=0.0)).tolist()
 
 
-def leading(
-    names: Sequence[str], values: ArrayLike, *, does: str, do: str, even: str, alone: str = "", none: str = ""
-) -> str:
-    """Which of some is the largest: `“olga” counts most (0.42)`. `does`: what is said of one, `do`: of several that
-    share the lead; `even`: where all are equal; `alone`: where there is only one; `none`: where there are none.
+def leading(names: Sequence[str], values: ArrayLike, wording: Mapping[str, str], **facts: object) -> str:
+    """Return the sentence about the largest of several values.
+
+    `wording` has a template per case; a case without one has no sentence. `one`: one value leads; `several`: some share
+    the lead; `all`: all are equal; `alone`: there is only one; `none`: no value is known. A template may use {name} (of
+    the leader or the leaders), {number} (the largest value), {leaders} and {count} (how many values), and `facts`.
     """
     flat = np.asarray(values, np.float64).ravel()
     first = leaders(flat)
     if not first:
-        return none
-    number = three(float(flat[first[0]]))
-    if len(flat) == 1:
-        return (alone or "{name} {does}: {number}").format(name=names[0], does=does, number=number)
-    if len(first) == len(flat):
-        return even.format(count=len(flat), number=number)
-    if len(first) == 1:
-        return f"{names[first[0]]} {does} ({number})"
-    return f"{listed([names[at] for at in first])} {do} ({number} each)"
+        return wording.get("none", "")
+    count = int((~np.isnan(flat)).sum())
+    case = "one" if len(first) == 1 else "several"
+    if len(first) == count:
+        case = "alone" if count == 1 else "all"
+    facts = {"number": three(float(flat[first[0]])), "leaders": len(first), "count": count, **facts}
+    return wording.get(case, "").format(name=listed([names[at] for at in first]), **facts)
 
 
 def course(y: Sequence[float], unit: str = "") -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 from glassformer.config.errors import Misuse
@@ -52,32 +53,6 @@ EXPORTED = (
 
 RULES = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 """What the page may load: only what is in it."""
-
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{rules}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-</head>
-<body>
-<header><h1>{title}</h1></header>
-<main><noscript><p class="lede">This page draws itself with JavaScript, which is off.</p></noscript></main>
-<footer>{about}</footer>
-<script type="application/json" id="data">{data}</script>
-<script>
-(() => {{
-"use strict";
-{script}start();
-}})();
-</script>
-</body>
-</html>
-"""
 
 
 class Renderable(ABC):
@@ -175,28 +150,26 @@ def _page(views: Sequence[Mapping[str, Any]], *, title: str, about: str = "") ->
     """All views, packed, under one title; with more than one, each under a tab. `about`: what they are of, at the
     foot.
     """
-    style, script = _viewer()
-    return PAGE.format(
+    template, style, script = _viewer()
+    data = json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":"))
+    return Template(template).substitute(
         rules=RULES,
         title=_escaped(title),
         about=_escaped(about),
         style=style,
-        # Nothing in it can end the script it stands in, and it is plain ASCII.
-        data=json.dumps({"title": title, "views": views}, allow_nan=False, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        ),
+        data=data.replace("<", "\\u003c"),  # nothing in it can end the script it stands in, and it is plain ASCII
         script=script,
     )
 
 
 def viewer_style() -> str:
     """The style of everything that the viewer draws."""
-    return _viewer()[0]
+    return _viewer()[1]
 
 
 def viewer_module() -> str:
     """The viewer as a module, for pages that draw panels themselves."""
-    return f"{_viewer()[1]}\nexport {{ {', '.join(EXPORTED)} }};\n"
+    return f"{_viewer()[2]}\nexport {{ {', '.join(EXPORTED)} }};\n"
 
 
 def _escaped(text: str) -> str:
@@ -204,8 +177,11 @@ def _escaped(text: str) -> str:
 
 
 @cache
-def _viewer() -> tuple[str, str]:
-    """The page's style and its program."""
+def _viewer() -> tuple[str, str, str]:
+    """The page's template, its style and its program."""
     folder = files("glassformer.rendering") / "viewer"
-    scripts = [(folder / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
-    return (folder / "page.css").read_text(encoding="utf-8"), "\n".join(scripts)
+    template, style, *scripts = [
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("page.html", "page.css", *(f"{one}.js" for one in SCRIPTS))
+    ]
+    return template, style, "\n".join(scripts)

@@ -26,7 +26,7 @@ from glassformer.families.masked import MaskedFamily
 from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import TranslationFamily
-from glassformer.inspection.tree import Choice, choices_of
+from glassformer.inspection.views.tree import Choice, choices_of
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 

@@ -24,16 +24,16 @@ from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.schema import table_in
 from glassformer.inspection.attention import SELF_ATTENTION, changeable, sizes_of, stacks_of
-from glassformer.inspection.attribution import gradient_times_input, leave_one_out
 from glassformer.inspection.capture import has_layers
 from glassformer.inspection.change import Change, scale
 from glassformer.inspection.change import replace as replaced
 from glassformer.inspection.intervene import intervene
-from glassformer.inspection.patching import has_patches, layer_states
-from glassformer.inspection.tree import branches
+from glassformer.inspection.views.attribution import gradient_times_input, leave_one_out
 from glassformer.inspection.views.head_roles import head_roles, ids_of
 from glassformer.inspection.views.logit_lens import layer_scores
+from glassformer.inspection.views.patching import has_patches, layer_states
 from glassformer.inspection.views.registry import all_views, views_of
+from glassformer.inspection.views.tree import branches
 from glassformer.models.modules import TokenModel
 from glassformer.models.weights import put_weights
 from glassformer.rendering.curves import smoothed

@@ -34,7 +34,7 @@ from glassformer.inspection.numbers.steps import (
     worked,
 )
 from glassformer.rendering.panels import Panel, Table
-from glassformer.rendering.takeaways import leading
+from glassformer.rendering.takeaways import LIKELIEST, leading
 from glassformer.text.display import bare, quoted
 
 Row = list[str | float | int | None]
@@ -195,13 +195,7 @@ def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title:
         sentence = worked(f"p({bare(str(rows[0][0]))})", how, float(probabilities[best]))
         more = f"The {acts.shown} likeliest of {len(scores)}." if len(scores) > acts.shown else ""
     columns = ["answer", "score", "probability"]
-    likeliest = leading(
-        [quoted(str(row[0])) for row in rows],
-        [float(row[2] or 0) for row in rows],
-        does="is the likeliest",
-        do="are equally likely",
-        even="All {count} are equally likely ({number})",
-    )
+    likeliest = leading([quoted(str(row[0])) for row in rows], [float(row[2] or 0) for row in rows], LIKELIEST)
     return Table(
         title=title,
         takeaway=likeliest,

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from glassformer.bricks.losses import logistic_loss, softmax_loss, squared_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.config.presets import LABEL_SET
+from glassformer.families.base import Loaded
 from glassformer.inspection.numbers.steps import (
     SHOWN,
     Term,
@@ -29,6 +31,7 @@ from glassformer.inspection.numbers.steps import (
     products,
     worked,
 )
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.modules import BagPredictor
 from glassformer.rendering.panels import Grid, Panel, Table, Words
 from glassformer.rendering.takeaways import course, leading
@@ -74,6 +77,14 @@ OPTIMISERS = {
     "AdamW, w − η·m / (√v + ε).",
 }
 
+LONGEST_GRADIENT = {
+    "one": "{name} has the longest gradient ({number})",
+    "several": "{name} have the longest gradients ({number} each)",
+    "all": "All {count} have gradients of the same length ({number})",
+    "alone": "{name} has a gradient of length {number}",
+}
+RATE = 0.1
+"""The learning rate of a step of plain gradient descent on one example."""
 NOTE = "On a copy of the model, without dropout, label smoothing and class weights; the run is as it was."
 
 
@@ -181,6 +192,33 @@ def training_step(
     change = change_table(float(predictions.losses.mean()), float(new.double().mean()), gradients, lr)
     own = Words(title="The run's own optimiser", text=OPTIMISERS[optimizer])
     return View("One training step", [*panels, change, own], NOTE)
+
+
+def has_written_out_loss(loaded: Loaded) -> bool:
+    return loaded.family.is_trained and loaded.family.label_kind != LABEL_SET
+
+
+@register_view(
+    "step",
+    options=("position", "answer", *DECODING),
+    needs=lambda loaded: loaded.family.text_loss and has_written_out_loss(loaded),
+)
+def step(request: LookRequest) -> View:
+    """Loss, gradient and update on one example; the run stays as it is."""
+    example, loaded = request.example, request.loaded
+    target, loss = loaded.family.training_target(loaded, example, request.answer)
+    return training_step(
+        request.model,
+        example.inputs,
+        target,
+        loss=loss,
+        tokens=() if loaded.family.labels_examples else example.written or example.tokens,
+        words=example.tokens,
+        outputs=loaded.family.output_names(loaded),
+        position=request.position,
+        lr=RATE,
+        optimizer=loaded.config.training.optimizer,
+    )
 
 
 def asked_scores(
@@ -337,25 +375,16 @@ def norm_table(weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -
     layers: dict[str, list[str]] = {}
     for name in weights:
         layers.setdefault(layer_of(name), []).append(name)
-    rows = [
-        [
-            layer,
-            sum(weights[name].numel() for name in names),
-            squared_length(weights[name] for name in names) ** 0.5,
-            squared_length(gradients[name] for name in names) ** 0.5,
-        ]
+    lengths = {
+        layer: [squared_length(tensors[name] for name in names) ** 0.5 for tensors in (weights, gradients)]
         for layer, names in layers.items()
-    ]
-    columns = ["where", "weights", "‖w‖", "‖g‖"]
-    longest = leading(
-        [str(row[0]) for row in rows],
-        [float(row[3]) for row in rows],
-        does="has the longest gradient",
-        do="have the longest gradients",
-        even="All {count} have gradients of one length ({number})",
-    )
+    }
     return Table(
-        title="The gradient, layer by layer", takeaway=longest, columns=columns, rows=rows, note="‖g‖ = √(Σ g²)"
+        title="The gradient, layer by layer",
+        takeaway=leading(list(lengths), [of_gradient for _, of_gradient in lengths.values()], LONGEST_GRADIENT),
+        columns=["where", "weights", "‖w‖", "‖g‖"],
+        rows=[[layer, sum(weights[name].numel() for name in layers[layer]), *both] for layer, both in lengths.items()],
+        note="‖g‖ = √(Σ g²)",
     )
 
 

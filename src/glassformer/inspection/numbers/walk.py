@@ -16,10 +16,16 @@ from glassformer.encoders.base import Encoder
 from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.inspection.capture import capture, layers_of
-from glassformer.inspection.numbers.convolution import cnn_panels, image_panels, window_panels
+from glassformer.inspection.capture import capture, has_layers, layers_of
+from glassformer.inspection.numbers.encoders import (
+    cnn_panels,
+    decoder_panels,
+    image_panels,
+    recurrent_panels,
+    transformer_panels,
+    window_panels,
+)
 from glassformer.inspection.numbers.head import answer_panel, bag_panels, head_panels, pool_panels
-from glassformer.inspection.numbers.recurrent import decoder_panels, recurrent_panels
 from glassformer.inspection.numbers.steps import (
     MOST_TOKENS,
     SHOWN,
@@ -31,7 +37,8 @@ from glassformer.inspection.numbers.steps import (
     check_length,
     number,
 )
-from glassformer.inspection.numbers.transformer import transformer_panels
+from glassformer.inspection.numbers.training import has_written_out_loss
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.inputs import ColumnTokens, ImageTokens
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq
 from glassformer.rendering.panels import Panel, Words
@@ -109,6 +116,28 @@ def walk(
         for module in training:
             module.training = True
     return View("Number by number", panels, NOTE)
+
+
+@register_view(
+    "numbers",
+    options=("layer", "head", "position", *DECODING),
+    needs=lambda loaded: (
+        _of_kind(MODELS, loaded.model) is not None and has_layers(loaded.model) and has_written_out_loss(loaded)
+    ),
+)
+def walk_through(request: LookRequest) -> View:
+    """Every formula with its numbers."""
+    example = request.example
+    return walk(
+        request.model,
+        example.inputs,
+        example.tokens,
+        layer=request.layer or 0,
+        head=request.head or 0,
+        position=request.position,
+        written=example.written or (),
+        outputs=request.loaded.family.output_names(request.loaded),
+    )
 
 
 # --- models ---

@@ -11,10 +11,9 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
-from glassformer.inspection.views.head_roles import head_takeaway
-from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, register_view
+from glassformer.inspection.views.head_roles import head_takeaway, who_looks
+from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, leader, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
-from glassformer.rendering.takeaways import leaders
 from glassformer.rendering.view import View
 
 STACKS = {
@@ -41,28 +40,22 @@ def _cuts_patches(loaded: Loaded) -> bool:
 
 @register_view("attention", options=(*HEADS, *DECODING), quick=True, needs=has_attention)
 def attention(request: LookRequest) -> View:
-    panels = _heads(
-        request.model,
-        attention_of(request.model, request.example.inputs),
-        request.example,
-        choice=(request.layer, request.head),
-        mode=request.mode,
-    )
+    weights = attention_of(request.model, request.example.inputs)
+    panels = _heads(request.model, weights, request.example, _chosen(request), mode=request.mode)
     return View("Where it looks", panels, note="The weights of a token that looks sum to 1.")
 
 
 @register_view("alignment", options=(*HEADS, *DECODING), needs=lambda loaded: "cross" in sizes_of(loaded.model))
 def alignment(request: LookRequest) -> View:
     """Which tokens of the source a translator looks at while it writes each token."""
-    stacks = {"cross": attention_of(request.model, request.example.inputs)["cross"]}
-    choice = (request.layer, request.head)
-    panels = _heads(request.model, stacks, request.example, choice=choice, mode=request.mode)
-    shown = panels[0]
-    assert isinstance(shown, Heads)
-    which = (
-        "" if shown.layer is None else f"layer {shown.layer}, head {shown.head}"
-    )  # of one alone nothing need be said
-    return View(request.example.output or "Alignment", panels, note=which)
+    weights = {"cross": attention_of(request.model, request.example.inputs)["cross"]}
+    (shown,) = _heads(request.model, weights, request.example, _chosen(request), mode=request.mode)
+    note = "" if shown.layer is None else f"layer {shown.layer}, head {shown.head}"  # of one alone nothing need be said
+    return View(request.example.output or "Alignment", [shown], note=note)
+
+
+def _chosen(request: LookRequest) -> dict[str, Choice]:
+    return dict.fromkeys(STACKS, (request.layer, request.head))
 
 
 @register_view("patches", options=("layer", "head"), quick=True, needs=_cuts_patches)
@@ -88,7 +81,7 @@ def attention_panels(
     if stacks and example.pixels is not None and example.grid is not None and example.square is not None:
         choice = (choices or {}).get("self", ANY)
         return [_patches(stacks["self"], example, choice, f"{before}{BETWEEN_PATCHES}")]
-    return _heads(model, stacks, example, before, choices=choices or {})
+    return [*_heads(model, stacks, example, choices or {}, before)]
 
 
 def clearest_heads(model: nn.Module, example: ModelInput) -> dict[str, Choice]:
@@ -123,34 +116,25 @@ def _patches_takeaway(
     places = [f"row {row}, column {column}" for row, column in np.ndindex(*grid)]
     if weights.shape[-1] != len(places):
         return ""
-    who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
-    looked_at = weights[layer or 0, head or 0].mean(0)
-    first = leaders(looked_at)
-    if not first:
-        return ""
-    if len(first) == len(places):
-        return f"{who} looks at all {len(places)} patches alike"
-    most = "; ".join(places[at] for at in first)
-    return f"{who} looks most at the patch in {most} ({looked_at[first[0]]:.2f} on average)"
+    return leader("most weight", places, weights[layer or 0, head or 0].mean(0), who=who_looks(weights, layer, head))
 
 
 def _heads(
     model: nn.Module,
     stacks: Mapping[str, Float[Array, "L h T S"]],
     example: ModelInput,
+    choices: Mapping[str, Choice],
     before: str = "",
     *,
-    choice: Choice = ANY,
-    choices: Mapping[str, Choice] | None = None,
     mode: str = "heat",
-) -> list[Panel]:
+) -> list[Heads]:
     """All layers and heads of one stack or several; lines show every head of a layer, and `all` everything."""
-    panels: list[Panel] = []
+    panels = []
     for stack, weights in stacks.items():
         causal = stack in causal_stacks(model)
-        wanted = (choices or {}).get(stack, choice)
+        wanted = choices.get(stack, ANY)
         check_choice(weights.shape[:2], *wanted)
-        layer, head = clearest(sharpness(weights, causal=causal), *wanted)
+        best = layer, head = clearest(sharpness(weights, causal=causal), *wanted)
         if mode != "heat":
             layer, head = (wanted[0] if mode == "all" else layer), wanted[1]
         note = "" if None not in wanted or mode != "heat" else first_shown(weights.shape[:2], layer, head)
@@ -159,7 +143,7 @@ def _heads(
         panels.append(
             Heads(
                 title=f"{before}{title}",
-                takeaway=head_takeaway(weights, rows, columns, clearest(sharpness(weights, causal=causal), *wanted)),
+                takeaway=head_takeaway(weights, rows, columns, best),
                 note=note,
                 weights=weights,
                 rows=rows,

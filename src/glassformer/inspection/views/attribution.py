@@ -1,52 +1,369 @@
-"""Attribution, or saliency: which words decided. Each is shaded by how much it spoke for the answer, in two ways."""
+"""Which tokens decided: how much each of them spoke for an answer, found in two ways that need not agree.
+
+Gradient × input: Σ ∂score/∂x ⊙ x over the vector x of a token, as the encoder reads it. Leave-one-out: the score of the
+whole, less the score without the token. Both are in the unit of the score.
+
+A bag of words gives every token a share of its sums, and both ways take that share. With a linear head they are equal;
+with counts of single words, a text without the token scores exactly that much less. TF-IDF would also weigh the other
+words anew, for the text has become shorter: here they keep their weights.
+
+Left out: words are removed. A number is put at its mean, a category at a value that training did not see, the pixels of
+a patch at the mean colour: to a model, all of these are 0.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from glassformer.config.errors import silent
+from glassformer.bricks.convolution import ConvolutionStack, Patches
+from glassformer.config.arrays import Array
+from glassformer.config.errors import Misuse, silent
+from glassformer.config.progress import may_stop
+from glassformer.encoders.base import Encoder
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.inspection.attribution import (
-    Matrix,
-    Shares,
-    agreement,
-    gradient_times_input,
-    leave_one_out,
-    occlusion_in_words,
-    score_in_words,
-    translation_gradients,
-)
-from glassformer.inspection.capture import has_layers
+from glassformer.inspection.capture import has_layers, numbers_of
 from glassformer.inspection.views.logit_lens import next_of, scores_tokens
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.models.modules import Seq2Seq
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
+from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
 from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes
 from glassformer.text.display import bare, quoted
 
+Inputs = tuple[Any, ...]
+"""What a model is called with."""
+
+AT_ONCE = 64
+"""Examples, each without one of its parts, that go through a model together."""
+Which = int | Sequence[int] | None
+"""What is explained: a class; the next token, or those after each of the last tokens; None: a regressor's number."""
+Shares = Float[Array, "T"]
+Matrix = Float[Array, "T S"]
+
 WAYS = ("gradient × input", "leave-one-out")
 STRONGEST = 12
 """Tokens in the table."""
 NAMED = 3
 """Tokens that are named for and against."""
+WORDINGS = {
+    (True, True): "ways: same signs, same order",
+    (True, False): "ways: same signs, other order",
+    (False, True): "ways: other signs, same order",
+    (False, False): "ways: other signs, other order",
+}
+"""Sentences by whether the two ways agree in signs, and in order."""
 AGREE = 0.7
 """The rank correlation from which on the two ways have the same order."""
 ROUNDING = 1e-3
 """Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
-ONE_AND_THE_SAME = (
-    "The two ways are one and the same here: the score is a sum, to which each part adds its share; leaving a part out "
-    "takes that share away, and the others keep theirs."
-)
 
-NOT_ALONE = "Here the gradient is a poor guide to what happens without a token, and neither should be trusted alone."
+
+def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
+    """What is explained, of the scores that a model gives.
+
+    A class: its score above the mean of the others'. Where two share one output it is that of class 1, and class 0 has
+    its opposite. Tokens: the sum of their log-probabilities, the last of them after the last token.
+    """
+    if scores.dim() == 3:
+        ids = torch.tensor(_tokens(which), device=scores.device)
+        logs = scores[:, -len(ids) :].log_softmax(-1)
+        return logs.gather(-1, ids.expand(len(logs), -1).unsqueeze(-1)).sum((1, 2))
+    if scores.shape[1] == 1:
+        return -scores[:, 0] if which == 0 else scores[:, 0]
+    assert isinstance(which, int)
+    others = (scores.sum(1) - scores[:, which]) / (scores.shape[1] - 1)
+    return scores[:, which] - others
+
+
+def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str = "") -> str:
+    """What is explained; `against`: the other class, where there are two, which may share one output."""
+    if isinstance(model, LanguageModel | Seq2Seq):
+        return f"the log-probability of {quoted(answer)}"
+    if which is None:
+        return "the number that the model gives, in spreads of the training part"
+    beside = f"against {quoted(against)}" if against else "above the mean of the others'"
+    return f"the score of {quoted(answer)} {beside}"
+
+
+def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
+    """The share of each vector that the encoder reads (a translator's: of the source), of the first example.
+
+    A row that is read as one vector has a number for each column, an image that is has one for each pixel.
+    """
+    with _gradients():
+        if isinstance(model, BagPredictor):
+            states = model.states(*_fresh(inputs)).detach()
+            features = model.pool(states).requires_grad_()
+            (slope,) = torch.autograd.grad(score_of(model.head(features), which)[0], features)
+            return numbers_of((slope.unsqueeze(1) * states)[0].sum(-1))
+        with _cut_loose(_place(model)) as vectors:
+            score = score_of(model(*_fresh(inputs)), which)[0]
+        (slope,) = torch.autograd.grad(score, vectors)
+        return numbers_of(_by_part(model, inputs, (slope * vectors[0])[0]))
+
+
+def translation_gradients(model: Seq2Seq, inputs: Inputs, answers: Sequence[int]) -> tuple[Matrix, Matrix]:
+    """What every token of the source gave each answer's log-probability (T×S), and every one written (T×T)."""
+    with _gradients(), _cut_loose(model.encoder) as source, _cut_loose(model.decoder) as target:
+        logs = model(*_fresh(inputs))[0].log_softmax(-1)
+        read = [*source, *target]
+        rows = [
+            torch.autograd.grad(logs[place, answer], read, retain_graph=True) for place, answer in enumerate(answers)
+        ]
+        source_shares, written_shares = (
+            torch.stack([(row[side] * x)[0].sum(-1) for row in rows]) for side, x in enumerate(read)
+        )
+        return numbers_of(source_shares), numbers_of(written_shares)
+
+
+@torch.inference_mode()
+def leave_one_out(model: nn.Module, inputs: Inputs, which: Which, *, stay: Collection[int] = ()) -> Shares:
+    """What the score loses without each of what `gradient_times_input` counts; NaN where nothing was left out.
+
+    Words are removed, but for those whose ids `stay` (START, END); columns and patches are put at 0, their mean.
+    """
+    if isinstance(model, BagPredictor):
+        states = model.states(*inputs)[:1]
+        features = model.pool(states)
+        lost = score_of(model.head(features), which) - score_of(model.head(features - states[0]), which)
+        return numbers_of(lost.masked_fill(staying(inputs[0], stay), torch.nan))
+    whole = score_of(model(*inputs), which)[0]
+    out = whole.new_full((parts_of(model, inputs),), torch.nan)
+    last = None
+    if isinstance(model, LanguageModel):  # only what stands before the tokens that are explained
+        before = len(out) - len(_tokens(which))
+        last = before + 1 if before > 0 else 0
+    for places, changed in without_each(model, inputs, stay=stay, last=last):
+        out[places] = whole - score_of(model(*changed), which)
+    return numbers_of(out)
+
+
+NOTICED = 0.05
+"""A token counts in a way if its share is no less than this part of that way's largest."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Two ways compared over what was left out."""
+
+    both: list[int]
+    """The tokens that count in both ways."""
+    opposed: list[int]
+    """Those of them that speak for the answer in one way and against it in the other."""
+    order: float
+    """The rank correlation of their sizes, whatever their signs: 1 where both ways name the tokens in one order."""
+
+
+def agreement(gradient: Shares, left_out: Shares) -> Agreement | None:
+    """Whether the two have the same signs and the same order; None: too few tokens to tell."""
+    known = np.flatnonzero(np.isfinite(left_out))
+    pairs = np.stack([gradient, left_out])[:, known].astype(np.float64)
+    if pairs.shape[1] < 3 or (pairs.std(1) <= 1e-12 * np.abs(pairs).max(1)).any():
+        return None
+    sizes = np.abs(pairs)
+    counts = (sizes >= NOTICED * sizes.max(1, keepdims=True)).all(0)
+    opposed = counts & (pairs[0] * pairs[1] < 0)
+    a, b = (ranks - ranks.mean() for ranks in map(_ranks, sizes))
+    spread = float(np.sqrt((a @ a) * (b @ b)))
+    return Agreement(known[counts].tolist(), known[opposed].tolist(), float(a @ b) / spread if spread else 0.0)
+
+
+def _ranks(values: Float[Array, "N"]) -> Float[Array, "N"]:
+    """The place of each in order; equal ones share theirs."""
+    return (values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2
+
+
+def _place(model: nn.Module) -> nn.Module:
+    """Where the vectors pass: an encoder that reads them, or the table of a person's own model that gives them."""
+    encoder = getattr(model, "encoder", None)
+    if isinstance(encoder, Encoder):
+        return encoder
+    table = next((module for module in model.modules() if isinstance(module, nn.Embedding)), None)
+    if table is None:
+        raise Misuse(f"{type(model).__name__} has no encoder and no nn.Embedding: there are no vectors to look at")
+    return table
+
+
+@contextmanager
+def _gradients() -> Iterator[None]:
+    """Gradients of a model that is in use: cuDNN's recurrent layers would give them in training only."""
+    with torch.inference_mode(False), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+        yield
+
+
+@contextmanager
+def _cut_loose(place: nn.Module) -> Iterator[list[Tensor]]:
+    """The vectors that pass here, as tensors at which gradients end."""
+    leaves: list[Tensor] = []
+
+    def loose(x: Tensor) -> Tensor:
+        leaves[:] = [x.detach().requires_grad_()]
+        return leaves[0]
+
+    if isinstance(place, Encoder):
+        hook = place.register_forward_pre_hook(lambda _, inputs: (loose(inputs[0]), *inputs[1:]))
+    else:
+        hook = place.register_forward_hook(lambda _, inputs, vectors: loose(vectors))
+    with hook:
+        yield leaves
+
+
+def _fresh(inputs: Inputs) -> Inputs:
+    """Tensors from inference mode cannot be kept for a gradient; copies can."""
+    return tuple(part.clone() if isinstance(part, Tensor) else part for part in inputs)
+
+
+def _by_part(model: nn.Module, inputs: Inputs, products: Float[Tensor, "T d"]) -> Float[Tensor, "parts"]:
+    """Summed over what belongs together: a token's vector, a column's numbers, a pixel's colours."""
+    embed = model.embed if isinstance(model, Predictor) else None
+    if isinstance(embed, FlatPixels):
+        return products.view(inputs[0].shape[1], -1).sum(0)
+    if isinstance(embed, FlatColumns):
+        sizes = torch.tensor([1] * inputs[0].shape[1] + [size - 1 for size in embed.sizes], device=products.device)
+        column = torch.arange(len(sizes), device=products.device).repeat_interleave(sizes)
+        return products.new_zeros(len(sizes)).index_add(0, column, products[0])
+    return products.sum(-1)
+
+
+def _tokens(which: Which) -> list[int]:
+    assert which is not None
+    return [which] if isinstance(which, int) else list(which)
+
+
+# --- occlusion: an example without each of its parts in turn, without a word, a column, a patch ---
+
+
+def parts_of(model: nn.Module, inputs: Inputs) -> int:
+    """How many parts an example has: columns, then patches, then words."""
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
+        return int(inputs[0].shape[1])
+    text, image = text_inputs(model.embed), image_of(model.embed)
+    columns = sum(part.shape[1] for part in inputs[text : text + 2]) if has_columns(model.embed) else 0
+    words = inputs[0].shape[1] if text else 0
+    return int(columns + (0 if image is None else len(blocks(image, inputs[-1]))) + words)
+
+
+def without_each(
+    model: nn.Module, inputs: Inputs, *, stay: Collection[int] = (), last: int | None = None
+) -> Iterator[tuple[list[int], Inputs]]:
+    """Batches of the first example without a part each, and which parts those are.
+
+    Words whose ids `stay` are not removed, nor those from the place `last` on, nor padding.
+    """
+    variants = _variants(model, inputs, stay, last)
+    for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
+        while batch := list(islice(alike, AT_ONCE)):
+            may_stop()
+            places, changed = zip(*batch, strict=True)
+            columns = zip(*changed, strict=True)
+            yield list(places), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
+
+
+def occlusion_in_words(model: nn.Module) -> str:
+    """What leaving out means for this model."""
+    if isinstance(model, BagPredictor):
+        again = "" if model.bag.weighting == "counts" else ", the other words keep their weights"
+        return f"its share of the sum is taken away{again}"
+    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
+        return "it is removed from the text"
+    image = image_of(model.embed)
+    part = "pixel" if isinstance(image, FlatPixels) else "patch"
+    sentences = {
+        "a number is put at its mean, a category at an unknown value": has_columns(model.embed),
+        f"a {part} is painted over with the mean colour of the training images": image is not None,
+        "a word is removed": text_inputs(model.embed),
+    }
+    return "; ".join(sentence for sentence, holds in sentences.items() if holds)
+
+
+def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
+    """Which tokens of the first example are among those."""
+    return torch.isin(tokens[0], torch.tensor(list(stay), dtype=tokens.dtype, device=tokens.device))
+
+
+def _variants(
+    model: nn.Module, inputs: Inputs, stay: Collection[int], last: int | None
+) -> Iterator[tuple[int, Inputs]]:
+    inputs = tuple(part[:1] if isinstance(part, Tensor) else part for part in inputs)
+    first = 0
+    if isinstance(model, Predictor) and not isinstance(model, TextPredictor):
+        embed, text = model.embed, text_inputs(model.embed)
+        for at in range(text, text + 2) if has_columns(embed) else ():
+            for column in range(inputs[at].shape[1]):
+                yield first + column, _emptied(inputs, at, (slice(None), column))
+            first += inputs[at].shape[1]
+        image = image_of(embed)
+        for block in [] if image is None else blocks(image, inputs[-1]):
+            yield first, _emptied(inputs, len(inputs) - 1, (..., *block))
+            first += 1
+        if not text:
+            return
+    tokens, mask = inputs[0], inputs[1] if len(inputs) > 1 else None
+    fixed = staying(tokens, stay)
+    for place in range(tokens.shape[1] if last is None else last):
+        if not fixed[place] and (mask is None or mask[0, place]):
+            yield first + place, _removed(inputs, place)
+
+
+def _removed(inputs: Inputs, place: int) -> Inputs:
+    """The inputs without this token; without its only one, a text is padding alone."""
+    tokens, mask, *more = (*inputs, None) if len(inputs) == 1 else inputs
+    if tokens.shape[1] == 1:
+        return tokens, torch.zeros_like(tokens, dtype=torch.bool), *more
+    others = [other for other in range(tokens.shape[1]) if other != place]
+    shorter = (tokens[:, others], None if mask is None else mask[:, others], *more)
+    return shorter[: len(inputs)]
+
+
+def _emptied(inputs: Inputs, at: int, place: tuple[Any, ...]) -> Inputs:
+    changed = inputs[at].clone()
+    changed[place] = 0
+    return (*inputs[:at], changed, *inputs[at + 1 :])
+
+
+def text_inputs(embed: nn.Module) -> int:
+    """How many of the inputs are a text's, where there is more than text: tokens and mask, or none."""
+    return 2 if isinstance(embed, MixedTokens) and embed.words is not None else 0
+
+
+def has_columns(embed: nn.Module) -> bool:
+    return any(isinstance(part, ColumnTokens | FlatColumns) for part in embed.modules())
+
+
+def image_of(embed: nn.Module) -> ImageTokens | FlatPixels | None:
+    return next((part for part in embed.modules() if isinstance(part, ImageTokens | FlatPixels)), None)
+
+
+def blocks(image: ImageTokens | FlatPixels, pixels: Tensor) -> list[tuple[slice, slice]]:
+    """The pixels of each patch, row by row; of a grid of convolutions, those that a cell stands above."""
+    counts, side, corner = tuple(pixels.shape[2:]), 1, 0
+    if isinstance(image, ImageTokens) and isinstance(image.cut, Patches):
+        counts, side = image.cut.grid, image.cut.map.kernel_size[0]
+    elif isinstance(image, ImageTokens) and isinstance(image.cut, ConvolutionStack):
+        counts, side, corner = image.cut.grid, image.cut.side, image.cut.corner
+    rows, columns = (
+        _stretches(length, count, side, corner) for length, count in zip(pixels.shape[2:], counts, strict=True)
+    )
+    return [(row, column) for row in rows for column in columns]
+
+
+def _stretches(length: int, count: int, side: int, corner: int) -> list[slice]:
+    """So many stretches of a length; what is left at its ends goes to the first and the last of them."""
+    ends = [0, *(min(max(0, corner + at * side), length) for at in range(1, count)), length]
+    return [slice(start, end) for start, end in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -68,12 +385,7 @@ def _has_answer(loaded: Loaded) -> bool:
     return family.is_trained and family.text_loss and answers
 
 
-@register_view(
-    "attribution",
-    options=DECODING,
-    quick=True,
-    needs=_has_answer,
-)
+@register_view("attribution", options=DECODING, quick=True, needs=_has_answer)
 def attribution(request: LookRequest) -> View:
     example, model = request.example, request.model
     how = occlusion_in_words(model)
@@ -180,11 +492,10 @@ def translation_attribution_view(
 
 def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequence[str], name: str) -> Grid:
     """What every token that was given spoke for each token of the output."""
-    first = leaders(values) if (values > 0).any() else []
-    given = [f"{quoted(output[at // len(inputs)])} comes most from {quoted(inputs[at % len(inputs)])}" for at in first]
+    pairs = [sentence("comes most from", output=quoted(one), input=quoted(other)) for one in output for other in inputs]
     return Grid(
         title=f"{title}: gradient × input",
-        takeaway=f"{given[0]} ({_signed(float(values.max()))})" if len(first) == 1 else "",
+        takeaway=leader("one pair", pairs, values) if (values > 0).any() else "",
         values=values,
         rows=output,
         columns=inputs,
@@ -202,51 +513,42 @@ def _panels(
 
     Then the tokens with the largest gradient × input, whatever its sign.
     """
-    ways = list(zip(WAYS, (gradient, left_out), ("", f"leave-one-out: {how}" if how else ""), strict=True))
-    panels: list[Panel]
-    if grid is None:
-        panels = [
-            Tokens(title=name, takeaway=_strongest(list(map(quoted, tokens)), values), tokens=tokens,
-                   values=np.nan_to_num(values)[None], signed=True, note=note)
-            for name, values, note in ways
-        ]  # fmt: skip
-    else:
-        places = [f"The cell in row {row}, column {column}" for row, column in np.ndindex(*grid)]
-        rows, columns = ([str(place) for place in range(count)] for count in grid)
-        panels = [
-            Grid(title=name, takeaway=_strongest(places, values), values=np.nan_to_num(values).reshape(grid),
-                 rows=rows, columns=columns, signed=True, note=note)
-            for name, values, note in ways
-        ]  # fmt: skip
-    order = np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
-    strongest = [
-        (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in (gradient, left_out)))
-        for at in order
+    notes = ("", f"leave-one-out: {how}" if how else "")
+    values = (gradient, left_out)
+    panels: list[Panel] = [_way(*way, tokens, grid) for way in zip(WAYS, values, notes, strict=True)]
+    rows = [
+        (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in values))
+        for at in np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
     ]
-    ahead, counts = [leaders(np.abs(way)) for way in (gradient, left_out)], Counter(tokens)
+    ahead, counts = [leaders(np.abs(way)) for way in values], Counter(tokens)
     named = [f"{quoted(token)}{f' at {at}' if counts[token] > 1 else ''}" for at, token in enumerate(tokens)]
-    first = [listed([named[at] for at in some]) for some in ahead]
-    same = f"Both ways name {first[0]} first"
-    if len(ahead[0]) == 1 and gradient[ahead[0][0]] * left_out[ahead[0][0]] < 0:
-        same += ", with opposite signs"
-    if ahead[0] != ahead[1]:
-        same = f"First by the gradient is {first[0]}, by leaving out {first[1]}"
-    takeaway = same if np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any() else ""
-    return [
-        *panels,
-        Table(title="the strongest", takeaway=takeaway, columns=("token", "place", *WAYS), rows=strongest),
-    ]
+    first, second = (listed([named[at] for at in some]) for some in ahead)
+    opposite = len(ahead[0]) == 1 and gradient[ahead[0][0]] * left_out[ahead[0][0]] < 0
+    wording = "ways: others first" if ahead[0] != ahead[1] else "ways: opposite" if opposite else "ways: same first"
+    both = np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any()
+    takeaway = sentence(wording, first=first, second=second) if both else ""
+    return [*panels, Table(title="the strongest", takeaway=takeaway, columns=("token", "place", *WAYS), rows=rows)]
 
 
-def _strongest(names: Sequence[str], values: Matrix | Shares) -> str:
-    """Which speaks loudest, and for or against."""
-    flat = np.nan_to_num(np.asarray(values, np.float64)).ravel()
-    first = leaders(np.abs(flat))
-    if not flat.any():
+def _way(title: str, shares: Shares, note: str, tokens: Sequence[str], grid: tuple[int, int] | None) -> Panel:
+    """The shares over the text, or over the cells of an image."""
+    shown = np.nan_to_num(shares)
+    if grid is None:
+        takeaway = _strongest(list(map(quoted, tokens)), shown)
+        return Tokens(title=title, takeaway=takeaway, tokens=tokens, values=shown[None], signed=True, note=note)
+    takeaway = _strongest([f"The cell in row {row}, column {column}" for row, column in np.ndindex(*grid)], shown)
+    rows, columns = (list(map(str, range(count))) for count in grid)
+    values = shown.reshape(grid)
+    return Grid(title=title, takeaway=takeaway, values=values, rows=rows, columns=columns, signed=True, note=note)
+
+
+def _strongest(names: Sequence[str], shares: Shares) -> str:
+    """Which part has the largest share, and whether it speaks for the answer or against it."""
+    if not shares.any():
         return "Nothing speaks for it or against it"
-    if len(first) > 1:
-        return f"{listed([names[at] for at in first])} speak as loud as one another ({three(abs(flat[first[0]]))})"
-    return f"{names[first[0]]} speaks most {'for' if flat[first[0]] > 0 else 'against'} it ({_signed(flat[first[0]])})"
+    largest = float(shares[np.abs(shares).argmax()])
+    side = "for" if largest > 0 else "against"
+    return leader("speaks most", names, np.abs(shares), side=side, share=_signed(largest))
 
 
 def _signed(value: float) -> str:
@@ -254,20 +556,17 @@ def _signed(value: float) -> str:
 
 
 def _note(explained: str, tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
-    return " ".join(
-        filter(None, (explained, _for_and_against(tokens, gradient), _agreement(tokens, gradient, left_out)))
-    )
+    parts = (explained, _for_and_against(tokens, gradient), _agreement(tokens, gradient, left_out))
+    return " ".join(filter(None, parts))
 
 
 def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
     order = np.argsort(-gradient, kind="stable").tolist()
     clauses = []
-    for name, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
+    for side, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
         named = [f"{quoted(tokens[at])} ({_signed(gradient[at])})" for at in places[:NAMED] if sign * gradient[at] > 0]
         if named:
-            clauses.append(
-                f"most {name} it speak {', '.join(named)}" if len(named) > 1 else f"{name} it speaks {named[0]}"
-            )
+            clauses.append(f"{'most ' if len(named) > 1 else ''}{side} it: {', '.join(named)}")
     text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
@@ -277,34 +576,17 @@ def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str
     found = agreement(gradient, left_out)
     if found is None:
         return ""
-    apart = np.nanmax(np.abs(gradient - left_out))
-    if apart <= ROUNDING * np.abs(gradient).max():
-        return ONE_AND_THE_SAME
-    in_order = found.order >= AGREE
-    by_order = f"rank correlation {found.order:.2f}".replace("-", "−")
-    order = f"the order of strength is {'much the same' if in_order else 'another'} ({by_order})"
+    if np.nanmax(np.abs(gradient - left_out)) <= ROUNDING * np.abs(gradient).max():
+        return sentence("ways: identical")
     if not found.both:
-        return f"The two ways disagree: no token counts in both. {NOT_ALONE}"
-    if not found.opposed:
-        signs = f"all {len(found.both)} tokens that count in both have the same sign"
-        if len(found.both) == 1:
-            signs = "the one token that counts in both has the same sign"
-        return (
-            f"The two ways agree{'' if in_order else ' in signs, not in order'}: {signs}, {_joint(in_order)} {order}."
-        )
-    opposed = ", ".join(quoted(tokens[at]) for at in found.opposed[:NAMED])
-    more = f" and {len(found.opposed) - NAMED} more" if len(found.opposed) > NAMED else ""
-    signs = (
-        f"{len(found.opposed)} of the {len(found.both)} tokens that count in both have opposite signs ({opposed}{more})"
-    )
-    if len(found.both) == 1:
-        signs = f"the one token that counts in both has opposite signs ({opposed})"
-    disagree = "agree in order, not in signs" if in_order else "disagree in signs and in order"
-    return f"The two ways {disagree}: {signs}, {_joint(not in_order)} {order}. {NOT_ALONE}"
-
-
-def _joint(alike: bool) -> str:
-    return "and" if alike else "but"
+        return sentence("ways: no token in both")
+    facts = {
+        "both": len(found.both),
+        "opposed": len(found.opposed),
+        "names": listed([quoted(tokens[at]) for at in found.opposed]),
+        "order": f"{found.order:.2f}".replace("-", "−"),
+    }
+    return sentence(WORDINGS[not found.opposed, found.order >= AGREE], **facts)
 
 
 def _title(what: str, answer: str, probability: float | None) -> str:

@@ -1,33 +1,97 @@
-"""The model as a picture of its bricks."""
+"""The model as a diagram: from its modules, not from its name; with a text, what passes through every brick."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from glassformer.inspection.diagram import diagram_of
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer.bricks.norm import Residual
+from glassformer.config.arrays import Array
+from glassformer.encoders.base import Encoder
+from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, WindowEncoder
+from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
+from glassformer.encoders.transformer import TransformerEncoder
+from glassformer.inspection.capture import capture, numbers_of
+from glassformer.inspection.diagram_parts import activation_name, add_hidden_layer, describe, describe_children, scores
+from glassformer.inspection.diagram_plan import Axes, Part, Plan
+from glassformer.inspection.intervene import WHOLE_MODELS
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.build import parameter_count
-from glassformer.rendering.panels import Diagram
-from glassformer.rendering.takeaways import leaders, listed
+from glassformer.models.inputs import FlatPixels, ImageTokens, MixedTokens
+from glassformer.models.modules import (
+    BagPredictor,
+    LanguageModel,
+    MaskedLanguageModel,
+    Predictor,
+    Seq2Seq,
+    TextPredictor,
+    TokenModel,
+)
+from glassformer.models.own import OwnLanguageModel
+from glassformer.rendering.panels import Brick, Diagram
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 
-KINDS = {"head": "the head", "embedding": "the embedding", "pool": "the pool", "other": "all else"}
+MOST_CELLS = 64
+"""Rows and columns of what a brick gave."""
+KIND_NAMES = {"head": "the head", "embedding": "the embedding", "pool": "the pool", "other": "all else"}
 OPENED = "Each box says what it adds to the parameters; the wider, the wider its vectors (on a logarithmic scale)."
 
 
-def _heaviest(panel: Diagram) -> str:
-    """Which kind of brick holds most of the parameters."""
-    weights = Counter[str]()
-    for brick in panel.bricks:
-        weights[brick.kind] += brick.parameters
-    total = sum(weights.values())
-    first = leaders(list(weights.values())) if total else []
-    if not first:
-        return "Nothing in it is learned"
-    kinds = list(weights)
-    share = f"{weights[kinds[first[0]]] / total:.0%}"
-    names = listed([KINDS.get(kinds[at], kinds[at]) for at in first])
-    held = "hold as much as one another" if len(first) > 1 else "holds most parameters"
-    return f"{names[:1].upper()}{names[1:]} {held}: {share}" if len(kinds) > 1 else f"All parameters are in {names}"
+MOST_PARAMETERS = {
+    "one": "{name} holds most parameters: {share}",
+    "several": "{name} hold equally many parameters: {share} each",
+    "all": "{name} hold equally many parameters: {share} each",
+    "alone": "all parameters are in {name}",
+}
+TEXT: Axes = (("T", None),)
+SOURCE: Axes = (("S", None),)
+
+
+@torch.inference_mode()
+def diagram_of(
+    model: nn.Module, inputs: Sequence[Any] = (), tokens: Sequence[str] = (), written: Sequence[str] | None = None
+) -> Diagram:
+    """The diagram of a model; `inputs`: of the text that passes through it, `tokens` and `written` its words."""
+    plan = plan_of(model)
+    given = record(model, plan, inputs) if inputs else {}
+    lengths = lengths_of(plan, given, inputs)
+    for name, part in plan.parts.items():
+        if part.guessed and name in given:
+            part.axes = tuple(
+                (letter, size) for letter, size in zip(_letters(part, given[name]), given[name].shape[1:], strict=True)
+            )
+            part.brick = replace(part.brick, width=given[name].shape[-1])
+    shapes = {name: shape_in_words(part.axes, lengths) for name, part in plan.parts.items()}
+    starts = [name for name, part in plan.parts.items() if part.brick.kind == "data"]
+    said = dict(zip(starts, (tokens, written or ()), strict=False))
+    return Diagram(
+        bricks=[_with_numbers(part, given.get(name), said.get(name, ())) for name, part in plan.parts.items()],
+        arrows=[replace(arrow, shape="" if arrow.role == "tied" else shapes[arrow.start]) for arrow in plan.arrows],
+        groups=list(plan.groups.values()),
+        lanes=plan.lanes,
+    )
+
+
+def plan_of(model: nn.Module) -> Plan:
+    plan = Plan(model)
+    describe(model, plan, "") if isinstance(model, WHOLE_MODELS) else _any_model(model, plan)
+    plan.add("answer", ANSWERS.get(type(model), "answer"), "data")
+    return plan
+
+
+def _any_model(model: nn.Module, plan: Plan) -> None:
+    """A person's own: a box for each of its parts."""
+    plan.start_lane("input", "input", TEXT)
+    describe_children(model, plan, "")
 
 
 @register_view("diagram", options=DECODING, texts="any", quick=True)
@@ -40,3 +104,284 @@ def diagram(request: LookRequest) -> View:
         panel = diagram_of(request.model, example.inputs, example.tokens, example.written)
     panel = replace(panel, title="Bricks", takeaway=_heaviest(panel))
     return View(f"The model: {parameter_count(request.model):,} parameters", [panel], OPENED)
+
+
+def _heaviest(panel: Diagram) -> str:
+    """Which kind of brick holds most of the parameters."""
+    weights = Counter[str]()
+    for brick in panel.bricks:
+        weights[KIND_NAMES.get(brick.kind, brick.kind)] += brick.parameters
+    total = weights.total()
+    if not total:
+        return "Nothing in it is learned"
+    share = f"{max(weights.values()) / total:.0%}"
+    takeaway = leading(list(weights), list(weights.values()), MOST_PARAMETERS, share=share)
+    return f"{takeaway[:1].upper()}{takeaway[1:]}"
+
+
+# --- whole models ---
+
+ANSWERS: dict[type[nn.Module], str] = {
+    LanguageModel: "the next token after each",
+    OwnLanguageModel: "the next token after each",
+    MaskedLanguageModel: "the token at each place",
+    Seq2Seq: "the next token of the target",
+}
+
+
+@describe.register
+def describe_token_model(model: TokenModel, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe(model.embed, plan, "embed")
+    describe(model.encoder, plan, "encoder")
+    if isinstance(model, MaskedLanguageModel) and model.transform is not None:
+        describe(model.transform, plan, "transform")
+    scores(model.head, plan, "head", "V")
+
+
+@describe.register
+def describe_own_language_model(model: OwnLanguageModel, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe_children(model.encoder.own, plan, "encoder.own")
+
+
+@describe.register
+def describe_seq2seq(model: Seq2Seq, plan: Plan, path: str) -> None:
+    plan.start_lane("source", "source tokens", SOURCE, lane="encoder")
+    describe(model.embed_source, plan, "embed_source")
+    describe(model.encoder, plan, "encoder")
+    memory = plan.last
+    layers = [part.brick for part in plan.parts.values() if part.brick.group]
+    by_layer = {brick.group: brick.name for brick in layers} if model.encoder.output_parts > 1 else {}
+    if isinstance(model.decoder, RecurrentDecoder):
+        _bridge(model.decoder, plan)
+    plan.start_lane("target", "target tokens so far", TEXT, lane="decoder")
+    describe(model.embed_target, plan, "embed_target")
+    describe(model.decoder, plan, "decoder")
+    for name, part in plan.parts.items():
+        if getattr(part.module, "is_cross_attention", False):
+            layer = f"encoder.{name.removeprefix('decoder.').removesuffix('.cross_attention')}"
+            plan.arrow(by_layer.get(layer, memory), name, "memory")
+    scores(model.head, plan, "head", "V")
+
+
+@describe.register
+def describe_predictor(model: Predictor, plan: Plan, path: str) -> None:
+    title, axes = "tokens", TEXT
+    if not isinstance(model, TextPredictor):
+        image = isinstance(model.embed, ImageTokens | FlatPixels)
+        title, axes = "pixels" if image else "an example" if isinstance(model.embed, MixedTokens) else "columns", ()
+    plan.start_lane("tokens", title, axes)
+    describe(model.embed, plan, "embed")
+    describe(model.encoder, plan, "encoder")
+    describe(model.pool, plan, "pool")
+    describe(model.head, plan, "head")
+
+
+@describe.register
+def describe_bag_predictor(model: BagPredictor, plan: Plan, path: str) -> None:
+    plan.start_lane("tokens", "tokens", TEXT)
+    describe(model.bag, plan, "bag")
+    (describe_children if isinstance(model.head, nn.Sequential) else describe)(model.head, plan, "head")
+
+
+# --- encoders ---
+
+
+@describe.register
+def describe_encoder(encoder: Encoder, plan: Plan, path: str) -> None:
+    """One of a person's own: a box for each of its layers."""
+    describe_children(encoder, plan, path)
+
+
+@describe.register
+def describe_identity(encoder: IdentityEncoder, plan: Plan, path: str) -> None:
+    """Every vector stays as it came: nothing to draw."""
+
+
+def around(plan: Plan, residual: nn.Module | None, path: str, part: Callable[[], None]) -> None:
+    """A part with its norm, before or after it, and the arrow around it where there is one."""
+    assert isinstance(residual, Residual)
+    start = plan.last
+    if residual.pre:
+        describe(residual.norm, plan, f"{path}.norm")
+    part()
+    if residual.residual:
+        recorded = f"{path}.output" if residual.pre else ()
+        plan.add(path, "+", "add", residual, weights=(), recorded=recorded)
+        plan.arrow(start, path, "residual")
+    if not residual.pre:
+        describe(residual.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def describe_transformer(encoder: TransformerEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.positions, plan, f"{path}.positions")
+    describe(encoder.embed_norm, plan, f"{path}.embed_norm")
+    for number, block in enumerate(encoder.own_blocks()):
+        at = f"{path}.blocks.{number}"
+        plan.start_group(at, f"block {number}")
+        for name in ("attend", "cross_attention", "feed"):
+            if (module := getattr(block, name)) is not None:
+                around(
+                    plan,
+                    getattr(block, f"around_{name}"),
+                    f"{at}.around_{name}",
+                    partial(describe, module, plan, f"{at}.{name}"),
+                )
+                if encoder.rotary is not None and name == "attend":
+                    _say(plan, f"{at}.{name}", "rotary positions")
+        plan.end_group()
+    describe(encoder.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def describe_cnn(encoder: CnnEncoder, plan: Plan, path: str) -> None:
+    reach = 0
+    for number, (layer, residual) in enumerate(zip(encoder.convolutions, encoder.around, strict=True)):
+        at, before = f"{path}.convolutions.{number}", reach
+        plan.start_group(f"{path}.{number}", f"layer {number}")
+        around(plan, residual, f"{path}.around.{number}", partial(describe, layer, plan, at))
+        reach = before + int(layer.reach)  # type: ignore[arg-type]
+        _say(plan, at, f"{activation_name(encoder.activation)}, by now sees {reach + 1} tokens")
+        plan.end_group()
+    describe(encoder.norm, plan, f"{path}.norm")
+
+
+@describe.register
+def describe_window(encoder: WindowEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.read, plan, f"{path}.read")
+    words = activation_name(encoder.activation)
+    _say(plan, f"{path}.read", f"{words}, sees {encoder.read.reach + 1} tokens", title="Window")
+    for number, layer in enumerate(encoder.deeper):
+        assert isinstance(layer, nn.Linear)
+        add_hidden_layer(layer, plan, f"{path}.deeper.{number}", words)
+    name, out = f"{path}.output", encoder.output
+    detail = f"{out.in_features} → {out.out_features}"
+    plan.add(name, "Linear", "feed-forward", out, detail, width=out.out_features, recorded=name)
+
+
+@describe.register
+def describe_recurrent_encoder(encoder: RecurrentEncoder, plan: Plan, path: str) -> None:
+    describe(encoder.layers, plan, f"{path}.layers")
+
+
+@describe.register
+def describe_recurrent_decoder(encoder: RecurrentDecoder, plan: Plan, path: str) -> None:
+    describe(encoder.layers, plan, f"{path}.layers")
+    plan.arrow(f"{path}.bridges", f"{path}.layers.0", "state")
+    if encoder.attention is None or encoder.join is None:
+        return
+    states = plan.last
+    describe(encoder.attention, plan, f"{path}.attention")
+    detail = "tanh(W [h; c]): the state and what it found"
+    recorded = f"{path}.output"
+    plan.add(f"{path}.join", "Join", "feed-forward", encoder.join, detail, recorded=recorded, width=encoder.width)
+    plan.arrow(states, f"{path}.join", "skip")
+    if encoder.input_feeding:
+        plan.arrow(f"{path}.join", f"{path}.layers.0", "feedback")
+
+
+def _bridge(decoder: RecurrentDecoder, plan: Plan) -> None:
+    """What leads from the source to the first states of the decoder; it stands beneath the encoder."""
+    weights = [*decoder.summary.named_parameters("summary"), *decoder.bridges.named_parameters("bridges")]
+    first = [bridge for bridge in decoder.bridges if isinstance(bridge, nn.Linear)]
+    letters = " and ".join("hc"[: len(first)])
+    detail, axes = f"{letters} of the decoder: tanh(W s + b)", (("d", first[0].out_features),)
+    plan.add("decoder.bridges", "First state", "pool", decoder.bridges[0], detail, axes=axes, weights=weights)
+
+
+def _say(plan: Plan, name: str, more: str, title: str = "") -> None:
+    """More words about a brick that is there."""
+    brick = plan.parts[name].brick
+    plan.parts[name].brick = replace(brick, title=title or brick.title, detail=f"{brick.detail}, {more}")
+
+
+# --- numbers ---
+
+
+def record(model: nn.Module, plan: Plan, inputs: Sequence[Any]) -> dict[str, Tensor]:
+    """What each brick gives, by its name: what capture records of it, or else what its module gives."""
+    given: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Callable[..., None]:
+        return lambda module, args, output: given.update({name: output}) if isinstance(output, Tensor) else None
+
+    wanted = [name for part in plan.parts.values() for name in part.recorded]
+    with capture(model, wanted) as seen, ExitStack() as hooks:
+        for name, part in plan.parts.items():
+            if part.module is not None and part.brick.kind != "add":
+                hooks.callback(part.module.register_forward_hook(keep(name)).remove)
+        model(*inputs)
+    for name, part in plan.parts.items():
+        pieces = [seen[piece] for piece in part.recorded if piece in seen]
+        if pieces and len(pieces) == len(part.recorded):
+            given[name] = torch.cat(pieces, -1)
+    return given
+
+
+def lengths_of(plan: Plan, given: Mapping[str, Tensor], inputs: Sequence[Any]) -> dict[str, int]:
+    """How many tokens each letter stands for."""
+    lengths: dict[str, int] = {}
+    for name, part in plan.parts.items():
+        if name in given and len(part.axes) > 1 and part.axes[0][1] is None and given[name].dim() > 2:
+            lengths.setdefault(part.axes[0][0], given[name].shape[1])
+    if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+        lengths.setdefault("T", inputs[0].shape[1])
+    return lengths
+
+
+def shape_in_words(axes: Axes, lengths: Mapping[str, int]) -> str:
+    """T×d = 12×64; without a text, T×d = T×64."""
+    if not axes:
+        return ""
+    letters = "×".join(letter for letter, _ in axes)
+    numbers = "×".join(str(size or lengths.get(letter) or letter) for letter, size in axes)
+    return letters if letters == numbers else f"{letters} = {numbers}"
+
+
+def _letters(part: Part, tensor: Tensor) -> Sequence[str]:
+    """Letters for a shape that nobody promised."""
+    known = [letter for letter, _ in part.axes]
+    axes = tensor.dim() - 1
+    return known if len(known) == axes else ["T", *["d"] * (axes - 1)] if axes > 1 else ["d"] * axes
+
+
+def _with_numbers(part: Part, given: Tensor | None, tokens: Sequence[str]) -> Brick:
+    brick = part.brick
+    if brick.kind == "data":
+        return replace(brick, detail=" ".join(token.strip() or "␣" for token in tokens))
+    if given is None:
+        return replace(brick, numbers=[(name, _of_weights(weight)) for name, weight in part.weights.items()])
+    values = numbers_of(given[0])
+    numbers = [("shape", "×".join(map(str, values.shape))), *_summary(values)]
+    return replace(brick, numbers=numbers, heat=small(values.reshape(-1, values.shape[-1])))
+
+
+def _summary(values: NDArray[Any]) -> list[tuple[str, str]]:
+    largest = values.flat[np.abs(values).argmax()] if values.size else 0.0
+    facts = {"mean": values.mean(), "spread": values.std(), "largest": largest}
+    return [(name, f"{value:.3g}".replace("-", "−")) for name, value in facts.items()]
+
+
+def _of_weights(weight: Tensor) -> str:
+    values = numbers_of(weight)
+    facts = dict(_summary(values))
+    shape = "×".join(map(str, values.shape))
+    return f"{shape}, mean {facts['mean']}, spread {facts['spread']}"
+
+
+def small(values: NDArray[Any], most: int = MOST_CELLS) -> UInt8[Array, "T d"]:
+    """At most so many rows and columns: of those that fall into one, the number that lies furthest from 0."""
+    for axis in (0, 1):
+        size = values.shape[axis]
+        if size > most:
+            chunks = np.array_split(values, most, axis)
+            values = np.stack([_furthest(chunk, axis) for chunk in chunks], axis)
+    largest = np.abs(values).max(initial=0.0) or 1.0
+    return np.rint(128 + 127 * np.nan_to_num(values / largest)).astype(np.uint8)
+
+
+def _furthest(values: NDArray[Any], axis: int) -> NDArray[Any]:
+    place = np.expand_dims(np.abs(values).argmax(axis), axis)
+    return np.take_along_axis(values, place, axis).squeeze(axis)

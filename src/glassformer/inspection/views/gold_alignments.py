@@ -24,8 +24,9 @@ from glassformer.config.errors import DataError
 from glassformer.data.datasets.dataset import Alignment
 from glassformer.data.io.reading import numbered_lines
 from glassformer.data.wording import counted
-from glassformer.inspection.views.head_roles import TextAttention, head_grid
-from glassformer.rendering.panels import Table
+from glassformer.inspection.views.head_roles import TextAttention, head_grid, head_name
+from glassformer.inspection.views.registry import sentence
+from glassformer.rendering.panels import Cell, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
@@ -111,7 +112,8 @@ class AlignmentScores:
     def ranking(self) -> list[tuple[int, int]]:
         """Return layer and head of every head, the lowest error rate first."""
         aer, _, recall = self.heads
-        return [(layer, head) for layer, head in sorted(np.ndindex(aer.shape), key=lambda at: (aer[at], -recall[at]))]
+        heads = [(layer, head) for layer, head in np.ndindex(aer.shape)]
+        return sorted(heads, key=lambda at: (aer[at], -recall[at]))
 
 
 def alignment_scores(
@@ -181,26 +183,22 @@ def _matrix(pair: Alignment, links: Iterable[tuple[int, int]]) -> Bool[Array, "I
 
 def alignments_view(scores: AlignmentScores) -> View:
     """Return a table of the best heads and the baselines, and the error rate of every head."""
-    aer = scores.heads.aer
-    columns = {"AER": aer, "precision": scores.heads.precision, "recall": scores.heads.recall, "weight": scores.weight}
+    aer, precision, recall = scores.heads
+    columns = {"AER": aer, "precision": precision, "recall": recall, "weight": scores.weight}
     ranking = scores.ranking()
-    rows: list[list[str | float | None]] = [
-        [f"{layer}.{head}", *(float(values[layer, head]) for values in columns.values())]
-        for layer, head in ranking[:MAX_HEADS]
+    best = ranking[0]
+    rows: list[list[Cell]] = [
+        [head_name(*head), *(float(values[head]) for values in columns.values())] for head in ranking[:MAX_HEADS]
     ]
     rows += [
         ["mean of all heads", *scores.mean_of_heads, float(scores.weight.mean())],
         ["always the diagonal", *scores.diagonal, None],
         ["spread evenly", None, None, None, scores.even],
     ]
-    best = ranking[0]
-    lowest = "Head {}.{} has the lowest alignment error rate, {:.1%}".format(*best, aer[best])
-    better = f"{int((aer < scores.diagonal.aer).sum())} of {counted(aer.size, 'head')}"
-    note = (
-        f"{lowest} (precision {scores.heads.precision[best]:.1%}, recall {scores.heads.recall[best]:.1%}), over "
-        f"{counted(scores.pairs, 'pair')} with {counted(scores.links, 'sure link')}; the mean of all heads has "
-        f"{scores.mean_of_heads.aer:.1%}, the diagonal {scores.diagonal.aer:.1%}."
-    )
+    lowest = sentence("lowest error rate", head=head_name(*best), aer=aer[best])
+    counts = {"pairs": counted(scores.pairs, "pair"), "links": counted(scores.links, "sure link")}
+    facts = {"precision": precision[best], "recall": recall[best], "scores": scores, **counts}
+    note = sentence("alignment", lowest=lowest, **facts)
     if scores.left_out:
         note += f" {counted(scores.left_out, 'word')} left out: cut off, or without tokens."
     table = Table(
@@ -211,6 +209,7 @@ def alignments_view(scores: AlignmentScores) -> View:
         bars=list(columns),
         note="AER: alignment error rate, 0 is best; weight: average attention weight on the right source words.",
     )
+    better = f"{int((aer < scores.diagonal.aer).sum())} of {counted(aer.size, 'head')}"
     grid = head_grid(
         "Alignment error rate",
         aer,

@@ -1,7 +1,7 @@
 """Head ablation: what a head is worth, by the loss with it and without."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import nn
@@ -11,9 +11,10 @@ from glassformer.config.progress import may_stop
 from glassformer.data.wording import counted
 from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, heads_turn, sizes_of, without
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.rendering.panels import Grid, Panel, Table
-from glassformer.rendering.takeaways import leaders, listed, three
+from glassformer.inspection.views.head_roles import head_grid
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
+from glassformer.rendering.panels import Panel, Table
+from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 
 LITTLE = 0.01
@@ -57,74 +58,49 @@ def ablate_each(evaluate: Callable[[], float], model: nn.Module, heads: Iterable
 
 def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
     """Every head of stacks of so many layers and heads."""
-    return [
-        (stack, layer, head)
-        for stack, (layers, heads) in stacks.items()
-        for layer in range(layers)
-        for head in range(heads)
-    ]
+    return [(stack, layer, head) for stack, sizes in stacks.items() for layer, head in np.ndindex(sizes)]
 
 
 def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "What each head is worth") -> View:
     """The costliest heads first, and for each stack its layers and heads as a picture."""
     if not ablation.lacking:
         raise Misuse("no head was switched off: name one, such as 0.1")
-    ranked = sorted(ablation.lacking, key=ablation.cost, reverse=True)
+    costs = {head: ablation.cost(head) for head in sorted(ablation.lacking, key=ablation.cost, reverse=True)}
+    best, dearest = next(iter(costs.items()))
+    facts = {"what": what, "before": three(ablation.whole), "after": three(ablation.lacking[best])}
+    takeaway = leader("most missed", list(map(head_name, costs)), list(costs.values()), **facts)
     panels: list[Panel] = [
         Table(
             title="Without one head",
-            takeaway=_most_missed(ablation, ranked, what),
+            takeaway=takeaway if dearest > 0 else sentence("no head is missed", what=what),
             columns=["head", f"{what} without it", "more than with all"],
-            rows=[[head_name(head), ablation.lacking[head], ablation.cost(head)] for head in ranked],
+            rows=[[head_name(head), ablation.lacking[head], cost] for head, cost in costs.items()],
             note=f"With all heads the {what} is {ablation.whole:.4f}.",
         )
     ]
     for stack in dict.fromkeys(stack for stack, _, _ in ablation.lacking):
-        own = [(layer, head) for other, layer, head in ablation.lacking if other == stack]
+        own = {(layer, head): cost for (other, layer, head), cost in costs.items() if other == stack}
         layers, heads = (sorted(set(places)) for places in zip(*own, strict=True))
         if len(own) == len(layers) * len(heads) > 1:
-            panels.append(
-                Grid(
-                    title=f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
-                    takeaway=_little([ablation.cost((stack, *place)) for place in own], ablation.whole),
-                    values=np.array([[ablation.cost((stack, layer, head)) for head in heads] for layer in layers]),
-                    rows=list(map(str, layers)),
-                    columns=list(map(str, heads)),
-                    row_name="layer",
-                    column_name="head",
-                    signed=True,
-                    numbers=True,
-                    formula=f"{what} without the head - {what} with all",
-                )
+            values = np.array([[own[layer, head] for head in heads] for layer in layers])
+            grid = head_grid(
+                f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
+                values,
+                takeaway=_of_little_worth(list(own.values()), ablation.whole),
+                formula=f"{what} without the head - {what} with all",
             )
-    return View(title, panels, note=_in_words(ablation, ranked, what))
+            panels.append(replace(grid, high=None, signed=True))
+    note = sentence(
+        "without the best head", head=head_name(best), before=ablation.whole, what=what, after=ablation.lacking[best]
+    )
+    if len(costs) > 1:
+        note += f", more than without any other; {_of_little_worth(list(costs.values()), ablation.whole)}"
+    return View(title, panels, note=f"{note}.")
 
 
-def _most_missed(ablation: HeadAblation, ranked: list[Head], what: str) -> str:
-    best = ranked[0]
-    if ablation.cost(best) <= 0:
-        return f"No head is missed: without any one of them the {what} is no higher"
-    first = leaders([ablation.cost(head) for head in ranked])
-    if len(first) > 1:
-        names = listed([head_name(ranked[at]) for at in first])
-        return f"Heads {names} are missed alike: {three(ablation.whole)} → {three(ablation.lacking[best])}"
-    most = " most" if len(ranked) > 1 else ""
-    rise = f"{three(ablation.whole)} → {three(ablation.lacking[best])}"
-    return f"Head {head_name(best)} is missed{most}: without it the {what} is {rise}"
-
-
-def _little(costs: list[float], whole: float) -> str:
-    little = sum(cost < LITTLE * abs(whole) for cost in costs)
-    return f"{little} of {len(costs)} heads cost less than {100 * LITTLE:.0f} %"
-
-
-def _in_words(ablation: HeadAblation, ranked: list[Head], what: str) -> str:
-    best = ranked[0]
-    note = f"Without head {head_name(best)} the {what} goes from {ablation.whole:.4f} to {ablation.lacking[best]:.4f}"
-    if len(ranked) > 1:
-        little = sum(ablation.cost(head) < LITTLE * abs(ablation.whole) for head in ranked)
-        note += f", more than without any other; {little} of {len(ranked)} heads cost less than {100 * LITTLE:.0f} %"
-    return f"{note}."
+def _of_little_worth(costs: Sequence[float], whole: float) -> str:
+    few = sum(cost < LITTLE * abs(whole) for cost in costs)
+    return f"{few} of {len(costs)} heads cost less than {100 * LITTLE:.0f} %"
 
 
 def head_name(head: Head) -> str:

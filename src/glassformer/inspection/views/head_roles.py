@@ -72,6 +72,10 @@ NO_VERB = ("spread", "long", "broad")
 """How names of heads begin that say how a head is, not what it does."""
 
 
+def head_name(layer: int, head: int) -> str:
+    return f"{layer}.{head}"
+
+
 def head_grid(title: str, values: Float[Array, "L h"], *, takeaway: str, formula: str) -> Grid:
     """Return a grid with a share from 0 to 1 for every head."""
     layers, heads = (list(map(str, range(count))) for count in values.shape)
@@ -259,10 +263,19 @@ def _distance_and_entropy(weights: Float[Array, "*heads T T"]) -> Float[Array, "
     return np.stack([far, -(weights * logs)[..., 2:, :].sum((-2, -1))])
 
 
+def who_looks(weights: Float[Array, "L h T S"], layer: int | None, head: int | None) -> str:
+    """Return how a sentence begins that is about one head."""
+    return "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer or 0}.{head or 0}"
+
+
 def separators_of(tokenizer: Tokenizer | None) -> set[int]:
     """Tokens that hold neither a letter nor a digit: commas, full stops, line ends."""
-    texts = [] if tokenizer is None else [(id, tokenizer.token(id)) for id in tokenizer.texts]
-    return {id for id, token in texts if token.strip(" ") and not any(map(str.isalnum, token))}
+    texts = () if tokenizer is None else tokenizer.texts
+    return {id for id in texts if tokenizer is not None and is_separator(tokenizer.token(id).strip(" "))}
+
+
+def is_separator(token: str) -> bool:
+    return bool(token) and not any(map(str.isalnum, token))
 
 
 def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
@@ -275,16 +288,16 @@ def head_takeaway(
 ) -> str:
     """What one head does in one text: its role there, or else whom a token looks at most."""
     layer, head = (place or 0 for place in choice)
-    who = "The one head" if weights.shape[0] * weights.shape[1] == 1 else f"Head {layer}.{head}"
+    who = who_looks(weights, layer, head)
     if not len(rows) or len(columns) == 1:
         return "There is one token to look at, and it gets all" if len(columns) == 1 else ""
     own = np.asarray(weights[layer, head], np.float64)
-    if rows is not columns and list(rows) != list(columns):
+    if list(rows) != list(columns):
         return f"{who}: {_strongest_link(own, rows, columns)}"
     if len(rows) < 3:
         return f"{who}: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
     ids = [list(rows).index(token) for token in rows]
-    marks = {id for id in ids if rows[id].strip() and not any(map(str.isalnum, rows[id]))}
+    marks = {id for id in ids if is_separator(rows[id].strip())}
     role = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0]
     at, to = np.indices(own.shape)
     beyond = np.where((to > 0) & (to != at) & (to != at - 1), own, 0)  # what no other name would tell

@@ -19,7 +19,7 @@ from glassformer.inspection.views.logit_lens import guesses_panel, scores_tokens
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
 from glassformer.models.weights import put_weights
 from glassformer.rendering.panels import Frames, Panel, Rows, Table, Words
-from glassformer.rendering.takeaways import leading, three
+from glassformer.rendering.takeaways import LIKELIEST, leading, three
 from glassformer.rendering.view import View
 from glassformer.runs import history
 from glassformer.text.display import quoted
@@ -94,13 +94,6 @@ def _(family: LabellingFamily, moment: LoadedPredictor, text: Example, example: 
         number = f"It says {three(prediction.value or 0.0)}"
         return [Table(title="What it says", takeaway=number, columns=["number"], rows=[[prediction.value]])]
     rows = list(prediction.probabilities.items())
-    said = leading(
-        [quoted(name) for name, _ in rows],
-        [chance for _, chance in rows],
-        does="is the likeliest",
-        do="are equally likely",
-        even="All {count} are equally likely ({number})",
-    )
-    return [
-        Table(title="What it says", takeaway=said, columns=["class", "probability"], rows=rows, bars=["probability"])
-    ]
+    said = leading([quoted(name) for name, _ in rows], [chance for _, chance in rows], LIKELIEST)
+    columns = ["class", "probability"]
+    return [Table(title="What it says", takeaway=said, columns=columns, rows=rows, bars=columns[1:])]

@@ -14,13 +14,14 @@ words that were cut off, or that have no token, are left out and counted.
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError, Misuse
@@ -33,9 +34,16 @@ from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
 from glassformer.inspection.attention import SOURCE_ATTENTION, sizes_of
 from glassformer.inspection.views.gold_alignments import alignment_scores, alignments_view, read_alignments
-from glassformer.inspection.views.head_roles import TextAttention, attention_by_text, check_sizes, head_grid, visible_to
-from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.rendering.panels import Grid, Table
+from glassformer.inspection.views.head_roles import (
+    TextAttention,
+    attention_by_text,
+    check_sizes,
+    head_grid,
+    head_name,
+    visible_to,
+)
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.rendering.panels import Cell, Grid, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
@@ -220,65 +228,63 @@ class LinkScores:
 
     def ranking(self) -> list[tuple[int, int]]:
         """All heads, that which finds most first."""
-        by_found = sorted(np.ndindex(self.found.shape), key=lambda at: (-self.found[at], -self.weight[at]))
-        return [(layer, head) for layer, head in by_found]
+        heads = [(layer, head) for layer, head in np.ndindex(self.found.shape)]
+        return sorted(heads, key=lambda at: (-self.found[at], -self.weight[at]))
 
 
-@dataclass
-class _LinkSums:
-    """Sums over the links of a relation, from which `LinkScores` are averages."""
+class _Link(NamedTuple):
+    """Measurements of one link, from whose averages `LinkScores` is made."""
 
-    found: Any = 0.0
-    weight: Any = 0.0
-    even: float = 0.0
-    count: int = 0
-    previous: int = 0
-    first: int = 0
-    turned: int = 0
-    left_out: int = 0
+    found: Bool[Array, "L h"]
+    weight: Float[Array, "L h"]
+    previous: bool
+    first: bool
+    turned: bool
+    even: float
 
-    def scores(self) -> LinkScores:
-        if not self.count:
-            raise DataError(
-                f"none of the {self.left_out:,} links could be scored: their words were cut off, or have no tokens here"
-            )
-        return LinkScores(
-            found=self.found / self.count,
-            weight=self.weight / self.count,
-            count=self.count,
-            previous=self.previous / self.count,
-            first=self.first / self.count,
-            turned=self.turned,
-            even=self.even / self.count,
-            left_out=self.left_out,
+
+def _averages(links: Sequence[_Link | None]) -> LinkScores:
+    """Average over the links of a relation; None stands for a link that was left out."""
+    scored = [link for link in links if link is not None]
+    left_out = len(links) - len(scored)
+    if not scored:
+        raise DataError(
+            f"none of the {left_out:,} links could be scored: their words were cut off, or have no tokens here"
         )
+    found, weight, previous, first, turned, even = zip(*scored, strict=True)
+    return LinkScores(
+        found=np.mean(found, 0),
+        weight=np.mean(weight, 0),
+        count=len(scored),
+        previous=float(np.mean(previous)),
+        first=float(np.mean(first)),
+        turned=sum(turned),
+        even=float(np.mean(even)),
+        left_out=left_out,
+    )
 
 
 def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> dict[str, LinkScores]:
     """Score every relation separately; each text comes with its attention."""
-    by_relation: dict[str, _LinkSums] = {}
+    by_relation = defaultdict[str, list[_Link | None]](list)
     for linked, (weights, ids) in texts:
         check_sizes(weights, ids)
         words = words_of(linked.text, tokenizer, ids)
         ahead = bool(visible_to(weights).all())
         for relation, source, target in linked.named_links():
-            sums = by_relation.setdefault(relation, _LinkSums())
             if not words[source] or not words[target]:
-                sums.left_out += 1
+                by_relation[relation].append(None)
                 continue
-            if target > source and not ahead:
-                source, target = target, source
-                sums.turned += 1
+            turned = target > source and not ahead
+            source, target = (target, source) if turned else (source, target)
             at = _speaking(words[source], tokenizer, ids)
             by_token = weights[:, :, at]
             looks = np.stack([by_token[..., places].sum(-1, dtype=np.float64) for places in words], -1)
-            sums.found = sums.found + (looks[..., target] > np.delete(looks, target, -1).max(-1))
-            sums.weight = sums.weight + looks[..., target]
-            sums.even += len(words[target]) / (len(ids) if ahead else at + 1)
-            sums.count += 1
-            sums.previous += target == source - 1
-            sums.first += target == 0
-    return {relation: sums.scores() for relation, sums in by_relation.items()}
+            found = looks[..., target] > np.delete(looks, target, -1).max(-1)
+            even = len(words[target]) / (len(ids) if ahead else at + 1)
+            link = _Link(found, looks[..., target], target == source - 1, target == 0, turned, even)
+            by_relation[relation].append(link)
+    return {relation: _averages(links) for relation, links in by_relation.items()}
 
 
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
@@ -295,47 +301,34 @@ def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -
 
 def links_view(scores: LinkScores, *, title: str = "Heads that find the links") -> View:
     """Return a table of the best heads and the trivial baselines, and a grid of all heads."""
-    best = scores.ranking()[:BEST]
-    rows: list[list[str | float | None]] = [
-        [f"{layer}.{head}", float(scores.found[layer, head]), float(scores.weight[layer, head])] for layer, head in best
+    rows: list[list[Cell]] = [
+        [head_name(*head), float(scores.found[head]), float(scores.weight[head])] for head in scores.ranking()[:BEST]
     ]
     rows += [["always the previous word", scores.previous, None], ["always the first word", scores.first, None]]
-    return View(
-        title,
-        [
-            Table(
-                title="The best heads",
-                takeaway=_best_heads(scores),
-                columns=["head", "found", "weight"],
-                rows=rows,
-                bars=["found", "weight"],
-                note=COLUMNS_NOTE,
-            ),
-            _grid("Links found", scores),
-        ],
-        note=_in_words(scores),
+    table = Table(
+        title="The best heads",
+        takeaway=_best_heads(scores),
+        columns=["head", "found", "weight"],
+        rows=rows,
+        bars=["found", "weight"],
+        note=COLUMNS_NOTE,
     )
+    return View(title, [table, _grid("Links found", scores)], note=_in_words(scores))
 
 
 def relations_view(scores: Mapping[str, LinkScores]) -> View:
     """Return a table of the best head of each relation, and a grid of all heads per relation."""
-    rows: list[list[str | float | None]] = [
-        [
-            relation,
-            "{}.{}".format(*score.best),
-            float(score.found[score.best]),
-            float(score.weight[score.best]),
-            score.previous,
-            score.first,
-            score.count,
-        ]
-        for relation, score in scores.items()
-    ]
+    best = {relation: (score, score.best, float(score.found[score.best])) for relation, score in scores.items()}
     table = Table(
         title="The best head of each relation",
-        takeaway=", ".join(f"{row[0]}: head {row[1]} ({_percent(float(row[2] or 0))})" for row in rows),
+        takeaway=", ".join(
+            f"{relation}: head {head_name(*head)} ({found:.0%})" for relation, (_, head, found) in best.items()
+        ),
         columns=["relation", "head", "found", "weight", "always the previous word", "always the first word", "links"],
-        rows=rows,
+        rows=[
+            [relation, head_name(*head), found, float(score.weight[head]), score.previous, score.first, score.count]
+            for relation, (score, head, found) in best.items()
+        ],
         bars=["found", "weight"],
         note=COLUMNS_NOTE,
     )
@@ -345,37 +338,29 @@ def relations_view(scores: Mapping[str, LinkScores]) -> View:
 
 
 def _grid(title: str, scores: LinkScores) -> Grid:
-    return head_grid(title, scores.found, takeaway=_better(scores), formula="share of the links that a head finds")
+    """Every head's share of links, and how many do better than always the previous word, or always the first."""
+    always, which = max((scores.previous, "previous"), (scores.first, "first"))
+    better = int((scores.found > always).sum())
+    takeaway = f"{better} of {counted(scores.found.size, 'head')} beat always the {which} word ({always:.0%})"
+    return head_grid(title, scores.found, takeaway=takeaway, formula="share of the links that a head finds")
 
 
 def _best_heads(scores: LinkScores) -> str:
-    layer, head = scores.best
-    if not scores.found.any():
-        return f"No head finds any of {counted(scores.count, 'link')}"
-    equal = int((scores.found == scores.found.max()).sum())
-    share = f"{_percent(scores.found[layer, head])} of {counted(scores.count, 'link')}"
-    return f"{equal} heads find {share} each" if equal > 1 else f"Head {layer}.{head} finds {share}"
-
-
-def _better(scores: LinkScores) -> str:
-    """How many heads do better than one that always looks at the previous word, or at the first."""
-    always, which = max((scores.previous, "previous"), (scores.first, "first"))
-    better = int((scores.found > always).sum())
-    return f"{better} of {counted(scores.found.size, 'head')} beat always the {which} word ({_percent(always)})"
+    names = [head_name(*head) for head in np.ndindex(*scores.found.shape)]
+    wording = "finds most" if scores.found.any() else "finds none"
+    return leader(wording, names, scores.found, share=f"{scores.found.max():.0%}", links=counted(scores.count, "link"))
 
 
 def _in_words(scores: LinkScores) -> str:
-    layer, head = scores.best
-    note = (
-        f"Head {layer}.{head} finds {_percent(scores.found[layer, head])} of {counted(scores.count, 'link')}; "
-        f"always the previous word {_percent(scores.previous)}, always the first {_percent(scores.first)}"
-    )
-    if scores.turned:
-        note += f". {counted(scores.turned, 'link')} to a later word, looked for from the later to the earlier"
-    if scores.left_out:
-        note += f". {counted(scores.left_out, 'link')} left out: words cut off, or no tokens here"
-    return note + "."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    parts = [
+        sentence(
+            "links found",
+            head=head_name(*scores.best),
+            found=scores.found[scores.best],
+            scores=scores,
+            links=counted(scores.count, "link"),
+        ),
+        sentence("links turned", links=counted(scores.turned, "link")) if scores.turned else "",
+        sentence("links left out", links=counted(scores.left_out, "link")) if scores.left_out else "",
+    ]
+    return " ".join(filter(None, parts))

@@ -14,21 +14,16 @@ from torch import Tensor, nn
 from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
+from glassformer.data.wording import counted
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.capture import INPUT, OUTPUT, has_layers, vectors_by_layer
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view, sentence
 from glassformer.models.modules import Seq2Seq, TokenModel
-from glassformer.rendering.panels import Guesses, Line, Lines, Panel
+from glassformer.rendering.panels import Guesses, Lines, Panel
 from glassformer.rendering.takeaways import course, leaders, listed
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
-
-TIED = (
-    "The head shares its weights with the word vectors (model.tied), so at the embedding the likeliest token is often "
-    "the input token itself: here {repeated} of {all} times. That layer shows the input, not a prediction."
-)
-"""Caveat about the first layer of a model with tied weights."""
 
 
 def scores_tokens(loaded: Loaded) -> bool:
@@ -45,31 +40,17 @@ def scores_tokens(loaded: Loaded) -> bool:
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)
-    return lens_view(
-        example.written or example.tokens,
-        seen.layers,
-        seen.words(request.tokenizer.shown),
-        seen.probabilities,
-        example.answers,
-        chances=seen.chances,
-        entropy=seen.entropy,
-        at=example.stand is not None,
-        repeated=seen.repeated,
-    )
+    return lens_view(_guesses_at(seen, request.loaded, example), chances=seen.chances, entropy=seen.entropy)
 
 
 def guesses_panel(loaded: Loaded, example: ModelInput) -> Guesses:
     """What comes next, or stands at each place, layer by layer."""
-    seen = lens_of(loaded.model, example.inputs, answers=example.follows)
-    return _guesses(
-        example.written or example.tokens,
-        seen.layers,
-        seen.words(loaded.output_tokenizer.shown),
-        seen.probabilities,
-        example.answers,
-        at=example.stand is not None,
-        repeated=seen.repeated,
-    )
+    return _guesses_at(lens_of(loaded.model, example.inputs, answers=example.follows), loaded, example)
+
+
+def _guesses_at(seen: "Lens", loaded: Loaded, example: ModelInput) -> Guesses:
+    tokens, shown = example.written or example.tokens, loaded.output_tokenizer.shown
+    return guesses_of(seen, tokens, shown, example.answers, at=example.stand is not None)
 
 
 # --- the numbers ---
@@ -204,78 +185,55 @@ def _read(
 
 
 def lens_view(
-    tokens: Sequence[str],
-    layers: Sequence[str],
-    guesses: Sequence[Sequence[Sequence[str]]],
-    probabilities: Float[Array, "L T k"],
-    answers: Sequence[str] | None = None,
+    guesses: Guesses,
     *,
     chances: Float[Array, "L T"] | None = None,
     entropy: Float[Array, "L T"] | None = None,
     title: str = "What it would say after each layer",
-    at: bool = False,
-    repeated: int | None = None,
 ) -> View:
-    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy.
-
-    `at`: predict the tokens themselves, not the next tokens. `repeated`: as in `Lens`.
-    """
-    right = "the token that stands there" if at else "the token that did follow"
-    panels: list[Panel] = [_guesses(tokens, layers, guesses, probabilities, answers, at=at, repeated=repeated)]
-    x, note = list(range(len(layers))), ""
+    """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy."""
+    layers, panels, note = guesses.layers, list[Panel]([guesses]), ""
     if chances is not None and not np.isnan(chances).all():
+        right = "the token that stands there" if guesses.at else "the token that did follow"
         mean = np.nanmean(chances, 1).tolist()
-        known = int((~np.isnan(chances[-1])).sum())
-        line = Line(name=right, x=x, y=mean, dots=True)
         panels.append(
-            Lines(
+            Lines.by_layer(
+                layers,
+                {right: mean},
                 title="Probability of the right token",
                 takeaway=f"The right token's probability {course(mean)}",
-                series=[line],
-                x_name="after",
-                x_ticks=layers,
                 y_name="probability",
-                note=f"mean over {known} {'token' if known == 1 else 'tokens'}",
+                note=f"mean over {counted(int((~np.isnan(chances[-1])).sum()), 'token')}",
             )
         )
-        note = (
-            f"{right.capitalize()} has a probability of {mean[0]:.3f} {_where(layers[0])} and of "
-            f"{mean[-1]:.3f} {_where(layers[-1])}, on average."
-        )
+        facts = {"first": mean[0], "last": mean[-1], "start": _where(layers[0]), "end": _where(layers[-1])}
+        note = sentence("right token", token=right.capitalize(), **facts)
     if entropy is not None:
-        line = Line(name="entropy", x=x, y=entropy.mean(1).tolist(), dots=True)
-        panels.append(
-            Lines(
-                title="How undecided it is",
-                takeaway=f"The entropy {course(line.y, 'nats')}",
-                series=[line],
-                x_name="after",
-                x_ticks=layers,
-                y_name="entropy (nats)",
-            )
-        )
+        y = entropy.mean(1).tolist()
+        takeaway = f"The entropy {course(y, 'nats')}"
+        facts = {"title": "How undecided it is", "takeaway": takeaway, "y_name": "entropy (nats)"}
+        panels.append(Lines.by_layer(layers, {"entropy": y}, **facts))
     return View(title, panels, note)
 
 
-def _guesses(
+def guesses_of(
+    seen: Lens,
     tokens: Sequence[str],
-    layers: Sequence[str],
-    guesses: Sequence[Sequence[Sequence[str]]],
-    probabilities: Float[Array, "L T k"],
-    answers: Sequence[str] | None,
+    shown: Callable[[int], str],
+    answers: Sequence[str] | None = None,
     *,
-    at: bool,
-    repeated: int | None,
+    at: bool = False,
 ) -> Guesses:
+    """Return the likeliest tokens of every layer; `at`: of the tokens themselves, not of the next ones."""
     panel = Guesses(
         title=f"What it would {'guess' if at else 'say next'}, layer by layer",
         tokens=tokens,
-        layers=layers,
-        guesses=guesses,
-        probabilities=probabilities,
+        layers=seen.layers,
+        guesses=seen.words(shown),
+        probabilities=seen.probabilities,
         answers=answers,
         at=at,
-        note="" if repeated is None else TIED.format(repeated=repeated, all=len(tokens)),
+        note="" if seen.repeated is None else sentence("tied", repeated=seen.repeated, all=len(tokens)),
     )
     return replace(panel, takeaway=_leads(panel))
 

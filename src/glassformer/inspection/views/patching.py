@@ -1,21 +1,38 @@
-"""Activation patching: where in a model the answer to one text is held, and not that to another."""
+"""Activation patching: the vector that one text has after a layer, at one token, is put into the pass over another. If
+the answer changes with it, what decided was there.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
 
+from glassformer.bricks.pooling import FUNCTIONS
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.inspection.capture import INPUT
-from glassformer.inspection.patching import chances_of, classes_of, has_patches, reading_place, restored
-from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.config.progress import may_stop
+from glassformer.families.base import Loaded
+from glassformer.families.evaluate import encode_example
+from glassformer.families.requests import Example, ModelInput
+from glassformer.inspection.capture import INPUT, capture, has_layers, numbers_of
+from glassformer.inspection.change import replace
+from glassformer.inspection.intervene import intervene
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.models.modules import LanguageModel, Predictor, TokenModel
 from glassformer.rendering.panels import Grid, Table
-from glassformer.rendering.takeaways import leaders, listed, three
+from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
+from glassformer.tasks.answers import Classes
 from glassformer.text.display import chance, quoted
 
+TOKENS_AT_ONCE = 2**14
+"""Of the passes that are made together."""
+ROUNDING = 1e-5
+"""Log-probabilities that differ by no more are equal."""
 MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
 NOTICEABLE = 0.05
@@ -24,6 +41,121 @@ LITTLE, MUCH = 0.01, 0.5
 """A share below this is none to speak of; from this on a vector carries the answer."""
 NOTHING = 0.0005
 """A share below this is rounding."""
+
+
+class Patched(NamedTuple):
+    """The probabilities of the next token, or of the classes, as they are, and with what was put in."""
+
+    before: Float[Array, "V"]
+    after: Float[Array, "V"]
+
+
+def has_patches(loaded: Loaded) -> bool:
+    """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
+    if not has_layers(loaded.model):
+        return False
+    return isinstance(loaded.model, LanguageModel) or (
+        isinstance(loaded.model, Predictor) and loaded.tokenizer is not None and classes_of(loaded) is not None
+    )
+
+
+def classes_of(loaded: Loaded) -> Classes | None:
+    """The classes among which a classifier chooses."""
+    answers = getattr(loaded, "answers", None)
+    return answers if isinstance(answers, Classes) else None
+
+
+def patch(
+    loaded: Loaded, text: Example, other_text: Example, layer: int | None, position: int | Sequence[int]
+) -> Patched:
+    """What a model expects after `text`, or says of it, and what if after a layer (None: before the first) the tokens
+    at some positions have the vectors that they have in `other_text`.
+    """
+    a, b = (encode_example(loaded, one) for one in (text, other_text))
+    states = _states(loaded, a, b)
+    number = 0 if layer is None else layer + 1
+    if not 0 <= number < len(states):
+        raise Misuse(f"there is no layer {layer}: this model has {len(states) - 1}, from 0 on")
+    positions = [position] if isinstance(position, int) else list(position)
+    if not all(0 <= one < len(a.tokens) for one in positions):
+        raise Misuse(f"there is no position {max(positions)}: these texts have {len(a.tokens)} tokens, from 0 on")
+    chosen = torch.zeros(1, len(a.tokens), dtype=torch.bool)
+    chosen[0, positions] = True
+    both = chances_of(loaded, a.inputs), _patched(loaded, a.inputs, states[number], chosen)
+    return Patched(*(numbers_of(chances[0].exp()) for chances in both))
+
+
+def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple[list[str], Float[Array, "L T"]]:
+    """By layer and token: how much of the difference of the answer's log-probability between the two texts is there, if
+    that token has the vector of `b` in the pass over `a`. All of it is 1.
+    """
+    states = _states(loaded, a, b)
+    before, there = (chances_of(loaded, one.inputs)[0, answer] for one in (a, b))
+    one_each = torch.eye(len(a.tokens), dtype=torch.bool)
+    layers = [INPUT, *(f"layer {number}" for number in range(len(states) - 1))]
+    gained = torch.stack([_patched(loaded, a.inputs, layer, one_each)[:, answer] - before for layer in states])
+    if (there - before).abs() <= ROUNDING:
+        return layers, np.zeros(gained.shape, np.float32)
+    return layers, numbers_of(gained / (there - before))
+
+
+@torch.inference_mode()
+def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
+    """The log-probabilities of what comes after the last token, or of the classes."""
+    model = loaded.model
+    if not has_patches(loaded):
+        raise Misuse(f"{loaded.run.path} has no answer to patch: it is no language model and no classifier of texts")
+    if isinstance(model, LanguageModel):
+        return model.head(model.features(*inputs)[:, -1]).float().log_softmax(-1)
+    scores = model(*inputs).float()
+    if scores.shape[-1] > 1:
+        return scores.log_softmax(-1)
+    return torch.cat([F.logsigmoid(-scores), F.logsigmoid(scores)], -1)
+
+
+@torch.inference_mode()
+def layer_states(model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Tensor]]:
+    """What a text has before the first layer and after each, by the names that it is captured by: for `replace`."""
+    if not isinstance(model, TokenModel | Predictor):
+        raise Misuse(f"{type(model).__name__} has no one encoder whose layers could be patched")
+    layers = [[f"encoder.{name}" for name in names] for names in model.encoder.layer_outputs()]
+    with capture(model, [name for names in layers for name in names]) as seen:
+        model(*inputs)
+        return [{name: seen[name] for name in names} for names in layers]
+
+
+def reading_place(model: nn.Module, tokens: int) -> int | None:
+    """The one token that the answer is read from, where all of it must arrive; None: it is read from all of them."""
+    function = getattr(getattr(model, "pool", None), "function", None)
+    if isinstance(model, LanguageModel) or function is FUNCTIONS["last"]:
+        return tokens - 1
+    return 0 if function is FUNCTIONS["first"] else None
+
+
+def _states(loaded: Loaded, a: ModelInput, b: ModelInput) -> list[dict[str, Tensor]]:
+    if len(a.tokens) != len(b.tokens):
+        raise Misuse(
+            f"the two texts must have as many tokens, not {len(a.tokens)} and {len(b.tokens)}: what one has at a "
+            "token is put into the other at the same place"
+        )
+    return layer_states(loaded.model, b.inputs)
+
+
+@torch.inference_mode()
+def _patched(
+    loaded: Loaded, inputs: Sequence[Any], states: Mapping[str, Tensor], chosen: Bool[Tensor, "R T"]
+) -> Float[Tensor, "R V"]:
+    """For each row the log-probabilities of the answers, if these tokens have those states."""
+    found = []
+    for some in torch.split(chosen, max(1, TOKENS_AT_ONCE // chosen.shape[1])):
+        may_stop()
+        rows = [one if one is None else one.expand(len(some), *one.shape[1:]) for one in inputs]
+        with intervene(loaded, {name: replace(other, positions=some) for name, other in states.items()}):
+            found.append(chances_of(loaded, rows))
+    return torch.cat(found)
+
+
+# --- the view ---
 
 
 @register_view("patching", options=("versus",), needs=has_patches)
@@ -67,37 +199,23 @@ def patching_view(
     """
     columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
     shares = np.where(np.abs(shares) < NOTHING, 0, shares)
-    first, second = chances
-    note = f"For the second text {quoted(answer)} is {said} ({chance(second)}); for the first it has {chance(first)}."
     elsewhere = shares.copy()
     if reads is not None:
         elsewhere[:, reads] = 0.0  # there all of it must arrive
-    if not shares.any():
-        note += " Nothing that is put in changes that."
-    elif elsewhere.max() >= LITTLE:
-        layer, place = divmod(int(elsewhere.argmax()), elsewhere.shape[1])
-        where = _after(layers[layer]).lower()
-        of = "Of all vectors" if reads is None else "Of the vectors at other tokens than the one that is read"
-        note += (
-            f" {of}, the one {where} at {quoted(columns[place])} (position {place}) brings most of the difference: "
-            f"{elsewhere[layer, place]:.0%}."
-        )
-    elif reads is None:
-        note += " No one vector brings any of the difference."
-    else:
-        note += f" All of the difference is in {quoted(columns[reads])}: no vector elsewhere brings any."
+    first, second = map(three, chances)
     answers = Table(
         title="the likeliest answer to the second text",
-        takeaway=f"{quoted(answer)} has {three(first)} in the first text, {three(second)} in the second",
+        takeaway=f"{quoted(answer)} has {first} in the first text, {second} in the second",
         columns=("answer", "first text", "second text"),
         rows=[(answer, *chances)],
         bars=("first text", "second text"),
     )
+    takeaway = _carries(shares, elsewhere, columns, layers, reads)
+    if shares.any() and abs(chances[0] - chances[1]) < NOTICEABLE:
+        takeaway = f"The two answers hardly differ ({first} and {second}): there is little to bring along"
     grid = Grid(
         title="how much of the answer each vector brings along",
-        takeaway=_carries(shares, elsewhere, columns, layers, reads)
-        if abs(first - second) >= NOTICEABLE or not shares.any()
-        else f"The two answers hardly differ ({three(first)} and {three(second)}): there is little to bring along",
+        takeaway=takeaway,
         values=shares,
         rows=list(layers),
         columns=columns,
@@ -108,12 +226,33 @@ def patching_view(
         formula="(log p with the vector - log p of the first text) / (log p of the second - log p of the first)",
         note="1: the first text answers as the second does; 0: nothing changes; below 0: the answer is less likely",
     )
-    return View(title, [grid, answers], note)
+    facts = {"first": chance(chances[0]), "second": chance(chances[1])}
+    likeliest = sentence("likeliest answer", answer=quoted(answer), said=said, **facts)
+    return View(title, [grid, answers], f"{likeliest} {_strongest_vector(shares, elsewhere, columns, layers, reads)}")
+
+
+def _strongest_vector(
+    shares: Float[Array, "L T"],
+    elsewhere: Float[Array, "L T"],
+    columns: Sequence[str],
+    layers: Sequence[str],
+    reads: int | None,
+) -> str:
+    """Which vector brings most of the difference, apart from those of the token that is read."""
+    if not shares.any():
+        return "Nothing that is put in changes that."
+    if elsewhere.max() < LITTLE:
+        read = "" if reads is None else quoted(columns[reads])
+        return sentence("all at one token", token=read) if read else "No one vector brings any of the difference."
+    layer, place = divmod(int(elsewhere.argmax()), elsewhere.shape[1])
+    vectors = "all vectors" if reads is None else "the vectors at other tokens than the one that is read"
+    facts = {"token": quoted(columns[place]), "place": place, "share": elsewhere[layer, place]}
+    return sentence("strongest vector", vectors=vectors, where=_after(layers[layer]).lower(), **facts)
 
 
 def _carries(
     shares: Float[Array, "L T"],
-    others: Float[Array, "L T"],
+    elsewhere: Float[Array, "L T"],
     columns: Sequence[str],
     layers: Sequence[str],
     reads: int | None,
@@ -121,23 +260,17 @@ def _carries(
     """The last layer after which a token other than the one that is read still carries the answer."""
     if not shares.any():
         return "Nothing that is put in changes the answer"
-    inside = others[1:] if len(layers) > 1 else others
-    names = list(layers[1:] if len(layers) > 1 else layers)
+    start = int(len(layers) > 1)
+    inside, names = elsewhere[start:], layers[start:]
     if inside.max() < LITTLE:
-        where = (
-            "No one vector brings the answer" if reads is None else f"all of the answer is at {quoted(columns[reads])}"
-        )
-        return where if reads is None else f"{_after(names[0])} {where}"
-    still = [number for number, row in enumerate(inside) if row.max() >= MUCH]
-    at = still[-1] if still else int(inside.max(1).argmax())
-    first = leaders(inside[at])
-    verb = (
-        ("carries" if len(first) == 1 else "each carry") if still else ("brings" if len(first) == 1 else "each bring")
-    )
-    what = "the answer" if still else "most of it"
-    return (
-        f"{_after(names[at])} {listed([quoted(columns[one]) for one in first])} {verb} {what} ({inside[at].max():.0%})"
-    )
+        if reads is None:
+            return "No one vector brings the answer"
+        return f"{_after(names[0])} all of the answer is at {quoted(columns[reads])}"
+    still = np.flatnonzero(inside.max(1) >= MUCH)
+    at = int(still[-1]) if len(still) else int(inside.max(1).argmax())
+    wording = "carries the answer" if len(still) else "brings most"
+    percent = f"{inside[at].max():.0%}"
+    return leader(wording, list(map(quoted, columns)), inside[at], after=_after(names[at]), percent=percent)
 
 
 def _after(layer: str) -> str:

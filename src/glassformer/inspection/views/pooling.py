@@ -14,10 +14,9 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import IMAGE
 from glassformer.data.wording import counted
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.models.modules import BagPredictor, Predictor
-from glassformer.rendering.panels import Table, Tokens
-from glassformer.rendering.takeaways import leading
+from glassformer.rendering.panels import Panel, Table, Tokens
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
 
@@ -100,44 +99,38 @@ def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:
     """`how`: the pool's name; `noun`: what the tokens make up."""
+    count, names = len(tokens), [quoted(token) for token in tokens]
+    order = np.argsort(-weights, kind="stable").tolist()
     equal = bool(np.ptp(weights) <= EQUAL * np.abs(weights).max())
-    order = np.argsort(-weights, kind="stable").tolist()[:LARGEST]
-    rows = [(tokens[at], at, float(weights[at])) for at in order]
     note = HOW.get(how, how)
-    if how in ("attention", "max", "tfidf") and len(tokens) > 1:
-        first, evenly = order[0], weights.sum() / len(tokens)
-        note += f". Most comes from {quoted(tokens[first])}: {weights[first]:.3g}, where evenly each would count "
-        note += f"{evenly:.3g}"
-    elif equal and len(tokens) > 1:
-        note += f". All {len(tokens)} weights are equal: {weights[0]:.3g}"
-    names = [quoted(token) for token in tokens]
-    counts = leading(
-        names,
-        weights,
-        does="counts most",
-        do="count most",
-        even="All {count} tokens count alike: {number}",
-        alone="There is one token, and all comes from it",
-    )
-    whole = [at for at in range(len(tokens)) if weights[at] > 0]
-    if len(whole) == 1 < len(tokens):
-        counts = f"All of it comes from {names[whole[0]]}"
-    half = 1 + int(np.argmax(np.cumsum(-np.sort(-weights)) >= weights.sum() / 2))
-    table = Table(title="what counts most", takeaway=f"{counted(half, 'token')} of {len(tokens)} give half of it",
-                  columns=("token", "place", "weight"), rows=rows, bars=("weight",))  # fmt: skip
+    if how in ("attention", "max", "tfidf") and count > 1:
+        facts = {"name": names[order[0]], "weight": weights[order[0]], "even": weights.sum() / count}
+        note += sentence("most comes from", **facts)
+    elif equal and count > 1:
+        note += f". All {count} weights are equal: {weights[0]:.3g}"
+    takeaway = leader("counts most", names, weights)
+    if (weights > 0).sum() == 1 < count:
+        takeaway = f"All of it comes from {names[order[0]]}"
     high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
-    return View(
-        f"How the {noun} becomes one vector: {how}",
-        [
-            Tokens(
-                title="Weights",
-                takeaway=counts,
-                tokens=tokens,
-                values=weights[None],
-                names=("weight",),
-                high=max(1.0, 4 * high) if equal else high,
-            ),
-            *([] if equal else [table]),
-        ],
-        f"{note[:1].upper()}{note[1:]}.",
-    )
+    panels: list[Panel] = [
+        Tokens(
+            title="Weights",
+            takeaway=takeaway,
+            tokens=tokens,
+            values=weights[None],
+            names=("weight",),
+            high=max(1.0, 4 * high) if equal else high,
+        )
+    ]
+    if not equal:
+        half = 1 + int(np.argmax(np.cumsum(weights[order]) >= weights.sum() / 2))
+        panels.append(
+            Table(
+                title="what counts most",
+                takeaway=f"{counted(half, 'token')} of {count} give half of it",
+                columns=("token", "place", "weight"),
+                rows=[(tokens[at], at, float(weights[at])) for at in order[:LARGEST]],
+                bars=("weight",),
+            )
+        )
+    return View(f"How the {noun} becomes one vector: {how}", panels, f"{note[:1].upper()}{note[1:]}.")

@@ -9,10 +9,10 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import numbers_of
-from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.inspection.views.word_vectors import COSINE, cosines
-from glassformer.rendering.panels import Grid, Line, Lines, Panel
-from glassformer.rendering.takeaways import course, leaders, three
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.inspection.views.word_vectors import cosine_grid, cosines
+from glassformer.rendering.panels import Grid, Line, Lines
+from glassformer.rendering.takeaways import course
 from glassformer.rendering.view import View
 
 SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
@@ -25,6 +25,7 @@ FORMULAS = {
     ROTARY: "cos(t θᵢ)",
 }
 
+SCORE = "score q·k, as a share of that at distance 0"
 SHOWN = 64
 """Positions that are shown."""
 NEARLY_ALL, FAR_LARGER = 0.99, 4
@@ -65,59 +66,52 @@ def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
-    """The vectors of the positions, and how alike two positions are, by their distance."""
-    names = [str(position) for position in range(len(vectors))]
-    columns = [str(number) for number in range(vectors.shape[1])]
-    most = _most(vectors)
-    note = "" if most is None else f"A few numbers are beyond the scale's ends, up to {np.abs(vectors).max():.3g}."
-    title = "How far each pair has turned: the cosine of its angle" if kind == ROTARY else "One row a position"
-    panels: list[Panel] = [
-        Grid(
-            title=title,
-            takeaway=_fastest(kind, vectors),
-            values=vectors,
-            rows=names,
-            columns=columns,
-            row_name="position",
-            column_name="pair" if kind == ROTARY else "number",
-            signed=True,
-            high=most,
-            formula=FORMULAS.get(kind, ""),
-            note=note,
-        )
-    ]
-    if kind == ROTARY:
+    """Return the vectors of the positions, and how alike two positions are, by their distance."""
+    rotary = kind == ROTARY
+    high = _scale_end(vectors)
+    grid = Grid(
+        title="How far each pair has turned: the cosine of its angle" if rotary else "One row a position",
+        takeaway=_fastest(kind, vectors),
+        values=vectors,
+        rows=list(map(str, range(len(vectors)))),
+        columns=list(map(str, range(vectors.shape[1]))),
+        row_name="position",
+        column_name="pair" if rotary else "number",
+        signed=True,
+        high=high,
+        formula=FORMULAS.get(kind, ""),
+        note="" if high is None else sentence("beyond the scale", largest=np.abs(vectors).max()),
+    )
+    if rotary:
         falls = vectors.mean(1)
-        how = (
-            "Of a query and a key that are equal, and all of whose pairs are equally long. Pairs that turn fast tell "
-            "neighbours apart, slow ones what is near from what is far."
-        )
-    else:
-        alike = cosines(vectors)
-        panels.append(
-            Grid(
-                title="How alike two positions are",
-                takeaway=_alike(alike),
-                values=alike,
-                rows=names,
-                columns=names,
-                row_name="position",
-                column_name="position",
-                signed=True,
-                high=1.0,
-                formula=COSINE,
-            )
-        )
-        falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
-        how = "Mean over all pairs of positions that far apart"
-    name = "score q·k, as a share of that at distance 0" if kind == ROTARY else "cosine"
-    line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
-    title = "The score of a query and a key by their distance" if kind == ROTARY else "By distance"
-    what = "score" if kind == ROTARY else "cosine"
-    told = f"From 1 token to {len(falls) - 1} the {what} {course(falls[1:].tolist())}" if len(falls) > 2 else ""
-    by_distance = Lines(title=title, takeaway=told, series=[line], x_name="distance in tokens", y_name=name, note=how)
-    panels.insert(0 if kind == ROTARY else len(panels), by_distance)
-    return View(f"Positions: {kind}", panels, _in_words(kind, falls))
+        chart = _by_distance(falls, "The score of a query and a key by their distance", SCORE, sentence("rotary score"))
+        return View(f"Positions: {kind}", [chart, grid], _in_words(kind, falls))
+    alike = cosines(vectors)
+    falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
+    by_pair = cosine_grid(
+        "How alike two positions are",
+        grid.rows,
+        vectors,
+        takeaway=_alike(alike),
+        row_name="position",
+        column_name="position",
+        numbers=False,
+    )
+    chart = _by_distance(falls, "By distance", "cosine", "Mean over all pairs of positions that far apart")
+    return View(f"Positions: {kind}", [grid, by_pair, chart], _in_words(kind, falls))
+
+
+def _by_distance(falls: Float[Array, "T"], title: str, name: str, note: str) -> Lines:
+    """Return a chart of a value by the distance of two positions."""
+    told = f"From 1 token to {len(falls) - 1} the {name.split()[0]} {course(falls[1:].tolist())}"
+    return Lines(
+        title=title,
+        takeaway=told if len(falls) > 2 else "",
+        series=[Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())],
+        x_name="distance in tokens",
+        y_name=name,
+        note=note,
+    )
 
 
 def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
@@ -125,31 +119,20 @@ def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
     if len(vectors) < 2:
         return "One position: nothing changes"
     steps = np.abs(np.diff(vectors, axis=0)).mean(0)
-    first = leaders(steps)
-    if not first:
-        return ""
-    if len(first) == len(steps):
-        return "All numbers change alike from one position to the next"
-    name = "Pair" if kind == ROTARY else "Number"
-    slow = int(steps.argmin())
-    return f"{name} {first[0]} changes most from one position to the next, {name.lower()} {slow} least"
+    what = "Pair" if kind == ROTARY else "Number"
+    names = [f"{what} {number}" for number in range(len(steps))]
+    return leader("fastest", names, steps, slowest=names[int(steps.argmin())].lower())
 
 
 def _alike(alike: Float[Array, "T T"]) -> str:
     if len(alike) < 2:
         return "One position: there is nothing to compare it with"
-    others = np.where(np.eye(len(alike), dtype=bool), np.nan, alike)
-    first = leaders(others)
-    if not first:
-        return ""
-    if len(first) == others.size - len(alike):
-        return f"Any two positions are as alike as any others (cosine {three(float(np.nanmax(others)))})"
-    one, other = divmod(first[0], len(alike))
-    return f"Positions {one} and {other} are the most alike (cosine {three(float(others[one, other]))})"
+    names = [f"{one} and {other}" for one, other in np.ndindex(*alike.shape)]
+    return leader("alike positions", names, np.where(np.triu(np.ones(alike.shape, bool), 1), alike, np.nan))
 
 
-def _most(vectors: Float[Array, "T d"]) -> float | None:
-    """Where the scale ends: where nearly all numbers do, if a few are so large that the others would not be seen."""
+def _scale_end(vectors: Float[Array, "T d"]) -> float | None:
+    """Return where nearly all numbers end, if a few are so large that the others would not be seen; else None."""
     sizes = np.abs(vectors)
     nearly_all = float(np.quantile(sizes, NEARLY_ALL))
     return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
@@ -159,10 +142,4 @@ def _in_words(kind: str, falls: Float[Array, "T"]) -> str:
     if len(falls) < 3:
         return ""
     far = len(falls) // 2
-    if kind == ROTARY:
-        return (
-            "Rotary positions add nothing to a vector. They turn each pair of numbers in a query or a key by an angle "
-            "that grows with its position, so that the score q·k depends on how far apart the two stand, not on where. "
-            f"Of two that are equal, {falls[1]:.0%} of the score is left at a distance of 1, {falls[far]:.0%} at {far}."
-        )
-    return f"Neighbouring positions have a cosine of {falls[1]:.2f} on average, those {far} apart of {falls[far]:.2f}."
+    return sentence("rotary" if kind == ROTARY else "neighbours", near=falls[1], far=falls[far], distance=far)

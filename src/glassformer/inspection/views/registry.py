@@ -3,21 +3,25 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from importlib import import_module
 from typing import Any
 
+from numpy.typing import ArrayLike
 from torch import nn
 
 from glassformer.config.errors import GlassformerError, Misuse, Say, silent, unknown
 from glassformer.config.plugins import note_part
 from glassformer.config.presets import IMAGE
+from glassformer.config.sentences import sentence as read_sentence
+from glassformer.config.sentences import sentences
 from glassformer.config.views import ALL, OPTIONS, OWN_VIEWS, VIEWS, LookOptions
 from glassformer.decoding.options import Sampling, Search
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.requests import Example, ModelInput
 from glassformer.models.modules import Seq2Seq, TokenModel
+from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
@@ -29,11 +33,9 @@ MODULES = (
             "attribution",
             "diagram",
             "head_ablation",
-            "head_roles",
             "learning",
             "links",
             "logit_lens",
-            "numbers",
             "patching",
             "pooling",
             "positions",
@@ -45,9 +47,21 @@ MODULES = (
             "word_vectors",
         )
     ),
+    "glassformer.inspection.numbers.training",
+    "glassformer.inspection.numbers.walk",
     "glassformer.reporting.report",
 )  # fmt: skip
 """Where the views of `config.views` register themselves; imported when the first is asked for."""
+
+sentence = partial(read_sentence, __name__)
+"""Return a sentence of the views, from `sentences.toml`, with facts filled in."""
+
+
+def leader(name: str, names: Sequence[str], values: ArrayLike, **facts: object) -> str:
+    """Return the sentence about the largest of several values; `sentences.toml` has its wording under `name`."""
+    wording: Any = sentences(__name__)[name]
+    return leading(names, values, wording, **facts)
+
 
 HEADS = ("layer", "head", "mode")
 """Options of what shows attention."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,13 +13,15 @@ from glassformer.inspection.views.head_roles import (
     IN_WORDS,
     HeadRole,
     attention_by_text,
+    head_grid,
+    head_name,
     head_roles,
     names_of,
     separators_of,
 )
 from glassformer.inspection.views.links import link_scores, linked_dataset, read_links
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
-from glassformer.rendering.panels import Grid, Heads, Panel, Table
+from glassformer.inspection.views.registry import DECODING, LookRequest, register_view, sentence
+from glassformer.rendering.panels import Heads, Panel, Table
 from glassformer.rendering.view import View
 
 HELD_OUT = 64
@@ -69,76 +72,67 @@ def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]
         return roles
     texts = read_links(data)[:HELD_OUT]
     seen = attention_by_text(request.loaded, (request.encode(linked.text) for linked in texts), stack)
-    for relation, scores in link_scores(zip(texts, seen, strict=True), request.source_tokenizer).items():
-        roles = [
-            [
-                head.with_role(relation, float(scores.weight[head.layer, head.head]), scores.even, scores.count)
-                for head in layer
-            ]
-            for layer in roles
-        ]
-    return roles
+    by_relation = link_scores(zip(texts, seen, strict=True), request.source_tokenizer)
+
+    def with_relations(head: HeadRole) -> HeadRole:
+        for relation, scores in by_relation.items():
+            share = float(scores.weight[head.layer, head.head])
+            head = head.with_role(relation, share, scores.even, scores.count)
+        return head
+
+    return [[with_relations(head) for head in layer] for layer in roles]
 
 
 def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
     """Every head's role in words and numbers, and all of them as one picture."""
     heads = [head for layer in roles for head in layer]
-    even, counting = heads[0].even, list(heads[0].counts)
-    lines = [(f"{head.layer}.{head.head}", head.name, head.own) for head in heads]
-    lines.append(("spread evenly", "what such a head would score", even))
+    counting = list(heads[0].counts)
+    lines = [(head_name(head.layer, head.head), head.name, head.own) for head in heads]
+    lines.append(("spread evenly", "what such a head would score", heads[0].even))
+    shares = [[of.shares[role] for role in counting] for _, _, of in lines]
     table = Table(
         title="Heads",
         takeaway=f"{sum(head.role is not None for head in heads)} of {len(heads)} heads have a plain role",
         columns=["head", "what it does", *counting, "distance", "tokens"],
         rows=[
-            [label, words, *(of.shares[role] for role in counting), round(of.distance, 2), round(of.tokens, 2)]
-            for label, words, of in lines
+            [label, words, *own, round(of.distance, 2), round(of.tokens, 2)]
+            for (label, words, of), own in zip(lines, shares, strict=True)
         ],
         bars=counting,
-        note="Shares of a head's weights, averaged over tokens. distance: how far away it looks, in tokens; tokens: "
-        "how many it looks at, exp of the entropy.",
+        note=sentence("role columns"),
     )
-    grid = Grid(
-        title="Where heads look",
+    grid = head_grid(
+        "Where heads look",
+        np.array(shares),
         takeaway=_plainest(heads),
-        values=np.array([[of.shares[role] for role in counting] for _, _, of in lines]),
-        rows=[*map(_label, heads), lines[-1][0]],
-        columns=counting,
-        row_name="head",
-        column_name="looks at",
-        high=1.0,
-        numbers=True,
         formula="share of a head's weights, averaged over the tokens at which a role can be",
     )
+    rows = [*map(_label, heads), lines[-1][0]]
+    grid = replace(grid, rows=rows, columns=counting, row_name="head", column_name="looks at")
     return View(title, [table, grid], note=_in_words(heads))
 
 
 def _label(head: HeadRole) -> str:
     """0.3 looks at the previous token; without a role, its number alone."""
-    return f"{head.layer}.{head.head}" + (f" {IN_WORDS[head.role]}" if head.role is not None else "")
+    return head_name(head.layer, head.head) + (f" {IN_WORDS[head.role]}" if head.role is not None else "")
 
 
 def _plainest(heads: Sequence[HeadRole]) -> str:
-    plain = [(head, head.plainness(head.role)) for head in heads if head.role is not None]
+    plain = [head for head in heads if head.role is not None]
     if not plain:
         return "No head has a plain role"
-    head = max(plain, key=lambda pair: pair[1])[0]
-    return f"The plainest: head {head.layer}.{head.head} {head.name}"
+    head = max(plain, key=lambda head: head.plainness(head.role or ""))
+    return f"The plainest: head {head_name(head.layer, head.head)} {head.name}"
 
 
 def _in_words(heads: Sequence[HeadRole]) -> str:
     """How many heads have which role, the most frequent first."""
-    plain = Counter(head.role for head in heads if head.role is not None)
-    listed = "; ".join(_counted(count, IN_WORDS[role]) for role, count in plain.most_common())
+    plain = Counter(IN_WORDS[head.role] for head in heads if head.role is not None)
+    roles = "; ".join(f"{does} ({count})" for does, count in plain.most_common())
     far = sum(head.is_long_range for head in heads)
-    others = f" Of the others, {far} {'is' if far == 1 else 'are'} long range." if far else ""
-    return (
-        f"{sum(plain.values())} of {len(heads)} heads have a plain role{f': {listed}' if listed else ''}.{others} "
-        f"Measured at {heads[0].tokens:,} tokens."
-    )
-
-
-def _counted(count: int, does: str) -> str:
-    """1 looks at itself, 2 look at itself."""
-    verb, rest = does.split(" ", 1)
-    return f"{count} {verb if count == 1 else verb.removesuffix('s')} {rest}"
+    parts = [
+        f"{plain.total()} of {len(heads)} heads have a plain role{f': {roles}' if roles else ''}.",
+        f"Long-range heads among the others: {far}." if far else "",
+        f"Measured at {heads[0].tokens:,} tokens.",
+    ]
+    return " ".join(filter(None, parts))

@@ -13,9 +13,9 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
-from glassformer.rendering.takeaways import leaders, leading, three
+from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
 
@@ -130,7 +130,7 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
                 title=f"{of}{NAMES.get(letter, letter)}",
                 takeaway=_takeaway(letter, tokens, units),
                 values=units[:, places].T,
-                rows=[str(place) for place in places],
+                rows=list(map(str, places)),
                 columns=tokens,
                 row_name="unit",
                 column_name="token",
@@ -139,46 +139,30 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
                 note=f"{len(places)} of {units.shape[1]} units" if len(places) < units.shape[1] else "",
             )
         )
-    gates = [
-        Line(name=letter, x=list(range(len(units))), y=units.mean(1).tolist(), dots=True)
-        for letter, units in values.items()
-        if letter in GATES
-    ]
-    lines = Lines(
-        title=f"{of}how open the gates are",
-        takeaway=leading(
-            [f"Gate {line.name}" for line in gates],
-            [np.mean(line.y) for line in gates],
-            does="is the most open, on average",
-            do="are the most open, on average",
-            even="All {count} gates are as open as one another ({number} on average)",
-            alone="{name} is open to {number} on average",
-        ),
-        series=gates,
-        x_name="token",
-        y_name="mean over all units",
-    )
-    return [*panels, lines] if gates else panels
+    openness = {letter: units.mean(1).tolist() for letter, units in values.items() if letter in GATES}
+    if openness:
+        names, means = [f"Gate {letter}" for letter in openness], list(map(np.mean, openness.values()))
+        panels.append(
+            Lines(
+                title=f"{of}how open the gates are",
+                takeaway=leader("most open gate", names, means),
+                series=[Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in openness.items()],
+                x_name="token",
+                y_name="mean over all units",
+            )
+        )
+    return panels
 
 
 def _takeaway(letter: str, tokens: Sequence[str], units: Units) -> str:
     """Of a gate, at which token it is the most open; of all else, which unit changes most over the tokens."""
     if letter in GATES:
-        return leading(
-            [quoted(token) for token in tokens],
-            units.mean(1),
-            does="is where it is the most open",
-            do="are where it is the most open",
-            even="It is as open at all {count} tokens ({number})",
-            alone="It is open to {number}",
-        )
+        return leader("most open token", list(map(quoted, tokens)), units.mean(1))
     if len(tokens) < 2:
         return "One token: nothing has changed yet"
     reach = np.ptp(units, 0)
-    first = leaders(reach)
-    if not first:
-        return ""
-    if len(first) > 1:
-        return "No unit changes from token to token" if not reach.any() else f"{len(first)} units change alike"
-    low, high = (three(float(end(units[:, first[0]]))) for end in (np.min, np.max))
-    return f"Unit {first[0]} changes most: between {low} and {high}"
+    if not reach.any():
+        return "No unit changes from token to token"
+    most = units[:, np.nan_to_num(reach).argmax()]
+    names = [str(unit) for unit in range(units.shape[1])]
+    return leader("most varying unit", names, reach, low=three(float(most.min())), high=three(float(most.max())))

@@ -1,32 +1,40 @@
-"""How the next token is chosen, and how decoding grows a tree of such choices."""
+"""Decoding as a tree: what may follow a text, and what beam search and sampling make of it; their own numbers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from glassformer.config.errors import Misuse
-from glassformer.decoding.options import Sampling, check_writing
+from glassformer.config.errors import Misuse, Say, silent
+from glassformer.config.progress import may_stop
+from glassformer.data.wording import counted
+from glassformer.decoding.beam import Hypothesis, beam_continuation, beam_search
+from glassformer.decoding.options import Sampling, Search, check_writing
+from glassformer.decoding.running import Request, RunningBatch
+from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution, keep_top_k, keep_top_p, temper
+from glassformer.decoding.translate import longest_translation, marks_of, translate
+from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
-from glassformer.inspection.tree import (
-    PRUNED,
-    Choice,
-    DecodingTree,
-    beam_tree,
-    choices_of,
-    figure,
-    ordinal,
-    ranked,
-    sampling_tree,
-)
+from glassformer.families.generate import within_context
+from glassformer.families.translation import source_ids
 from glassformer.inspection.views.logit_lens import scores_tokens
-from glassformer.inspection.views.registry import LookRequest, register_view
-from glassformer.models.modules import LanguageModel, Seq2Seq
-from glassformer.rendering.panels import Branch, Choices, Panel, Rows, Table, Tree
-from glassformer.rendering.takeaways import leading
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
+from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, chance, quoted
+
+AS_IT_IS, USUAL = Sampling(), Search()
+CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
+DROPPED = 3
+"""Continuations that are told of at each step of a beam search beside those that are followed."""
+OTHERS = 4
+"""Likeliest tokens that are told of at each step of a sampled text."""
 
 LIKELIEST = 12
 """Rows of the next token's choices."""
@@ -39,6 +47,336 @@ SAMPLED = ("temperature", "top_k", "top_p")
 
 
 # --- the next token ---
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A token that may come next."""
+
+    id: int
+    token: str
+    score: float
+    """What the model's head says."""
+    tempered: float
+    """The score less the highest, divided by the temperature; −∞: never written."""
+    probability: float
+    """At this temperature, before anything is cut."""
+    drawn: float
+    """The probability that is sampled from."""
+    log_probability: float
+    """What beam search adds up: of the scores themselves."""
+    pruned: str
+    """Why it cannot be drawn; empty: it can."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A token of a tree, after that of its parent (None: after the prompt)."""
+
+    id: int
+    parent: int | None
+    probability: float
+    total: float
+    """The sum of log-probabilities from the prompt to here."""
+    length: int
+    fate: str = PRUNED
+    why: str = ""
+    drawn: float | None = None
+    """Of a sampled text: the probability after temperature and cut."""
+
+
+@dataclass
+class DecodingTree:
+    """Nodes, each after its parent; and the texts that were found, best first."""
+
+    nodes: list[Node] = field(default_factory=list)
+    finished: list[tuple[int, Hypothesis]] = field(default_factory=list)
+    """The last node of each text that came to its end, and the text; of those sampled, by seed."""
+
+    def path(self, node: int | None) -> list[int]:
+        """Nodes from the first token to this one."""
+        out: list[int] = []
+        while node is not None:
+            out.append(node)
+            node = self.nodes[node].parent
+        return out[::-1]
+
+    def ids(self, node: int | None) -> list[int]:
+        return [self.nodes[at].id for at in self.path(node)]
+
+    def mark(self, node: int, fate: str, why: str = "") -> None:
+        self.nodes[node] = replace(self.nodes[node], fate=fate, why=why)
+
+
+# --- what may come next ---
+
+
+def choices_of(
+    scores: Float[Tensor, "V"],
+    how: Sampling,
+    loaded: Loaded,
+    *,
+    most: int,
+    never: Collection[int],
+    unnamed: Collection[int] = (),
+    also: Sequence[int] = (),
+) -> list[Choice]:
+    """The likeliest next tokens, with all that becomes of their scores. `never`: ids that are not to be chosen;
+    `unnamed`: left out of the list alone; `also`: some that are to be among them.
+    """
+    rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
+    logs = scores.float().log_softmax(-1)
+    able = scores.float().unsqueeze(0).clone()
+    able[:, list(never)] = -torch.inf
+    tempered = temper(able, rows.temperature)
+    among_k = keep_top_k(tempered, rows.top_k, plan.top_k) if plan.top_k else tempered
+    among_p = keep_top_p(among_k, rows.top_p) if plan.top_p else among_k
+    drawn = distribution(able, rows, plan)[0].tolist()
+    before, columns = tempered.softmax(-1)[0].tolist(), (tempered[0].tolist(), among_k[0].tolist(), among_p[0].tolist())
+    # in the order in which keep_top_k takes equal ones
+    named = able[0].clone()
+    named[list(unnamed)] = -torch.inf
+    likeliest = named.topk(min(most, int((named > -torch.inf).sum()))).indices.tolist()
+    likeliest += [id for id in also if id not in likeliest]
+
+    def pruned(id: int) -> str:
+        if how.greedy:
+            return "" if drawn[id] else "not the likeliest"
+        if columns[1][id] == -torch.inf:
+            return f"below top-k {how.top_k}"
+        return f"outside top-p {how.top_p:g}" if columns[2][id] == -torch.inf else ""
+
+    return [
+        Choice(
+            id,
+            loaded.output_tokenizer.shown(id),
+            float(scores[id]),
+            columns[0][id],
+            before[id],
+            drawn[id],
+            float(logs[id]),
+            pruned(id),
+        )
+        for id in likeliest
+    ]
+
+
+@torch.inference_mode()
+def branches(loaded: Any, text: str, path: Sequence[int], how: Sampling = AS_IT_IS, width: int = 6) -> list[Choice]:
+    """What may follow a prompt and the tokens of a path, likeliest first; nothing follows what ends a text."""
+    if path and path[-1] in loaded.output_tokenizer.roles.ends:
+        return []
+    return choices_of(scores_along(loaded, text, path)[-1], how, loaded, most=width, never=_never(loaded))
+
+
+@torch.inference_mode()
+def scores_along(loaded: Any, text: str, path: Sequence[int]) -> Float[Tensor, "T V"]:
+    """The scores of what follows a prompt, then of what follows each token of the path, as they are computed when one
+    writes: of a language model after the text, of a translator of the text.
+    """
+    model, device = loaded.model, device_of(loaded.model)
+    if isinstance(model, Seq2Seq):
+        before, limit = list(loaded.output_tokenizer.roles.opening), model.decoder.limit
+        source = torch.tensor([source_ids(loaded.tokenizer, text, loaded.config.model.context)[0]], device=device)
+        state = model.init_state(
+            model.encode(source, torch.ones_like(source, dtype=torch.bool)), len(before) + len(path)
+        )
+    else:
+        before, limit = loaded.prompt_ids(text), model.encoder.limit
+        if limit is not None and len(before) > limit:
+            before = before[-max(1, limit // 2) :]
+        state = model.init_state(1, len(before) + len(path))
+    if limit is not None and len(before) + len(path) > limit:
+        raise Misuse(f"nothing more fits: this model reads {limit} tokens")
+    tokens = torch.tensor([[*before, *path]], device=device)
+    return model.head(model.extend(tokens, state)[0, len(before) - 1 :])
+
+
+def _never(loaded: Any) -> list[int]:
+    return list(loaded.output_tokenizer.never(loaded.model.head.out_features))
+
+
+# --- beam search ---
+
+
+class _Recorder:
+    """Hears a beam search of one text, and keeps the tree of it."""
+
+    def __init__(self) -> None:
+        self.tree = DecodingTree()
+        self.steps = 0
+        self.living: list[int | None] = [None]
+        """The node in each place."""
+
+    def __call__(self, living: Tensor, chances: Tensor, totals: Tensor, index: Tensor) -> None:
+        may_stop()
+        vocab, beam = chances.shape[-1], totals.shape[-1]
+        joint, logs = (living[0].unsqueeze(-1) + chances[0]).flatten(), chances[0].flatten()
+        taken = {
+            at: total for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True) if total > -torch.inf
+        }
+        ordered = joint.topk(min(beam + DROPPED, len(joint)))
+        ranked = {at: rank for rank, at in enumerate(ordered.indices.tolist(), 1)}
+        self.steps += 1
+        nodes: dict[int, int] = {}
+        for at in dict.fromkeys([*taken, *list(ranked)[: len(taken) + DROPPED]]):
+            total = float(joint[at])
+            if not total > -torch.inf:
+                continue
+            rank = ranked.get(at) or int((joint > joint[at]).sum()) + 1
+            fate, why = KEPT, ""
+            if at not in taken and rank <= len(taken):
+                fate, why = PRUNED, "gave way to greedy"
+            elif at not in taken:
+                fate, why = PRUNED, f"{ordinal(rank)} of {len(taken)}: {figure(total)}"
+            elif rank > len(taken):
+                why = f"{ordinal(rank)}, but greedy"
+            nodes[at] = len(self.tree.nodes)
+            parent = self.living[at // vocab]
+            self.tree.nodes.append(Node(at % vocab, parent, float(logs[at].exp()), total, self.steps, fate, why))
+        self.living = [
+            nodes.get(at) if total > -torch.inf else None
+            for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True)
+        ]
+
+
+def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, say: Say = silent) -> DecodingTree:
+    """A beam search as it went: of a translator what `translate` does; of a language model what `generate` with a beam
+    does, over so many tokens. The best texts are chosen, and each node that came to nothing says why.
+    """
+    recorder, model, roles = _Recorder(), loaded.model, loaded.output_tokenizer.roles
+    never = _never(loaded)
+    if isinstance(model, Seq2Seq):
+        context = loaded.config.model.context
+        source = torch.tensor([source_ids(loaded.tokenizer, text, context)[0]], device=device_of(model))
+        most = longest_translation(source.shape[1], context)
+        if model.decoder.limit is not None:
+            most = min(most, max(1, model.decoder.limit - len(roles.opening) + 1))
+        ends = [loaded.output_tokenizer.end]
+        (best,) = beam_search(
+            model,
+            source,
+            torch.ones_like(source, dtype=torch.bool),
+            beam=how.beam,
+            most=[most],
+            opening=roles.opening,
+            end=ends[0],
+            never=never,
+            length_penalty=how.length_penalty,
+            best=how.best,
+            watch=recorder,
+        )
+    else:
+        read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
+        ends = list(roles.ends)
+        best = [beam_continuation(model, read, beam=how.beam, most=most, ends=ends, never=never, watch=recorder)]
+    return _judged(recorder.tree, best, ends, most, how)
+
+
+def _judged(tree: DecodingTree, best: list[Hypothesis], ends: Sequence[int], most: int, how: Search) -> DecodingTree:
+    """The tree, in which every node that was followed says what became of it."""
+    followed = {node.parent for node in tree.nodes if node.fate == KEPT}
+    last = max((node.length for node in tree.nodes), default=0)
+    found: list[tuple[int, Hypothesis]] = []
+    for at, node in enumerate(tree.nodes):
+        if node.fate == KEPT and (node.id in ends or node.length == most):
+            ids, ended = tree.ids(at), node.id in ends
+            found.append((at, Hypothesis(ids[:-1] if ended else ids, node.total, ended)))
+        elif node.fate == KEPT and at not in followed:
+            why = "cannot win any more" if node.length == last else "all after it dropped"
+            tree.mark(at, KEPT, why)
+    found.sort(key=lambda one: -one[1].rank(how.length_penalty))
+    for place, (at, text) in enumerate(found, 1):
+        how_it_ended = "ended" if text.ended else "cut"
+        tree.mark(at, KEPT, f"{how_it_ended}, {ordinal(place)}: {figure(text.rank(how.length_penalty))}")
+    for text in best:
+        chosen = next((at for at, other in found if (other.ids, other.ended) == (text.ids, text.ended)), None)
+        for at in tree.path(chosen):
+            tree.mark(at, CHOSEN, tree.nodes[at].why)
+    tree.finished = found
+    return tree
+
+
+# --- sampling ---
+
+
+@torch.inference_mode()
+def sampling_tree(
+    loaded: Any, text: str, how: Sampling = AS_IT_IS, *, samples: int = 3, tokens: int = 12, say: Say = silent
+) -> DecodingTree:
+    """Return texts that `generate` or `translate` samples with seeds 0, 1 …, and the likeliest alternatives at each
+    step. `tokens`: maximum length for a language model.
+    """
+    never = _never(loaded)
+    if isinstance(loaded.model, Seq2Seq):
+        ends = {loaded.output_tokenizer.end}
+        written = [_sampled_translation(loaded, text, how, seed) for seed in range(samples)]
+    else:
+        ends = set(loaded.output_tokenizer.roles.ends)
+        written = _sampled_continuations(loaded, text, how, samples, tokens, say)
+    tree, places = DecodingTree(), dict[tuple[int, ...], int]()
+    for seed, ids in enumerate(written):
+        scores = scores_along(loaded, text, ids[:-1])
+        at: int | None = None
+        for length, id in enumerate(ids, 1):
+            total = 0.0 if at is None else tree.nodes[at].total
+            for choice in choices_of(scores[length - 1], how, loaded, most=OTHERS, never=never, also=[id]):
+                here = (*ids[: length - 1], choice.id)
+                if here not in places:
+                    places[here] = len(tree.nodes)
+                    node = Node(choice.id, at, choice.probability, total + choice.log_probability, length)
+                    tree.nodes.append(replace(node, why=choice.pruned, drawn=choice.drawn))
+            at = places[tuple(ids[:length])]
+            tree.mark(at, CHOSEN, tree.nodes[at].why)
+        if at is not None:
+            before = f"{tree.nodes[at].why}, " if tree.nodes[at].why else ""
+            tree.mark(at, CHOSEN, f"{before}seed {seed}")
+            ended = ids[-1] in ends
+            tree.finished.append((at, Hypothesis(ids[:-1] if ended else ids, tree.nodes[at].total, ended)))
+    return tree
+
+
+def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> list[int]:
+    """Return the ids that `translate` samples with a seed, END included."""
+    context, tokenizer = loaded.config.model.context, loaded.output_tokenizer
+    source, search = source_ids(loaded.tokenizer, text, context)[0], Search(1, sampling=how, seed=seed)
+    ((sampled,),) = translate(loaded.model, [source], search, context=context, **marks_of(tokenizer, loaded.model))
+    return [*sampled.ids, *([tokenizer.end] if sampled.ended else [])]
+
+
+def _sampled_continuations(
+    loaded: Any, text: str, how: Sampling, samples: int, tokens: int, say: Say
+) -> list[list[int]]:
+    """Return the ids that `generate` samples with seeds 0, 1 …, including the token that ends a text."""
+    model, ends = loaded.model, set(loaded.output_tokenizer.roles.ends)
+    prompt, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say, "a tree of samples")
+    batch = RunningBatch(model, samples, len(prompt) + most, never=_never(loaded))
+    batch.join({seed: Request(prompt, how, most, ends, seed) for seed in range(samples)})
+    written: list[list[int]] = [[] for _ in range(samples)]
+    while step := batch.step():
+        may_stop()
+        for seed, one in step.items():
+            written[seed].append(one.token)
+    return written
+
+
+# --- words ---
+
+
+def ordinal(number: int) -> str:
+    teens = 10 <= number % 100 <= 20
+    return f"{number}{'th' if teens else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+
+
+def figure(value: float) -> str:
+    """A number in three digits."""
+    return f"{value:.3g}".replace("-", "−")
+
+
+def ranked(total: float, length: int, length_penalty: float) -> str:
+    """How the score comes about by which a text is ranked."""
+    power = "" if length_penalty == 1 else f"^{length_penalty:g}"
+    return f"{figure(total)} ÷ {length}{power} = {figure(total / max(1, length) ** length_penalty)}"
 
 
 @register_view("next", options=(*SAMPLED, "translation"), quick=True, needs=scores_tokens)
@@ -79,13 +417,8 @@ def choices_panel(choices: list[Choice], request: LookRequest, title: str) -> Ch
     values = [[one.score, one.tempered, left, one.drawn] for one, left in zip(choices, kept, strict=True)]
     return Choices(
         title=title,
-        takeaway=leading(
-            [quoted(choice.token) for choice in choices],
-            [choice.drawn for choice in choices],
-            does="is the likeliest",
-            do="are equally likely",
-            even="All {count} that are shown are equally likely ({number})",
-            alone="{name} is all that can be drawn",
+        takeaway=leader(
+            "likeliest choice", [quoted(choice.token) for choice in choices], [choice.drawn for choice in choices]
         ),
         name="token",
         rows=[choice.token for choice in choices],
@@ -106,12 +439,9 @@ def _cuts(how: Sampling) -> list[str]:
 
 def _openness(scores: torch.Tensor, choices: list[Choice]) -> str:
     logs = scores.float().log_softmax(-1)
-    entropy = float(torch.special.entr(logs.exp()).sum())
+    equally_likely = math.exp(float(torch.special.entr(logs.exp()).sum()))
     drawn = sum(choice.drawn for choice in choices)
-    return (
-        f"These {len(choices)} have {drawn:.0%} of the probability that is drawn from. To the model itself the choice "
-        f"is as open as one among {math.exp(entropy):,.1f} tokens that are equally likely."
-    )
+    return sentence("openness", count=len(choices), drawn=drawn, equally_likely=equally_likely)
 
 
 # --- the tree ---
@@ -145,29 +475,22 @@ def tree(request: LookRequest) -> View:
 
 
 def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: float) -> View:
-    beam = request.search.beam
+    beam, texts = request.search.beam, [text for _, text in found.finished]
+    decoded = [request.tokenizer.decode(text.ids) for text in texts]
     grown = Tree(
         title="The search",
-        takeaway=f"{quoted(request.tokenizer.decode(found.finished[0][1].ids))} wins" if found.finished else "",
+        takeaway=f"{quoted(decoded[0])} wins" if texts else "",
         root=root,
         branches=_branches(found, request, penalty),
-        note="The thicker a line, the likelier the token. Blue: what is written; pale: followed for a while; grey: "
-        f"dropped. “{ordinal(beam + 1)} of {beam}: −6.25”: {beam} are followed, and by the sum of log-probabilities it "
-        "came after them.",
+        note=sentence("beam lines", beam=beam, next=ordinal(beam + 1)),
     )
-    rows = [
-        [
-            bare(request.tokenizer.decode(text.ids)),
-            text.score,
-            len(text.ids) + text.ended,
-            max(1, len(text.ids) + text.ended) ** penalty,
-            text.rank(penalty),
-        ]
-        for _, text in found.finished
-    ]
+    note = sentence("beam search", beam=beam)
+    if not texts:
+        return View("Beam search, token by token", [grown], note)
+    ranks, lengths = [text.rank(penalty) for text in texts], [len(text.ids) + text.ended for text in texts]
     table = Table(
         title="The best texts",
-        takeaway=_ahead([text.rank(penalty) for _, text in found.finished]),
+        takeaway=_ahead(ranks),
         columns=[
             "text",
             "sum of log-probabilities",
@@ -175,88 +498,62 @@ def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: fl
             f"length^{penalty:g}",
             "score: sum ÷ length^α",
         ],
-        rows=rows,
+        rows=[
+            [bare(words), text.score, length, max(1, length) ** penalty, rank]
+            for words, text, length, rank in zip(decoded, texts, lengths, ranks, strict=True)
+        ],
         note="The highest score wins. Dividing by length keeps long texts from losing only because they are long.",
     )
-    best = found.finished[0][1] if found.finished else None
-    note = f"Beam search follows the {beam} best texts at once, by the sum of their tokens' log-probabilities."
-    if best is not None:
-        ended = sum(text.ended for _, text in found.finished)
-        note += f" The best scores {figure(best.rank(penalty))}; {ended} of {len(found.finished)} came to an end."
-    return View("Beam search, token by token", [grown, *([table] if rows else [])], note)
+    ended = sum(text.ended for text in texts)
+    note += f" The best scores {figure(ranks[0])}; {ended} of {len(texts)} came to an end."
+    return View("Beam search, token by token", [grown, table], note)
 
 
 def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View:
-    how, count = request.sampling, len(found.finished)
+    how, texts = request.sampling, [text for _, text in found.finished]
     grown = Tree(
-        title=f"{count} sampled {'text' if count == 1 else 'texts'}",
-        takeaway=_unlike([tuple(text.ids) for _, text in found.finished]),
+        title=f"{len(texts)} sampled {'text' if len(texts) == 1 else 'texts'}",
+        takeaway=_unlike([tuple(text.ids) for text in texts]),
         root=root,
         branches=_branches(found, request, None),
-        note="The thicker a line, the likelier the token, before anything is cut. Blue: what was drawn; grey: the "
-        "likeliest that were not.",
+        note=sentence("sampling lines"),
     )
-    rows: Rows = [
-        [seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, (_, text) in enumerate(found.finished)
-    ]
     table = Table(
         title="What was written",
-        takeaway=leading(
-            [f"Seed {seed}'s text" for seed, *_ in rows],
-            [text.score for _, text in found.finished],
-            does="is the likeliest",
-            do="are the likeliest",
-            even="All {count} are equally likely ({number})",
-            alone="Its log-probability is {number}",
-        ),
+        takeaway=leader("likeliest text", list(map(str, range(len(texts)))), [text.score for text in texts]),
         columns=["seed", "text", "sum of log-probabilities"],
-        rows=rows,
+        rows=[[seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, text in enumerate(texts)],
     )
     if how.greedy:
-        note = "At temperature 0, each token is the most probable one, so all seeds write the same text."
-        return View("Greedy decoding, token by token", [grown, table], note)
+        return View("Greedy decoding, token by token", [grown, table], sentence("greedy"))
     at = ", ".join([f"temperature {how.temperature:g}", *_cuts(how)])
-    note = f"Each token is drawn by chance, by its probability at {at}. Where seeds draw alike, they share a branch."
-    return View("Sampling, token by token", [grown, table], note)
+    return View("Sampling, token by token", [grown, table], sentence("sampling", at=at))
 
 
 def _ahead(scores: Sequence[float]) -> str:
     """By how much the best text leads."""
     if len(scores) < 2:
-        return f"One text, with a score of {figure(scores[0])}" if scores else ""
+        return f"One text, with a score of {figure(scores[0])}"
     first, second = sorted(scores, reverse=True)[:2]
     return f"The best is ahead by {figure(first - second)}" if first > second else "The best two score alike"
 
 
 def _unlike(texts: Sequence[tuple[int, ...]]) -> str:
-    different = len(set(texts))
-    if len(texts) < 2:
-        return ""
-    if different in (1, len(texts)):
-        return f"All {len(texts)} are {'the same' if different == 1 else 'different'}"
-    return f"{different} of {len(texts)} are different"
+    return f"{counted(len(set(texts)), 'different text')} from {len(texts)} seeds" if len(texts) > 1 else ""
 
 
 def _branches(found: DecodingTree, request: LookRequest, penalty: float | None) -> list[Branch]:
     """`penalty`: of the lengths by which a beam search ranks."""
     out = []
     for node in found.nodes:
-        cut = node.drawn is not None and abs(node.drawn - node.probability) > 1e-6
-        after = f" ({chance(node.drawn)} after the cut)" if cut and node.drawn is not None else ""
-        told = f"probability {chance(node.probability)}{after}, sum of log-probabilities {figure(node.total)}"
+        told = f"probability {chance(node.probability)}"
+        if node.drawn is not None and abs(node.drawn - node.probability) > 1e-6:
+            told += f" ({chance(node.drawn)} after the cut)"
+        told += f", sum of log-probabilities {figure(node.total)}"
         if penalty is not None:
             told += f" (as a whole text {ranked(node.total, node.length, penalty)})"
         elif node.fate == PRUNED and not node.why:
             told += ", not drawn"
-        out.append(
-            Branch(
-                token=request.tokenizer.shown(node.id),
-                parent=node.parent,
-                probability=node.probability,
-                fate=node.fate,
-                why=node.why,
-                told=told,
-                id=node.id,
-            )
-        )
+        facts = {name: getattr(node, name) for name in ("id", "parent", "probability", "fate", "why")}
+        out.append(Branch(token=request.tokenizer.shown(node.id), told=told, **facts))
     return out

@@ -6,8 +6,9 @@ Without positions, attention sees a set of words: every sum in it has the same t
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,11 @@ from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of, cau
 from glassformer.inspection.capture import capture, layers_of, numbers_of
 from glassformer.inspection.views.head_roles import head_takeaway
 from glassformer.inspection.views.logit_lens import next_of
-from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
-from glassformer.rendering.model_colours import model_colours
-from glassformer.rendering.panels import Heads, Line, Lines, Panel, Table, Tokens
-from glassformer.rendering.takeaways import leaders, listed, three
+from glassformer.rendering.panels import Heads, Lines, Panel, Rows, Table, Tokens, model_colours
+from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
 from glassformer.text.escaping import on_one_line, printable
@@ -46,6 +46,16 @@ NOTICEABLE = 0.05
 """Answers that differ by less are as good as the same: probabilities and cosines, and a number as a share of itself."""
 LIKELIEST = 5
 """Next tokens that are named."""
+DISTANCE = "distance / mean length"
+OF_RUNS = (
+    "run",
+    "says of the first",
+    "of the second",
+    "largest difference of scores",
+    "could tell apart",
+    "tells apart",
+)
+"""Columns of the table of runs."""
 OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of what the head reads"
 
 
@@ -53,17 +63,14 @@ OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of w
 def versus(request: LookRequest) -> View:
     if request.versus is None:
         raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
+    texts = request.text, request.versus
+    runs = [loaded for loaded in (request.loaded, request.second_run) if loaded is not None]
     sides = [
-        (
-            str(loaded.run.path),
-            _side(request, loaded, request.text, request.versus),
-            _side(request, loaded, request.versus, request.text),
-        )
-        for loaded in (request.loaded, request.second_run)
-        if loaded is not None
+        (str(loaded.run.path), _side(request, loaded, *texts), _side(request, loaded, *texts[::-1])) for loaded in runs
     ]
-    models = [loaded.config.model.encoder for loaded in (request.loaded, request.second_run) if loaded is not None]
-    return versus_view(*sides[0][1:]) if len(sides) == 1 else versus_runs_view(sides, models)
+    if len(sides) == 1:
+        return versus_view(*sides[0][1:])
+    return versus_runs_view(sides, [loaded.config.model.encoder for loaded in runs])
 
 
 @dataclass(frozen=True)
@@ -171,10 +178,9 @@ def _answers_differ(a: Side, b: Side) -> bool:
     first, second = a.output, b.output
     if first.cosine is not None:
         return 1 - first.cosine >= NOTICEABLE
-    if first.probabilities or second.probabilities:
-        names = {*first.probabilities, *second.probabilities}
-        gaps = [abs(first.probabilities.get(name, 0.0) - second.probabilities.get(name, 0.0)) for name in names]
-        return max(gaps) >= NOTICEABLE
+    if names := {*first.probabilities, *second.probabilities}:
+        of_a, of_b = ([side.probabilities.get(name, 0.0) for name in names] for side in (first, second))
+        return bool(np.abs(np.subtract(of_a, of_b)).max() >= NOTICEABLE)
     if not first.numeric and (first.summary or second.summary):
         return first.summary != second.summary
     return bool(np.abs(a.scores - b.scores).max() >= NOTICEABLE * np.abs(a.scores).max())
@@ -234,7 +240,7 @@ def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> Vie
     panels: list[Panel] = [_answers(a, b, difference), *_tokens(a, b)]
     if difference.layers:
         rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
-        columns = ("after", "cosine", "distance / mean length")
+        columns = ("after", "cosine", DISTANCE)
         panels += [
             _lines([("", difference)]),
             Table(title="Layer by layer", columns=columns, rows=rows, note=OF_LAYERS),
@@ -250,96 +256,78 @@ def versus_runs_view(
     `models`: what each is, for its colour.
     """
     differences = [(name, compare_sides(a, b)) for name, a, b in runs]
-    rows = [
-        (name, a.output.summary, b.output.summary, difference.largest, _yes(difference.can), _yes(difference.does))
-        for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
-    ]
-    columns = (
-        "run",
-        "says of the first",
-        "of the second",
-        "largest difference of scores",
-        "could tell apart",
-        "tells apart",
-    )
-    telling = sum(difference.does for _, difference in differences)
-    told = f"{telling} of {len(runs)} runs tell them apart"
-    panels: list[Panel] = [Table(title="What each run says", takeaway=told, columns=columns, rows=rows)]
-    cut_alike = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
-    for name, a, b in runs[:1] if cut_alike else runs:
-        panels += _tokens(a, b, "" if cut_alike else f"{name}: ")
+    rows: Rows = []
+    verdicts = []
+    for (name, a, b), (_, difference) in zip(runs, differences, strict=True):
+        tells = ("yes" if answer else "no" for answer in (difference.can, difference.does))
+        rows.append([name, a.output.summary, b.output.summary, difference.largest, *tells])
+        verdicts.append(f"{name}: {verdict(a, b, difference)}")
+    told = f"{sum(difference.does for _, difference in differences)} of {len(runs)} runs tell them apart"
+    panels: list[Panel] = [Table(title="What each run says", takeaway=told, columns=OF_RUNS, rows=rows)]
+    same_tokens = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
+    for name, a, b in runs[:1] if same_tokens else runs:
+        panels += _tokens(a, b, "" if same_tokens else f"{name}: ")
     if all(difference.layers for _, difference in differences):
         panels.append(_lines(differences, model_colours(models or ["transformer"] * len(runs))))
     for name, a, b in runs:
         panels += _attention(a, b, f"{name}: ")
-    verdicts = [
-        f"{name}: {verdict(a, b, difference)}" for (name, a, b), (_, difference) in zip(runs, differences, strict=True)
-    ]
     return View(title, panels, " ".join([_texts(*runs[0][1:]), *verdicts]))
-
-
-def _yes(whether: bool) -> str:
-    return "yes" if whether else "no"
 
 
 def verdict(a: Side, b: Side, difference: Difference) -> str:
     """Whether the model can tell the two apart, and whether it does, in words."""
-    by = f"largest difference of its scores: {three(difference.largest)}"
+    by = three(difference.largest)
     if not difference.can:
-        how = "but for rounding" if difference.largest else "to the last digit"
-        return f"This model gives both the same answer {how} ({by}): it cannot tell them apart."
+        return sentence("equal but for rounding" if difference.largest else "equal", by=by)
     if a.output.cosine is not None:
-        return f"The cosine of their vectors is {a.output.cosine:.3f}{'' if difference.does else ': hardly apart'}."
-    tells = "tells them apart" if difference.does else "could tell them apart, but hardly does"
-    if not a.output.summary:
-        return f"This model {tells} ({by})."
-    of_a, of_b = (on_one_line(side.output.summary) for side in (a, b))
-    says = f"{of_a} of both" if of_a == of_b else f"{of_a} of the first, {of_b} of the second"
-    return f"This model {tells} ({by}): it says {says}."
+        return sentence("cosine of both" if difference.does else "hardly apart", cosine=a.output.cosine)
+    first, second = (on_one_line(side.output.summary) for side in (a, b))
+    says = (
+        f": it says {first} of both" if first == second else f": it says {first} of the first, {second} of the second"
+    )
+    tells = "tells apart" if difference.does else "could tell apart"
+    return sentence(tells, by=by, says=says if first else "")
 
 
 def _texts(a: Side, b: Side) -> str:
     """The two texts, compared by their words where these are all that is read."""
-    first, second = (f"“{on_one_line(side.text)}”" for side in (a, b))
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
-    if only_words and list(a.ids) == list(b.ids):
-        return f"{first} and {second} are the same to a model."
+    relation = "beside"
     if only_words and Counter(a.ids) == Counter(b.ids):
-        return f"{first} and {second} hold the same words, in another order."
-    return f"{first} beside {second}."
+        relation = "same ids" if list(a.ids) == list(b.ids) else "same words"
+    return sentence(relation, first=on_one_line(a.text), second=on_one_line(b.text))
 
 
 def _answers(a: Side, b: Side, difference: Difference) -> Table:
     """What the model says of both texts, likeliest first, as the first has it."""
-    title, columns = "what the model says", ("answer", "first text", "second text")
     told = "Its answers differ" if difference.does else "Its answers are as good as the same"
     told = told if difference.can else "It cannot tell the two apart"
+    title, columns = "what the model says", ("answer", "first text", "second text")
     of_a, of_b = a.output.probabilities, b.output.probabilities
     if a.output.cosine is not None:
-        alike = "how alike the two vectors are"
-        return Table(title=alike, takeaway=told, columns=("cosine",), rows=[(a.output.cosine,)])
+        title = "how alike the two vectors are"
+        return Table(title=title, takeaway=told, columns=("cosine",), rows=[(a.output.cosine,)])
     if not of_a and not of_b:
-        said = [(a.output.summary, b.output.summary)]
-        return Table(title=title, takeaway=told, columns=columns[1:], rows=said)
+        return Table(title=title, takeaway=told, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
     pairs = [(printable(on_one_line(name)), of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
     rows = sorted(pairs, key=lambda row: [-1.0 if share is None else share for share in row[1:]], reverse=True)
     return Table(title=title, takeaway=told, columns=columns, rows=rows, bars=columns[1:])
 
 
 def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
-    """Both texts, where there are words in them."""
-    note = "shaded: where the other text has another word"
-    return [
-        Tokens(
-            title=f"{of}the {name} text",
-            takeaway=_others(moved := _moved(side.tokens, other.tokens)),
-            tokens=side.tokens,
-            values=moved,
-            note=note,
+    """Both texts, where there are words in them; 1 where the other text has something else at this place."""
+    panels: list[Panel] = []
+    for name, side, other in (("first", a, b), ("second", b, a)):
+        if not side.ids:
+            continue
+        pairs = zip_longest(side.tokens, other.tokens[: len(side.tokens)])
+        moved = np.array([[token != at_place for token, at_place in pairs]], dtype=np.float32)
+        takeaway = f"Different tokens: {moved.sum():.0f} of {moved.size}"
+        note = "shaded: where the other text has another word"
+        panels.append(
+            Tokens(title=f"{of}the {name} text", takeaway=takeaway, tokens=side.tokens, values=moved, note=note)
         )
-        for name, side, other in (("first", a, b), ("second", b, a))
-        if side.ids
-    ]
+    return panels
 
 
 def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
@@ -364,46 +352,18 @@ def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
     ]
 
 
-def _moved(tokens: Sequence[str], others: Sequence[str]) -> Float[Array, "1 T"]:
-    """1 where the other text has something else at this place."""
-    moved = [place >= len(others) or token != others[place] for place, token in enumerate(tokens)]
-    return np.array([moved], dtype=np.float32)
-
-
-def _others(moved: Float[Array, "1 T"]) -> str:
-    count, whole = int(moved.sum()), moved.shape[1]
-    if count in (0, whole):
-        return f"{'No' if count == 0 else 'Every'} token differs"
-    return f"{count} of {whole} tokens {'differs' if count == 1 else 'differ'}"
-
-
-def _furthest(differences: Sequence[tuple[str, Difference]]) -> str:
-    """After which layer the two are furthest apart; of several runs, in which."""
-    ends = [(f"{name} · " if name else "") + layer for name, one in differences for layer in one.layers]
-    apart = [distance for _, one in differences for distance in one.distances]
-    if not any(apart):
-        return "They are the same all along"
-    first = leaders(apart)
-    if not first:
-        return ""
-    if len(first) == len(apart) > 1:
-        return f"They are as far apart all along ({three(apart[0])})"
-    return f"They are furthest apart after {listed([ends[at] for at in first])} ({three(apart[first[0]])})"
-
-
 def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int] = (0,)) -> Lines:
     """`colours`: of each; runs with other layers than the others leave out what comes after their last."""
-    alike = len({tuple(difference.layers) for _, difference in differences}) == 1
-    layers = [difference.layers if alike else difference.layers[:-1] for _, difference in differences]
-    series = [
-        Line(name=name, x=list(range(len(names))), y=difference.distances[: len(names)], dots=True, colour=colour)
-        for (name, difference), names, colour in zip(differences, layers, colours, strict=True)
-    ]
-    return Lines(
-        title="how far apart the two texts are",
-        takeaway=_furthest(differences),
-        series=series,
-        x_name="after",
-        x_ticks=max(layers, key=len),
-        y_name="distance / mean length",
+    same_layers = len({tuple(difference.layers) for _, difference in differences}) == 1
+    layers = [difference.layers if same_layers else difference.layers[:-1] for _, difference in differences]
+    distances = {
+        name: difference.distances[: len(names)] for (name, difference), names in zip(differences, layers, strict=True)
+    }
+    places = [f"{name} · {layer}" if name else layer for name, one in differences for layer in one.layers]
+    apart = [distance for _, one in differences for distance in one.distances]
+    takeaway = leader("furthest apart", places, apart) if any(apart) else "They are the same after every layer"
+    chart = Lines.by_layer(
+        max(layers, key=len), distances, title="how far apart the two texts are", takeaway=takeaway, y_name=DISTANCE
     )
+    coloured = [replace(line, colour=colour) for line, colour in zip(chart.series, colours, strict=True)]
+    return replace(chart, series=coloured)

@@ -17,11 +17,11 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import has_layers, numbers_of, vectors_by_layer
-from glassformer.inspection.views.registry import LookRequest, register_view
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.models.inputs import words_of
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenModel
-from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel, Points, Table, Words
-from glassformer.rendering.takeaways import course, leaders, leading, three
+from glassformer.rendering.panels import Frames, Grid, Lines, Panel, Points, Table, Words
+from glassformer.rendering.takeaways import course
 from glassformer.rendering.view import View
 from glassformer.text.alignment import Span, tokens_of
 from glassformer.text.display import cut, quoted
@@ -160,13 +160,16 @@ def word_view(
     layer. A chart per occurrence of the word shows the cosine with each of them.
     """
     labels = _labels(word, sentences)
-    charts, note = _anchor_charts(word, labels, vectors, layers, anchors) if anchors else ([], "")
-    if len(vectors) < 2:
-        if anchors:
-            return View(f"“{word}” in its context", charts, note)
+    panels: list[Panel] = []
+    notes: list[str] = []
+    if anchors:
+        panels, notes = _anchor_charts(word, labels, vectors, layers, anchors)
+    elif len(vectors) < 2:
         raise Misuse(f"'{word}' stands in one place only: there is nothing to compare it with; give two sentences")
-    panels, similarity_note = _similarity(word, labels, vectors, layers)
-    return View(f"“{word}” in its context", [*charts, *panels], " ".join(filter(None, (note, similarity_note))))
+    if len(vectors) > 1:
+        panels += _similarity(word, labels, vectors, layers)
+        notes.append(_most_similar(word, labels, vectors[:, -1], layers[-1]))
+    return View(f"“{word}” in its context", panels, " ".join(notes))
 
 
 def _anchor_charts(
@@ -175,95 +178,57 @@ def _anchor_charts(
     vectors: Float[Array, "N L d"],
     layers: Sequence[str],
     anchors: Mapping[str, Float[Array, "L d"]],
-) -> tuple[list[Panel], str]:
-    """Return a chart per occurrence of the word, its cosine with each anchor by layer, and a note of the changes."""
+) -> tuple[list[Panel], list[str]]:
+    """Return a chart per occurrence of the word, its cosine with each anchor by layer, and notes of the changes."""
     charts: list[Panel] = []
-    notes = []
+    notes = [f"Cosine from {layers[0]} to {layers[-1]}; each anchor is read alone."]
     for label, own in zip(labels, vectors, strict=True):
         by_anchor = {
             anchor: [float(cosines(np.stack(pair))[0, 1]) for pair in zip(own, other, strict=True)]
             for anchor, other in anchors.items()
         }
-        nearest = leading(
-            [quoted(anchor) for anchor in by_anchor],
-            [values[-1] for values in by_anchor.values()],
-            does="is the nearest",
-            do="are equally near",
-            even="All {count} are equally near ({number})",
-            alone="The cosine with {name} is {number}",
-        )
-        x = list(range(len(layers)))
-        lines = [Line(name=anchor, x=x, y=values, dots=True) for anchor, values in by_anchor.items()]
-        charts.append(
-            Lines(
-                title=f"“{label}”",
-                takeaway=f"{nearest} after {layers[-1]}",
-                series=lines,
-                x_name="after",
-                x_ticks=layers,
-                y_name=f"cosine with “{word}”",
-            )
-        )
+        last = [values[-1] for values in by_anchor.values()]
+        takeaway = leader("nearest anchor", list(map(quoted, by_anchor)), last, layer=layers[-1])
+        y_name = f"cosine with “{word}”"
+        charts.append(Lines.by_layer(layers, by_anchor, title=f"“{label}”", takeaway=takeaway, y_name=y_name))
         moves = ", ".join(f"“{anchor}” {values[0]:.2f} → {values[-1]:.2f}" for anchor, values in by_anchor.items())
         notes.append(f"In “{label}”: {moves}.")
-    return charts, f"Cosine from {layers[0]} to {layers[-1]}; each anchor is read alone. {' '.join(notes)}"
+    return charts, notes
 
 
-def _similarity(
-    word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]
-) -> tuple[list[Panel], str]:
-    """Return panels of the similarity of a word's vectors, layer by layer, and a note on the most similar pair."""
-    alike = [cosines(vectors[:, layer]) for layer in range(len(layers))]
+def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> list[Panel]:
+    """Return the cosine of every two vectors of a word and a map of all, layer by layer, and the course of the mean."""
     frames: list[list[Panel]] = []
+    means: list[float] = []
     points: NDArray[np.float64] | None = None
-    for layer, similarity in enumerate(alike):
-        if np.ptp(vectors[:, layer], 0).max() <= EQUAL * np.abs(vectors[:, layer]).max():
-            same = f"All {len(vectors)} are the same vector here: nothing of what stands around “{word}” is in it yet."
-            frames.append([Words(text=same)])
+    for layer in vectors.swapaxes(0, 1):
+        means.append(mean_of_pairs(cosines(layer)))
+        if np.ptp(layer, 0).max() <= EQUAL * np.abs(layer).max():
+            frames.append([Words(text=sentence("same vector", count=len(layer), word=word))])
             continue
-        grid = Grid(
-            title="How alike",
-            takeaway=_closest_in_words(similarity, labels),
-            values=similarity,
-            rows=labels,
-            columns=labels,
-            signed=True,
-            high=1.0,
-            numbers=True,
-            formula=COSINE,
-        )
-        frames.append([grid])
-        if len(vectors) < MIN_MAPPED:
-            continue
-        points, shares = plane(vectors[:, layer], points)
-        frames[-1].append(
-            Points(
-                title="On a map",
-                takeaway=_spread(shares),
-                points=points,
-                labels=labels,
-                x_name=f"{shares[0]:.0%} of the spread",
-                y_name=f"{shares[1]:.0%} of the spread",
+        frames.append([cosine_grid("How alike", labels, layer)])
+        if len(layer) >= MIN_MAPPED:
+            points, shares = plane(layer, points)
+            x_name, y_name = (f"{share:.0%} of the spread" for share in shares)
+            takeaway = _spread(shares)
+            frames[-1].append(
+                Points(title="On a map", takeaway=takeaway, points=points, labels=labels, x_name=x_name, y_name=y_name)
             )
-        )
-    others = ~np.eye(len(vectors), dtype=bool)
-    means = [float(row[others].mean()) for row in alike]
-    line = Line(name="mean of all pairs", x=list(range(len(layers))), y=means, dots=True)
-    panels: list[Panel] = [
-        Frames(name="after", labels=layers, frames=frames),
-        Lines(
-            title="How alike, layer by layer",
-            takeaway=f"The mean cosine {course(means)}",
-            series=[line],
-            x_name="after",
-            x_ticks=layers,
-            y_name="cosine",
-        ),
-    ]
-    first, second = closest(alike[-1])
-    note = f"After {layers[-1]}, “{word}” is most alike in “{labels[first]}” and “{labels[second]}” "
-    note += f"(cosine {alike[-1][first, second]:.2f}; the mean of all pairs is {means[-1]:.2f})."
-    return panels, note
+    course_of_mean = Lines.by_layer(
+        layers,
+        {"mean of all pairs": means},
+        title="How alike, layer by layer",
+        takeaway=f"The mean cosine {course(means)}",
+        y_name="cosine",
+    )
+    return [Frames(name="after", labels=layers, frames=frames), course_of_mean]
+
+
+def _most_similar(word: str, labels: Sequence[str], vectors: Float[Array, "N d"], layer: str) -> str:
+    alike = cosines(vectors)
+    first, second = closest(alike)
+    facts = {"cosine": alike[first, second], "mean": mean_of_pairs(alike)}
+    return sentence("most alike", layer=layer, word=word, first=labels[first], second=labels[second], **facts)
 
 
 def _labels(word: str, sentences: Sequence[str]) -> list[str]:
@@ -374,6 +339,11 @@ def closest(alike: Float[Array, "N N"]) -> tuple[int, int]:
     return int(first), int(second)
 
 
+def mean_of_pairs(alike: Float[Array, "N N"]) -> float:
+    """Return the mean over all pairs of two different ones."""
+    return float(alike[~np.eye(len(alike), dtype=bool)].mean())
+
+
 def plane(
     vectors: Float[Array, "N d"], like: Float[Array, "N 2"] | None = None
 ) -> tuple[Float[Array, "N 2"], tuple[float, float]]:
@@ -412,36 +382,23 @@ def neighbours_view(several: Sequence[Neighbours]) -> View:
     groups = [nearest.word for nearest in several for _ in range(len(nearest.words) + 1)]
     panels: list[Panel] = [
         *(_table(f"Like “{nearest.word}”", nearest) for nearest in several),
-        map_of(np.concatenate([nearest.vectors for nearest in several]), labels, groups, title="All of them on a map"),
-        Grid(
-            title="How alike the words are",
-            takeaway=_closest_in_words(alike, own),
-            values=alike,
-            rows=own,
-            columns=own,
-            signed=True,
-            high=1.0,
-            numbers=True,
-            formula=COSINE,
-        ),
+        map_of(np.concatenate([nearest.vectors for nearest in several]), labels, groups),
+        cosine_grid("How alike the words are", own, np.stack([nearest.vectors[0] for nearest in several])),
     ]
     first, second = closest(alike)
     note = f"Most alike: “{own[first]}” and “{own[second]}” (cosine {alike[first, second]:.2f})."
     return View(title, panels, note)
 
 
-def map_of(
-    vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str] = (), *, title: str = ""
-) -> Points:
-    """Vectors on a plane, with how much of their spread each direction shows."""
+def map_of(vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str]) -> Points:
+    """Return the vectors on a plane, with how much of their spread each direction shows."""
     points, shares = plane(vectors)
     names = [
-        f"{which} direction ({share:.0%} of the spread)"
-        for which, share in zip(("first", "second"), shares, strict=True)
+        f"{nth} direction ({share:.0%} of the spread)" for nth, share in zip(("first", "second"), shares, strict=True)
     ]
     return Points(
-        title=title,
-        takeaway=_spread(shares) if title else "",
+        title="All of them on a map",
+        takeaway=_spread(shares),
         points=points,
         labels=labels,
         groups=groups,
@@ -450,29 +407,23 @@ def map_of(
     )
 
 
+def cosine_grid(title: str, names: Sequence[str], vectors: Float[Array, "N d"], **facts: Any) -> Grid:
+    """Return the cosine of every two vectors; `facts`: other fields of the grid."""
+    alike = cosines(vectors)
+    facts = {"takeaway": _closest_in_words(alike, names), "numbers": True, **facts}
+    return Grid(title=title, values=alike, rows=names, columns=names, signed=True, high=1.0, formula=COSINE, **facts)
+
+
 def _table(title: str, near: Neighbours) -> Table:
     rows = list(zip(near.words, near.dots.tolist(), near.cosines.tolist(), strict=True))
     bars = ("cosine",) if all(cosine >= 0 for _, _, cosine in rows) else ()
-    nearest = leading(
-        [quoted(word) for word in near.words],
-        near.dots,
-        does="is the nearest",
-        do="are the nearest",
-        even="All {count} are as near as one another ({number})",
-    )
+    nearest = leader("nearest word", list(map(quoted, near.words)), near.dots)
     return Table(title=title, takeaway=nearest, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
 
 
 def _closest_in_words(alike: Float[Array, "N N"], labels: Sequence[str]) -> str:
-    pairs = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan)
-    first = leaders(pairs)
-    if not first:
-        return ""
-    if len(first) > 1:
-        all_of_them = len(first) == np.isfinite(pairs).sum()
-        return "All are as alike as one another" if all_of_them else f"{len(first)} pairs are the most alike"
-    one, other = divmod(first[0], len(alike))
-    return f"“{labels[one]}” and “{labels[other]}” are the most alike ({three(float(alike[one, other]))})"
+    pairs = [f"“{one}” and “{other}”" for one in labels for other in labels]
+    return leader("closest", pairs, np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan))
 
 
 def _spread(shares: tuple[float, float]) -> str:

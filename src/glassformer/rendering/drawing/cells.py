@@ -2,22 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Colormap, Normalize
+from matplotlib.colors import Normalize
+from matplotlib.image import AxesImage
 from matplotlib.patches import Polygon, Rectangle
 from numpy.typing import NDArray
 
-from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.sheet import GAP, Block, Sheet, paragraph, stack
-from glassformer.rendering.drawing.style import (
+from glassformer.rendering.drawing.sheet import (
     CODE,
+    GAP,
     GREY,
     HATCH,
     LONGEST,
@@ -25,13 +23,16 @@ from glassformer.rendering.drawing.style import (
     RULE,
     SMALL,
     TEXT,
-    UP,
+    Block,
     Font,
+    Sheet,
     colours_of,
     ink_on,
     number,
+    paragraph,
     scale_of,
     shorten,
+    stack,
     token_label,
     turned,
     width_of,
@@ -57,40 +58,30 @@ WIDEST_GUESS = 1.0
 """Inches; longer ones are cut."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """What cells show, and what stands around them."""
+def cells(
+    panel: Grid,
+    wish: float = MOST_WIDTH,
+    *,
+    written: Sequence[Sequence[str]] | None = None,
+    cell: float = CELL,
+    longest: int = LONGEST,
+    framed: Sequence[Sequence[int]] = (),
+    bar: bool = True,
+) -> Block:
+    """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written.
 
-    values: Float[Array, "R C"]
-    rows: Sequence[str]
-    columns: Sequence[str]
-    scale: Normalize
-    colours: Colormap
-    row_name: str = ""
-    column_name: str = ""
-    written: Sequence[Sequence[str]] | None = None
-    """What stands in the cells."""
-    cell: float = CELL
-    """Inches: a cell's width, where what is written needs no more."""
-    longest: int = LONGEST
-    """Letters of a row's name."""
-    framed: Sequence[Sequence[int]] = ()
-    """Rows and columns of cells with a frame."""
-    causal: bool = False
-    """Cells after their row's own are masked."""
-    bar: bool = True
-    """Whether the scale stands beside them."""
-
-
-def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
-    """Cells as wide as wished where names stay readable so, at most `MOST_WIDTH`; then not every name is written."""
-    many, high = len(what.columns), len(what.rows)
-    rows = [token_label(name, what.longest) if name else "" for name in what.rows]
-    columns = [token_label(name) if name else "" for name in what.columns]
-    left = (SMALL.line_height + GAP) * bool(what.row_name) + max(map(width_of, rows), default=0.0) + GAP
-    right = room_for_bar(what.scale) if what.bar else 0.0
-    written = what.written
-    wide = what.cell if written is None else max(what.cell, cell_width(written))
+    `written`: what stands in the cells; `cell`: a cell's width in inches, where what is written needs no more;
+    `longest`: letters of a row's name; `framed`: rows and columns of cells with a frame; `bar`: whether the scale
+    stands beside them.
+    """
+    values = np.asarray(panel.values, float)
+    high, many = values.shape
+    scale = scale_of(values, signed=panel.signed, low=panel.low, high=panel.high)
+    rows = [token_label(name, longest) if name else "" for name in panel.rows or [""] * high]
+    columns = [token_label(name) if name else "" for name in panel.columns or [""] * many]
+    left = (SMALL.line_height + GAP) * bool(panel.row_name) + max(map(width_of, rows), default=0.0) + GAP
+    right = room_for_bar(scale) if bar else 0.0
+    wide = cell if written is None else max(cell, cell_width(written))
     dropped = written is not None and left + many * wide + right > MOST_WIDTH
     if dropped:
         written, wide = None, CELL
@@ -100,38 +91,40 @@ def cells(what: Cells, wish: float = MOST_WIDTH) -> Block:
     tall = LEAST if tall < LEAST and high * LEAST <= MOST_HEIGHT else tall
     turn = _turn(columns, wide)
     names = [turned(name, _font(wide), angle) for name, angle in zip(columns, turn, strict=True)]
-    above = SMALL.line_height * bool(what.column_name) + max((size[1] for size in names), default=0.0) + GAP
+    above = SMALL.line_height * bool(panel.column_name) + max((size[1] for size in names), default=0.0) + GAP
     # a turned name leans to the right, and the last ones may reach beyond the cells
     leaning = [(place + 0.6) * wide + size[0] for place, size in enumerate(names) if 0 < turn[place] < 90]
     width = left + max([many * wide + right, *leaning])
-    body = max(high * tall, LEAST_BAR if what.bar else 0.0)
+    body = max(high * tall, LEAST_BAR if bar else 0.0)
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
         axes = sheet.axes(x + left, y + above, many * wide, high * tall)
-        image = axes.imshow(what.values, cmap=what.colours, norm=what.scale, aspect="auto", interpolation="nearest")
+        colours = colours_of(panel.signed)
+        image = axes.imshow(values, cmap=colours, norm=scale, aspect="auto", interpolation="nearest")
         axes.spines[:].set_visible(False)
-        if what.causal:
+        if panel.causal:
             hatch(axes, high, (-0.5, many - 0.5, -0.5, high - 0.5))
         _name(axes, rows, columns, turn, (wide, tall))
         if written is not None:
-            _write(axes, what, written)
-        for row, column in what.framed:
+            _write(axes, image, panel, written)
+        for row, column in framed:
             place = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=ORANGE, linewidth=2, clip_on=False, zorder=3))
-        if what.bar:
+        if bar:
             colour_bar(sheet, (x + left + many * wide + 2 * GAP, y + above), min(body, MOST_BAR), image)
-        if what.column_name:
-            sheet.words(x + left, y, f"{what.column_name} →", SMALL, color=GREY)
-        if what.row_name:
+        if panel.column_name:
+            sheet.words(x + left, y, f"{panel.column_name} →", SMALL, color=GREY)
+        if panel.row_name:
             top = y + above - 0.74 * SMALL.line_height
-            sheet.words(x, top, f"{what.row_name} →", SMALL, color=GREY, va="top", rotation=270)
+            sheet.words(x, top, f"{panel.row_name} →", SMALL, color=GREY, va="top", rotation=270)
 
     remarks = [
-        *[HATCHED] * what.causal,
-        *["too many cells to write into them"] * dropped,
+        HATCHED if panel.causal else "",
+        "too many cells to write into them" if dropped else "",
         *_left_out(_every(wide), _every(tall)),
     ]
-    return stack([Block(width, above + body, draw), paragraph("; ".join(remarks), width, SMALL, colour=GREY)])
+    words = "; ".join(filter(None, remarks))
+    return stack([Block(width, above + body, draw), paragraph(words, width, SMALL, colour=GREY)])
 
 
 def hatch(axes: Axes, size: int, place: tuple[float, float, float, float]) -> None:
@@ -195,12 +188,12 @@ def _name(
     axes.tick_params(which="both", length=0, pad=3)
 
 
-def _write(axes: Axes, what: Cells, written: Sequence[Sequence[str]]) -> None:
-    for (row, column), value in np.ndenumerate(what.values):
-        if what.causal and column > row:
-            continue
-        colour = ink_on(what.colours(what.scale(float(value)))) if np.isfinite(value) else GREY
-        axes.text(column, row, written[row][column], ha="center", va="center_baseline", color=colour, **SMALL.style)
+def _write(axes: Axes, image: AxesImage, panel: Grid, written: Sequence[Sequence[str]]) -> None:
+    for (row, column), value in np.ndenumerate(np.asarray(panel.values, float)):
+        if not (panel.causal and column > row):
+            colour = ink_on(tuple(image.cmap(image.norm(value)))) if np.isfinite(value) else GREY
+            style = {"ha": "center", "va": "center_baseline", "color": colour, **SMALL.style}
+            axes.text(column, row, written[row][column], **style)
 
 
 def room_for_bar(scale: Normalize) -> float:
@@ -225,23 +218,12 @@ def colour_bar(sheet: Sheet, place: tuple[float, float], height: float, image: S
 
 
 def grid(panel: Grid, wish: float) -> Block:
-    values = np.asarray(panel.values, float)
-    if max(values.shape) > MOST_CELLS:
-        high, wide = values.shape
+    high, wide = np.shape(panel.values)
+    if max(high, wide) > MOST_CELLS:
         raise Misuse(f"{high} × {wide} cells are too many for a picture ({MOST_CELLS} a side at most): write .html")
-    what = Cells(
-        values=values,
-        rows=panel.rows or [""] * values.shape[0],
-        columns=panel.columns or [""] * values.shape[1],
-        row_name=panel.row_name,
-        column_name=panel.column_name,
-        longest=MOST_LETTERS,
-        scale=scale_of(values, signed=panel.signed, low=panel.low, high=panel.high),
-        colours=colours_of(panel.signed),
-        written=numbers(values) if panel.numbers else None,
-        causal=panel.causal,
-    )
-    return stack([paragraph(panel.formula, MOST_WIDTH, CODE), cells(what, wish)])
+    written = numbers(np.asarray(panel.values, float)) if panel.numbers else None
+    body = cells(panel, wish, written=written, longest=MOST_LETTERS)
+    return stack([paragraph(panel.formula, MOST_WIDTH, CODE), body])
 
 
 def numbers(values: NDArray[Any]) -> list[list[str]]:
@@ -281,18 +263,14 @@ def guesses(panel: Guesses, wish: float) -> Block:
     parts = []
     for start in range(0, count, at_once):
         part = slice(start, start + at_once)
-        what = Cells(
+        band = Grid(
             values=chances[:, part],
             rows=panel.layers,
             columns=columns[part],
-            scale=Normalize(0, 1),
-            colours=UP,
+            high=1.0,
             column_name="at" if panel.at else "after",
-            written=[row[part] for row in best],
-            cell=wide,
-            framed=np.argwhere(right[:, part]).tolist(),
-            bar=start == 0,
         )
-        parts.append(cells(what))
+        written, framed = [row[part] for row in best], np.argwhere(right[:, part]).tolist()
+        parts.append(cells(band, written=written, cell=wide, framed=framed, bar=start == 0))
     remark = f"framed: what {'stands there' if panel.at else 'did follow'}" if right.any() else ""
     return stack([*parts, paragraph(remark, wish, SMALL, colour=GREY)], 0.15)

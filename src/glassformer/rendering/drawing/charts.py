@@ -1,25 +1,33 @@
 """Series over an axis, and maps of points."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, legend, paragraph, stack
-from glassformer.rendering.drawing.style import (
+from glassformer.rendering.drawing.sheet import (
     DPI,
+    GAP,
     GREY,
     INK,
     RULE,
     SMALL,
     TEXT,
+    Block,
+    Key,
+    Sheet,
     any_letter,
+    legend,
+    paragraph,
     series_colour,
     shorten,
+    stack,
     width_of,
 )
 from glassformer.rendering.panels import Line, Lines, Points
@@ -38,8 +46,7 @@ MOST_MARKS, APART = 12, 0.07
 """Ticks where something was measured, and how far apart they are at least, as a part of the axis."""
 SHAPES = "osD^vP*X"
 
-Spot = tuple[float, float, float, float]
-"""Left, top, right, bottom of a name."""
+Point = tuple[float, float]
 
 
 def lines(panel: Lines, wish: float) -> Block:
@@ -196,8 +203,11 @@ def points(panel: Points, wish: float) -> Block:
     inches = np.stack([np.interp(turned, limits[0], (0.0, wide)), down(places[:, 1])], 1)
     names = [shorten(label, WIDEST_NAME, SMALL) for label in panel.labels] or [""] * len(places)
     levels = [_named_level(name, float(down(np.array(height)))) for name, height in panel.levels]
-    bars = [(x - 0.02, high, x + 0.02, low) for x, low, high in zip(inches[:, 0], *map(down, ends), strict=False)]
-    ruled = [(0.0, bottom - 0.01, wide, bottom + 0.01) for *_, bottom in levels]
+    bars = [
+        Bbox.from_extents(x - 0.02, high, x + 0.02, low)
+        for x, low, high in zip(inches[:, 0], *map(down, ends), strict=False)
+    ]
+    ruled = [Bbox.from_bounds(0.0, level.y1 - 0.01, wide, 0.02) for level in levels]
     spots = spread(inches, names, (wide, tall), [*levels, *ruled, *bars])
 
     def draw(sheet: Sheet, x: float, y: float) -> None:
@@ -209,9 +219,9 @@ def points(panel: Points, wish: float) -> Block:
         axes.locator_params(nbins=5)
         if log:
             _logarithmic(axes, axes.xaxis)
-        for (name, height), (across, above, *_) in zip(panel.levels, levels, strict=True):
+        for (name, height), level in zip(panel.levels, levels, strict=True):
             axes.axhline(height, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-            sheet.words(left + across, top + above, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
+            sheet.words(left + level.x0, top + level.y0, shorten(name, WIDEST_NAME, SMALL), SMALL, color=GREY)
         for key in keys:
             own = np.array([group == key.name for group in groups])
             axes.scatter(places[own, 0], places[own, 1], s=28, color=colours[own], marker=key.shape, zorder=3)
@@ -222,7 +232,7 @@ def points(panel: Points, wish: float) -> Block:
                 near = _nearest((px, py), spot)
                 if math.dist(near, (px, py)) > UNTIED:
                     sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
-                sheet.words(left + spot[0], top + spot[1], name, SMALL)
+                sheet.words(left + spot.x0, top + spot.y0, name, SMALL)
 
     written, wanted = len(spots) - spots.count(None), len(names) - names.count("")
     remark = f"{wanted - written} of {wanted} names had no room" if written < wanted else ""
@@ -238,46 +248,45 @@ def _around(values: NDArray[Any]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _named_level(name: str, y: float) -> Spot:
+def _named_level(name: str, y: float) -> Bbox:
     """The name of a line from side to side: above it, at its left end."""
-    return GAP / 2, y - SMALL.line_height, GAP / 2 + width_of(shorten(name, WIDEST_NAME, SMALL), SMALL), y
+    wide = width_of(shorten(name, WIDEST_NAME, SMALL), SMALL)
+    return Bbox.from_extents(GAP / 2, y - SMALL.line_height, GAP / 2 + wide, y)
 
 
 def spread(
-    inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Spot] = ()
-) -> list[Spot | None]:
+    inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Bbox] = ()
+) -> list[Bbox | None]:
     """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere, as
     does a name of no letters.
     """
-    taken: list[Spot] = [*also, *((px - 0.05, py - 0.05, px + 0.05, py + 0.05) for px, py in inches)]
-    found: list[Spot | None] = []
-    for (px, py), name in zip(inches, names, strict=True):
-        reaches = REACHES if name else ()
-        spots = (_spot((px, py), way, reach, width_of(name, SMALL)) for reach in reaches for way in WAYS)
-        within = (spot for spot in spots if min(spot) >= 0 and spot[2] <= size[0] and spot[3] <= size[1])
-        parts = ([spot, *_tie((px, py), spot)] for spot in within)
-        free = next(
-            (option for option in parts if not any(_covers(part, other) for part in option for other in taken)), []
-        )
+    taken = [*also, *(Bbox.from_bounds(px - 0.05, py - 0.05, 0.1, 0.1) for px, py in inches)]
+    spots: list[Bbox | None] = []
+    for point, name in zip(inches.tolist(), names, strict=True):
+        options = _options(point, width_of(name, SMALL), size) if name else ()
+        free = next((option for option in options if not any(part.count_overlaps(taken) for part in option)), [])
         taken += free
-        found.append(free[0] if free else None)
-    return found
+        spots.append(free[0] if free else None)
+    return spots
 
 
-def _spot(point: tuple[float, float], way: tuple[float, float], reach: float, wide: float) -> Spot:
-    """The place of a name so wide, this way from its point and so far."""
+def _options(point: Point, wide: float, size: tuple[float, float]) -> Iterator[list[Bbox]]:
+    """The places within the map for a name so wide, the nearest first, each with what its tie to the point covers."""
     high = SMALL.line_height
-    x = point[0] + way[0] * reach - wide * (0 if way[0] > 0 else 1 if way[0] < 0 else 0.5)
-    y = point[1] - way[1] * reach - high * (1 if way[1] > 0 else 0 if way[1] < 0 else 0.5)
-    return x, y, x + wide, y + high
+    for reach, (right, up) in itertools.product(REACHES, WAYS):
+        left = point[0] + right * reach - wide * (0 if right > 0 else 1 if right < 0 else 0.5)
+        top = point[1] - up * reach - high * (1 if up > 0 else 0 if up < 0 else 0.5)
+        if left >= 0 and top >= 0 and left + wide <= size[0] and top + high <= size[1]:
+            spot = Bbox.from_bounds(left, top, wide, high)
+            yield [spot, *_tie(point, spot)]
 
 
-def _nearest(point: tuple[float, float], spot: Spot) -> tuple[float, float]:
+def _nearest(point: Point, spot: Bbox) -> Point:
     """The place on a name's edge that is nearest to its point."""
-    return min(max(point[0], spot[0]), spot[2]), min(max(point[1], spot[1]), spot[3])
+    return min(max(point[0], spot.x0), spot.x1), min(max(point[1], spot.y0), spot.y1)
 
 
-def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
+def _tie(point: Point, spot: Bbox) -> list[Bbox]:
     """What the line from a point to its name covers, in small squares."""
     near = _nearest(point, spot)
     far = math.dist(point, near)
@@ -285,8 +294,4 @@ def _tie(point: tuple[float, float], spot: Spot) -> list[Spot]:
         return []
     shares = np.arange(0.1, far - 0.02, 0.04) / far  # neither on the point nor on the name
     middles = np.array(point) + shares[:, None] * (np.array(near) - point)
-    return [(x - 0.01, y - 0.01, x + 0.01, y + 0.01) for x, y in middles.tolist()]
-
-
-def _covers(first: Spot, second: Spot) -> bool:
-    return first[0] < second[2] and second[0] < first[2] and first[1] < second[3] and second[1] < first[3]
+    return [Bbox.from_bounds(x - 0.01, y - 0.01, 0.02, 0.02) for x, y in middles.tolist()]

@@ -1,15 +1,32 @@
-"""What a model is built of, as on the page: bricks from top to bottom, lanes side by side, arrows with shapes."""
+"""Boxes and lines between them: what a model is built of, as on the page, and trees of tokens."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import Circle, FancyArrowPatch, PathPatch
 from matplotlib.path import Path
 
-from glassformer.rendering.drawing.sheet import Block, Sheet
-from glassformer.rendering.drawing.style import GREY, INK, ORANGE, RULE, SEVERAL, SMALL, STRONG, Font, shorten, width_of
-from glassformer.rendering.panels import Arrow, Brick, Diagram, Group, Sketch
+from glassformer.rendering.drawing.sheet import (
+    BLUE,
+    GREY,
+    INK,
+    ORANGE,
+    RULE,
+    SEVERAL,
+    SMALL,
+    STRONG,
+    Block,
+    Font,
+    Sheet,
+    mixed,
+    paragraph,
+    shorten,
+    stack,
+    token_label,
+    width_of,
+)
+from glassformer.rendering.panels import Arrow, Branch, Brick, Diagram, Group, Sketch, Tree
 
 HUES = {
     "embedding": 0, "positions": 4, "attention": 1, "feed-forward": 2, "norm": 9, "recurrent": 3, "convolution": 10,
@@ -25,6 +42,19 @@ LEAST_RANGE = 8
 """The widest box is for vectors at least so many times as wide as those of the narrowest."""
 SHAPE = Font(9.0, code=True)
 BEND = 0.09
+
+ROW, CHIP, CHIP_PAD = 0.5, 0.24, 0.07
+"""Inches: from row to row, of a token's chip, and around its letters."""
+COLUMN_APART = 0.36
+"""Inches between columns of chips."""
+THICKEST = 8.0
+"""Points of the line to a token that is certain."""
+LONGEST_WHY = 1.6
+MOST_ROWS = 40
+LINES = {"chosen": BLUE, "kept": "#9fcae6", "pruned": "#d4d7da"}
+BACKS = {"chosen": BLUE, "kept": "#e6f1f9", "pruned": "white"}
+EDGES = {"chosen": BLUE, "kept": "#9fcae6", "pruned": RULE}
+INKS = {"chosen": "white", "kept": INK, "pruned": GREY}
 
 Point = tuple[float, float]
 
@@ -46,6 +76,10 @@ class Spot:
     y: float
     width: float
     height: float
+
+    @property
+    def place(self) -> tuple[float, float, float, float]:
+        return self.left, self.y, self.width, self.height
 
     @property
     def left(self) -> float:
@@ -150,20 +184,6 @@ def diagram(panel: Diagram, wish: float) -> Block:
     return Block(layout.width, layout.height, draw)
 
 
-def _box(sheet: Sheet, x: float, y: float, width: float, height: float, round_: float, fill: str, edge: str) -> None:
-    shape = FancyBboxPatch(
-        (x, y), width, height, boxstyle=f"round,pad=0,rounding_size={round_}", transform=sheet.inches, facecolor=fill,
-        edgecolor=edge, linewidth=1.0,
-    )  # fmt: skip
-    sheet.figure.add_artist(shape)
-
-
-def _mixed(colour: str, part: float) -> str:
-    """A colour on white paper."""
-    channels = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 + (channel - 255) * part):02x}" for channel in channels)
-
-
 def _draw_brick(sheet: Sheet, spot: Spot, tied: bool) -> None:
     brick, hue = spot.brick, SEVERAL[HUES.get(spot.brick.kind, HUES["other"])]
     if brick.kind == "add":
@@ -176,12 +196,13 @@ def _draw_brick(sheet: Sheet, spot: Spot, tied: bool) -> None:
         return
     if brick.kind == "data":
         words = f"{brick.title}: {brick.detail}" if brick.detail else brick.title
-        _box(sheet, spot.left, spot.y, spot.width, spot.height, spot.height / 2, "#f7f8fa", RULE)
+        sheet.rounded(*spot.place, spot.height / 2, facecolor="#f7f8fa", edgecolor=RULE, linewidth=1.0)
         words = shorten(words, spot.width - 0.3, SMALL)
         sheet.words(spot.middle, spot.y + 0.06, words, SMALL, color=GREY, ha="center")
         return
     slim = brick.kind in SLIM
-    _box(sheet, spot.left, spot.y, spot.width, spot.height, 0.1, _mixed(hue, 0.09), _mixed(hue, 0.3 if slim else 0.6))
+    edge = mixed(hue, 0.3 if slim else 0.6)
+    sheet.rounded(*spot.place, 0.1, facecolor=mixed(hue, 0.09), edgecolor=edge, linewidth=1.0)
     count = abbreviated(brick.parameters) if brick.parameters else "tied" if tied else ""
     top, room = spot.y + (0.05 if slim else 0.07), spot.width - 0.24
     sheet.words(spot.left + 0.12, top, shorten(brick.title, room - width_of(count, SMALL) - 0.08, STRONG), STRONG)
@@ -211,7 +232,8 @@ def _draw_sketch(sheet: Sheet, sketch: Sketch, spot: Spot, hue: str) -> None:
 def _draw_frame(sheet: Sheet, frame: Frame, groups: Sequence[Group], x: float, y: float) -> None:
     same = [group for group in groups if frame.group.name in (group.name, group.like)]
     left, width = x + frame.middle - MOST / 2 - 0.12, MOST + 0.42
-    _box(sheet, left, y + frame.top, width, frame.bottom - frame.top, 0.16, "#fafbfc", RULE)
+    how = {"facecolor": "#fafbfc", "edgecolor": RULE, "linewidth": 1.0}
+    sheet.rounded(left, y + frame.top, width, frame.bottom - frame.top, 0.16, **how)
     words = frame.group.title if len(same) == 1 else f"{frame.group.title} … {same[-1].title}"
     sheet.words(left + 0.14, y + frame.top + 0.07, words, SMALL, color=GREY)
     if len(same) > 1:
@@ -271,3 +293,69 @@ def _bent(points: list[Point]) -> Path:
                    (x + (x1 - x) * r / after, y + (y1 - y) * r / after)]  # fmt: skip
         codes += [Path.LINETO, Path.CURVE3, Path.CURVE3]
     return Path([*places, points[-1]], [*codes, Path.LINETO])
+
+
+# --- trees ---
+
+
+def tree(panel: Tree, wish: float) -> Block:
+    """Columns from left to right, as many as there is room for."""
+    columns, rows = panel.layout()
+    root = token_label(panel.root)
+    widths = [width_of(root) + 2 * CHIP_PAD]
+    for one, column in zip(panel.branches, columns, strict=True):
+        widths += [0.0] * (column + 1 - len(widths))
+        widths[column] = max(widths[column], _chip_width(one), min(width_of(one.why, SMALL), LONGEST_WHY))
+    lefts = [sum(widths[:column]) + COLUMN_APART * column for column in range(len(widths))]
+    fitting = max(2, sum(left + width <= wish for left, width in zip(lefts, widths, strict=True)))
+    shown = [at for at, column in enumerate(columns) if column < fitting and rows[at] < MOST_ROWS]
+    high = ROW * (1 + max((rows[at] for at in shown), default=0))
+    width = lefts[min(fitting, len(lefts)) - 1] + widths[min(fitting, len(lefts)) - 1]
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        for at in sorted(shown, key=lambda at: -list(LINES).index(panel.branches[at].fate)):
+            one = panel.branches[at]
+            before, above = (lefts[0] + widths[0], 0) if one.parent is None else (0.0, rows[one.parent])
+            if one.parent is not None:
+                before = lefts[columns[one.parent]] + _chip_width(panel.branches[one.parent])
+            _draw_branch(sheet, (x + before, y + above * ROW), (x + lefts[columns[at]], y + rows[at] * ROW), one)
+        _chip(sheet, x, y, root, widths[0], "white", GREY, INK)
+        for at in shown:
+            one, left, top = panel.branches[at], x + lefts[columns[at]], y + rows[at] * ROW
+            colours = BACKS[one.fate], EDGES[one.fate], INKS[one.fate]
+            _chip(sheet, left, top, token_label(one.token), _chip_width(one), *colours, chance=_chance(one))
+            if one.why:
+                ink = BLUE if one.fate == "chosen" else GREY
+                sheet.words(left, top + CHIP + 0.01, shorten(one.why, LONGEST_WHY, SMALL), SMALL, color=ink)
+
+    left_out = len(panel.branches) - len(shown)
+    remark = f"{left_out} further tokens do not fit here; the page (.html) has them" if left_out else ""
+    return stack([Block(width, high, draw), paragraph(remark, max(width, 4.0), SMALL, colour=GREY)])
+
+
+def _chance(one: Branch) -> str:
+    return "<0.01" if 0 < one.probability < 0.005 else f"{one.probability:.2f}"
+
+
+def _chip_width(one: Branch) -> float:
+    return width_of(token_label(one.token)) + CHIP_PAD + width_of(_chance(one), SMALL) + 2 * CHIP_PAD
+
+
+def _chip(
+    sheet: Sheet, x: float, y: float, name: str, width: float, back: str, edge: str, ink: str, chance: str = ""
+) -> None:
+    sheet.rounded(x, y, width, CHIP, 0.06, facecolor=back, edgecolor=edge, linewidth=0.8)
+    sheet.words(x + CHIP_PAD, y + 0.02, name, color=ink)
+    sheet.words(x + width - CHIP_PAD, y + 0.035, chance, SMALL, ha="right", color=ink)
+
+
+def _draw_branch(sheet: Sheet, start: tuple[float, float], end: tuple[float, float], one: Branch) -> None:
+    (left, top), (right, bottom) = ((x, y + CHIP / 2) for x, y in (start, end))
+    turn = max(left, right - COLUMN_APART)
+    bend = 0.55 * (right - turn)
+    points = [(left, top), (turn, top), (turn + bend, top), (right - bend, bottom), (right, bottom)]
+    path = Path(points, [Path.MOVETO, Path.LINETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    thick = max(0.6, THICKEST * one.probability)
+    sheet.figure.add_artist(
+        PathPatch(path, fill=False, edgecolor=LINES[one.fate], linewidth=thick, transform=sheet.inches)
+    )

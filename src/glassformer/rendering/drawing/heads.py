@@ -16,25 +16,32 @@ from glassformer.rendering.drawing.cells import (
     HATCHED,
     MOST_CELLS,
     MOST_WIDTH,
-    Cells,
     cells,
     colour_bar,
     hatch,
     room_for_bar,
 )
-from glassformer.rendering.drawing.sheet import GAP, Block, Key, Sheet, beside, legend, paragraph, rows_of, stack
-from glassformer.rendering.drawing.style import (
+from glassformer.rendering.drawing.sheet import (
+    GAP,
     GREY,
     ORANGE,
     RULE,
     SMALL,
     TEXT,
     UP,
+    Block,
+    Key,
+    Sheet,
+    beside,
+    legend,
+    paragraph,
+    rows_of,
     series_colour,
+    stack,
     token_label,
     width_of,
 )
-from glassformer.rendering.panels import Gallery, Heads, Patches
+from glassformer.rendering.panels import Gallery, Grid, Heads, Patches
 
 MOST_TOKENS = 120
 """Tokens on a side: more would be no picture any more."""
@@ -70,17 +77,16 @@ def heads(panel: Heads, wish: float) -> Block:
     matrix = mean_over(weights, panel.layer, panel.head)
     role = panel.names[panel.layer or 0][panel.head or 0] if single and panel.names else ""
     subtitle = ": ".join(filter(None, [chosen_words(count, each, panel.layer, panel.head), role]))
-    what = Cells(
+    grid = Grid(
         values=matrix,
         rows=panel.rows,
         columns=panel.columns,
         row_name=panel.row_name,
         column_name=panel.column_name,
-        scale=weight_scale(matrix),
-        colours=UP,
+        high=weight_scale(matrix).vmax,
         causal=panel.causal,
     )
-    return stack([paragraph(subtitle, wish, colour=GREY), cells(what, wish)])
+    return stack([paragraph(subtitle, wish, colour=GREY), cells(grid, wish)])
 
 
 def weight_scale(weights: NDArray[Any]) -> Normalize:

@@ -12,12 +12,25 @@ from matplotlib.figure import Figure
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
 from glassformer.rendering.drawing.charts import lines, points
-from glassformer.rendering.drawing.diagram import diagram
+from glassformer.rendering.drawing.diagram import diagram, tree
 from glassformer.rendering.drawing.heads import gallery, heads, patches
-from glassformer.rendering.drawing.sheet import APART, Block, Sheet, paragraph, rows_of, stack
-from glassformer.rendering.drawing.style import BLUE, GREY, HEADING, SMALL, STRONG, TITLE, Font, any_letter
-from glassformer.rendering.drawing.text import chips, table, tokens, words
-from glassformer.rendering.drawing.tree import choices, tree
+from glassformer.rendering.drawing.sheet import (
+    APART,
+    BLUE,
+    GREY,
+    HEADING,
+    SMALL,
+    STRONG,
+    TITLE,
+    Block,
+    Font,
+    Sheet,
+    any_letter,
+    paragraph,
+    rows_of,
+    stack,
+)
+from glassformer.rendering.drawing.text import chips, choices, table, tokens, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
 from glassformer.text.escaping import encodable

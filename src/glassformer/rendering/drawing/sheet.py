@@ -1,20 +1,198 @@
-"""Blocks: parts of a picture that know their size in inches. A picture is blocks beneath and beside one another.
+"""How pictures look, and the blocks that they are made of: parts that know their size in inches.
 
 matplotlib's constrained layout divides a figure of a given size; here the parts are of given sizes, and add up to it.
 """
 
-from collections.abc import Callable, Sequence
+import math
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
+import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
+from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize, TwoSlopeNorm, to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.transforms import Affine2D
+from numpy.typing import NDArray
 
-from glassformer.rendering.drawing.style import DPI, INK, SMALL, TEXT, Font, shorten, width_of, wrap
+from glassformer.text.display import bare, cut
+
+# --- colours ---
+
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#6b6b6b"
+INK, PALE, RULE, HATCH = "#1a1a1a", "#f2f2f2", "#e6e6e6", "#b5bec8"
+"""Colours of words; behind code and behind cells without a number; of thin lines; across what is masked."""
+
+SEVERAL = (BLUE, ORANGE, "#009e73", "#cc79a7", "#56b4e9", "#e69f00",
+           "#882255", "#808000", "#5e4fa2", "#3f3f3f", "#44aa99", "#b06a3b")  # fmt: skip
+"""Colours of series, groups and heads, in this order, as on the page; after the last they begin again, darker."""
+
+UP = LinearSegmentedColormap.from_list("up", ["#ffffff", "#9fcae6", BLUE, "#00395c"]).with_extremes(bad=PALE)
+"""Colours from nothing to much."""
+BOTH_WAYS = LinearSegmentedColormap.from_list(
+    "both ways", ["#7a3300", ORANGE, "#f3c5a3", "#ffffff", "#9fcae6", BLUE, "#00395c"]
+).with_extremes(bad=PALE)
+"""Colours around 0: orange below, blue above."""
+
+
+def series_colour(place: int) -> str:
+    """The colour of the series, group or head at this place."""
+    return mixed(SEVERAL[place % len(SEVERAL)], 0.6 ** min(place // len(SEVERAL), 2), on="black")
+
+
+def mixed(colour: str, share: float, on: str = "white") -> str:
+    """So much of a colour on a ground."""
+    red, green, blue = (
+        share * one + (1 - share) * ground for one, ground in zip(to_rgb(colour), to_rgb(on), strict=True)
+    )
+    return to_hex((red, green, blue))
+
+
+def colours_of(signed: bool) -> Colormap:
+    return BOTH_WAYS if signed else UP
+
+
+def scale_of(
+    values: NDArray[np.floating], *, signed: bool, low: float | None = None, high: float | None = None
+) -> Normalize:
+    """The way from a value to its place among the colours. Signed: 0 is in the middle, wherever the ends are."""
+    finite = values[np.isfinite(values)]
+    if signed:
+        top = high if high else float(np.abs(finite).max(initial=0)) or 1.0
+        return TwoSlopeNorm(0.0, low if low is not None and low < 0 else -top, top)
+    bottom = 0.0 if low is None else low
+    top = float(finite.max(initial=bottom)) if high is None else high
+    return Normalize(bottom, top if top > bottom else bottom + 1, clip=True)
+
+
+def ink_on(colour: Sequence[float]) -> str:
+    """Black or white, whichever is easier to read on this colour."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    light = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    return "white" if 1.05 / (light + 0.05) > (light + 0.05) / 0.05 else "black"
+
+
+# --- letters ---
+
+DPI = 150
+FAMILIES = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS")
+"""Fonts that together know most scripts; those that are installed are used, in this order."""
+RENDERER = cast(Any, RendererAgg)(1, 1, DPI)
+LONGEST = 24
+"""Letters of a token's name."""
+
+
+@dataclass(frozen=True)
+class Font:
+    """How letters look: their size in points, and their kind."""
+
+    size: float
+    bold: bool = False
+    code: bool = False
+    """All letters of one width."""
+
+    @property
+    def line_height(self) -> float:
+        """Inches from one line to the next."""
+        return 1.4 * self.size / 72
+
+    @cached_property
+    def properties(self) -> FontProperties:
+        """The font for matplotlib, in those families that are installed."""
+        known = {font.name for font in fontManager.ttflist}
+        families = [family for family in ("DejaVu Sans Mono",) * self.code + FAMILIES if family in known]
+        return FontProperties(family=families, size=self.size, weight="bold" if self.bold else "normal")
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """The font as a text of matplotlib takes it; no letter of it is mathematics."""
+        return {"fontproperties": self.properties, "parse_math": False}
+
+
+TITLE, HEADING, STRONG = Font(15.0, bold=True), Font(12.0, bold=True), Font(10.0, bold=True)
+TEXT, CODE, SMALL = Font(10.0), Font(10.0, code=True), Font(9.0)
+"""A view's title, a panel's, and what is bold in it; what is read, and the least there is."""
+
+
+@contextmanager
+def any_letter() -> Iterator[None]:
+    """While open, a letter that no font knows is drawn as a box, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support")
+        yield
+
+
+def width_of(words: str, font: Font = TEXT) -> float:
+    """Inches that one line of words takes."""
+    if not words:
+        return 0.0
+    with any_letter():
+        wide, _, _ = RENDERER.get_text_width_height_descent(words, font.properties, False)
+    return float(wide) / DPI
+
+
+def turned(words: str, font: Font, degrees: float) -> tuple[float, float]:
+    """Width and height of a line of words that is turned."""
+    angle, width, high = math.radians(degrees), width_of(words, font), font.size / 72
+    return width * math.cos(angle) + high * math.sin(angle), width * math.sin(angle) + high * math.cos(angle)
+
+
+def shorten(words: str, most: float, font: Font = TEXT) -> str:
+    """Words cut to so many inches, with … at their end."""
+    shorter, letters = words, len(words)
+    while letters and (wide := width_of(shorter, font)) > most:
+        letters = min(letters - 1, int(letters * most / wide))
+        shorter = words[:letters].rstrip() + "…"
+    return shorter
+
+
+def wrap(words: str, most: float, font: Font = TEXT, lines: int | None = None) -> list[str]:
+    """Lines of at most so many inches; a word that is longer than a line is cut. No more than `lines` of them."""
+    wrapped = [line for part in words.split("\n") for line in _wrapped(part.replace("\t", "    "), most, font)]
+    if lines is not None and len(wrapped) > lines:
+        wrapped[lines - 1 :] = [shorten(wrapped[lines - 1] + " …", most, font)]
+    return wrapped
+
+
+def _wrapped(paragraph: str, most: float, font: Font) -> list[str]:
+    if width_of(paragraph, font) <= most:
+        return [paragraph]
+    lines, line = [], ""
+    for word in paragraph.split(" "):
+        if width_of(longer := f"{line} {word}" if line else word, font) <= most:
+            line = longer
+            continue
+        lines += [line] if line else []
+        while width_of(word, font) > most:
+            fitting = bisect_right(range(1, len(word)), most, key=lambda letters: width_of(word[:letters], font))
+            lines.append(word[: max(1, fitting)])
+            word = word[max(1, fitting) :]
+        line = word
+    return [*lines, line] if line else lines
+
+
+def token_label(token: str, most: int = LONGEST) -> str:
+    """A token as a name: bare, and not too long."""
+    return cut(bare(token), most)
+
+
+def number(value: float, style: str = ".3g") -> str:
+    """A number with a true minus sign, but none before 0; – where there is none."""
+    if math.isnan(value):
+        return "–"
+    digits = "∞" if math.isinf(value) else format(abs(value), style).replace("-", "−")
+    return f"−{digits}" if value < 0 and digits.strip("0.,") else digits
+
+
+# --- blocks ---
 
 GAP, APART = 0.08, 0.35
 """Inches: between parts that belong together, between panels."""
@@ -41,6 +219,11 @@ class Sheet:
     def box(self, x: float, y: float, width: float, height: float, **how: Any) -> None:
         how = {"linewidth": 0, "transform": self.inches, **how}
         self.figure.add_artist(Rectangle((x, y), width, height, **how))
+
+    def rounded(self, x: float, y: float, width: float, height: float, radius: float, **how: Any) -> None:
+        """A box with round corners."""
+        style = f"round,pad=0,rounding_size={radius}"
+        self.figure.add_artist(FancyBboxPatch((x, y), width, height, boxstyle=style, transform=self.inches, **how))
 
     def line(self, start: tuple[float, float], end: tuple[float, float], **how: Any) -> None:
         across, down = zip(start, end, strict=True)

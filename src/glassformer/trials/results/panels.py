@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.wording import counted
-from glassformer.rendering.model_colours import model_colours
-from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table
+from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, Table, model_colours
 from glassformer.rendering.takeaways import course, leaders, listed, three
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import rounded, sentence, titled, unit_of, value_of
