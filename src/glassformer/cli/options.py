@@ -14,7 +14,6 @@ from glassformer.cli.terminal.screen import be_quiet
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
-from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
@@ -33,6 +32,7 @@ from glassformer.config.resolve import (
     check_config,
     check_ranges,
     flatten,
+    known_elsewhere,
 )
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run

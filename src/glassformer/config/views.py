@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from glassformer.config.errors import Misuse, unknown
+from glassformer.config.presets import read_settings
 
 ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
 """What views can be written as."""
@@ -14,34 +15,7 @@ ALL = "all"
 MODES = ("heat", "lines", "all")
 """How attention is drawn."""
 
-VIEWS = {
-    "alignment": "cross-attention: which tokens of the source a translator looks at while it writes each token",
-    "patches": "attention over the patches of an image",
-    "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
-    "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
-    "next": "the next token: scores → temperature → top-k and top-p → probabilities (--temperature, --top-k, --top-p)",
-    "tree": "decoding as a tree: hypotheses that beam search keeps and drops (--beam), or sampled texts (--samples)",
-    "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
-    "states": "recurrent states and gates, or convolutions, over time",
-    "pooling": "how much of each token goes into the vector of the text",
-    "numbers": "every formula, number by number, for a short text",
-    "step": "one training step on one example (--answer): loss → gradient → update",
-    "roles": "what each head does (previous token, induction head, attention sink …), over texts or the validation "
-    "part",
-    "links": "heads that find annotated links between words, or gold alignments of a translation (--links FILE)",
-    "head-ablation": "what each head is worth: the loss without it (--ablate-heads 2.3: some), on texts or the "
-    "validation part",
-    "word": "the vector of a word in several texts, layer by layer (--word), and its cosine with others (--anchors)",
-    "nearest": "the nearest words of each word given",
-    "versus": "two texts side by side (--versus), in one run or two (--second-run)",
-    "diagram": "the model as a picture of its bricks: shapes, parameters, and with a text what passes through each",
-    "patching": "activation patching: which vector of a second text (--versus), put into the first, brings its answer",
-    "positions": "position encodings",
-    "merges": "byte pairs merged one by one",
-    "pairs": "a text as its training pairs: prefix → next token",
-    "learning": "a slider over the moments of training that were kept (train --keep-checkpoints)",
-    "report": "the run's report, made anew",
-}
+VIEWS: dict[str, str] = read_settings("views.toml")
 """What each shows, in the order in which they are offered."""
 OWN_VIEWS: dict[str, str] = {}
 """What those show that a person has registered."""

@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.defaults import cpu_defaults
 from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.presets import DEFAULT_TASK, settings_task
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, Config, cpu_defaults, flatten, resolve
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx

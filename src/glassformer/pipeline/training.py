@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.defaults import cpu_defaults
 from glassformer.config.encoders import OWN
 from glassformer.config.errors import (
     GlassformerError,
@@ -22,7 +21,7 @@ from glassformer.config.errors import (
 )
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
-from glassformer.config.resolve import Config, flatten
+from glassformer.config.resolve import Config, cpu_defaults, flatten
 from glassformer.config.setting import value_text
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
