@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from glassformer.config.errors import Misuse, Say, silent
-from glassformer.config.locks import is_there, lock_file
-from glassformer.config.parts import is_alive, sweep
+from glassformer.config.parts import is_alive, is_there, lock_file, sweep
 from glassformer.runs.folders import LOCK, writing
 
 PATIENCE = 90.0

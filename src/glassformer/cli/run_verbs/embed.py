@@ -48,7 +48,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load
-    from glassformer.verbs.embed_file import embed_file, write_vectors
+    from glassformer.verbs.files import embed_file, write_vectors
 
     how: dict[str, Any] = {"text": options.text, "encoding": options.encoding, "tokens": options.tokens}
     if is_folder:

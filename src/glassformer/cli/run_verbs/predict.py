@@ -58,7 +58,7 @@ def run(argv: list[str]) -> None:
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load
     from glassformer.verbs.answer import AnswerOptions, answer_function
-    from glassformer.verbs.predict_file import NO_LABELS, predict_file
+    from glassformer.verbs.files import NO_LABELS, predict_file
 
     how = {"text": options.text, "encoding": options.encoding, "probabilities": options.probabilities}
     if is_folder:

@@ -65,7 +65,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.rows import RowProgress
     from glassformer.families.load import load_for
-    from glassformer.verbs.translate_file import translate_file, translation_lines
+    from glassformer.verbs.files import translate_file, translation_lines
 
     reading = {"text": options.text, "encoding": options.encoding, "precision": options.precision}
     if is_folder:

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Say
-from glassformer.config.locks import claimed
-from glassformer.config.parts import part_of, sweep
+from glassformer.config.parts import claimed, part_of, sweep
 from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
 from glassformer.data.packing.entries import ShardEntry, map_ids, path_of, read_entry, write_entry

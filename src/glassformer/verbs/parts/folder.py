@@ -26,8 +26,7 @@ from glassformer.runs.run import Run
 from glassformer.verbs.parts.manifest import Identity, Manifest
 from glassformer.verbs.parts.on_ray import RayWorkers, import_ray
 from glassformer.verbs.parts.options import PartOptions
-from glassformer.verbs.parts.part import Part, PartResult, parts_in, write_part
-from glassformer.verbs.parts.work import FileWork
+from glassformer.verbs.parts.work import FileWork, Part, PartResult, parts_in, write_part
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from glassformer.families.load import load
 from glassformer.families.predict import InputCounts
 from glassformer.runs.json_shape import made
 from glassformer.verbs.parts.manifest import PartEntry
-from glassformer.verbs.parts.part import Part, PartResult, write_part
-from glassformer.verbs.parts.work import FileWork
+from glassformer.verbs.parts.work import FileWork, Part, PartResult, write_part
 
 RETRIES = 3
 """How often a part may take its worker down with it."""

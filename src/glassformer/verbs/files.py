@@ -1,0 +1,505 @@
+"""A file of rows in, what a run says of each row out: `gf.predict_file`, `gf.embed_file` and `gf.translate_file`."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO, Unpack
+
+import numpy as np
+
+from glassformer.config.arguments import check_arguments
+from glassformer.config.errors import DataError, Misuse, Say, silent
+from glassformer.config.presets import CLASS, LABEL_SET, MIXED, NUMBER, TABLE
+from glassformer.config.progress import counting_on, progress_of
+from glassformer.config.sections import DataSettings
+from glassformer.data.columns.labels import filled_rows
+from glassformer.data.columns.schema import ignored_in_words
+from glassformer.data.io.chunks import LINE, RowFile, prefetch
+from glassformer.data.io.place import find
+from glassformer.data.io.reading import check_encoding, held_lines
+from glassformer.data.io.rows import DELIMITERS, is_table, kind_of
+from glassformer.data.io.table import Table, read_table
+from glassformer.data.split.labelled import Labelled
+from glassformer.decoding.options import Search, SearchArguments
+from glassformer.families.base import FAMILIES, AnyRun, Loaded
+from glassformer.families.labelling import LoadedPredictor
+from glassformer.families.load import refuse_other_verb
+from glassformer.families.predict import InputCounts, InputNotes, Prediction, add_to, part_of, rows_of
+from glassformer.families.requests import Embedded
+from glassformer.families.schema import table_in
+from glassformer.families.translation import Translation
+from glassformer.notebook.display import progress_bar
+from glassformer.runs.files import aside, text_writer
+from glassformer.runs.run import Run
+from glassformer.text.escaping import TEXT, encodable, json_line, on_one_line, printable
+from glassformer.verbs.added_columns import (
+    JSON,
+    KINDS,
+    NO_TEXT,
+    Answered,
+    free_names,
+    kind_to_write,
+    refuse_itself,
+    write_answers,
+)
+from glassformer.verbs.parts.folder import RowsWritten, write_rows
+from glassformer.verbs.parts.options import PartArguments, PartOptions
+from glassformer.verbs.parts.work import FileWork
+
+ANSWER_COLUMNS: dict[str, dict[str, Any]] = {
+    CLASS: {"predicted": str, "probability": float},
+    LABEL_SET: {"predicted": list[str]},
+    NUMBER: {"predicted": float},
+}
+"""The columns that a prediction fills, and the types of their values, by what the run learned."""
+NO_LABELS = "--file is for runs that learned labels or numbers; a language model or a translator takes TEXT or stdin"
+CHUNKS_TOGETHER = 2
+"""Chunks of a file that are embedded at once: while the model computes one, the tokens of the next are made."""
+ARRAY = "npy"
+LINES = "txt"
+"""The format of a file that is not a table: one translation per line."""
+
+
+@progress_bar()
+@check_arguments
+def predict_file(
+    run: AnyRun,
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | TextIO,
+    *,
+    text: str | None = None,
+    encoding: str | None = None,
+    format: str | None = None,
+    probabilities: bool = False,
+    say: Say = silent,
+    **parts: Unpack[PartArguments],
+) -> RowsWritten:
+    """Every row of a table with what a run says of it: `predicted`, and of classes its `probability`, after its own
+    columns; with `probabilities`, that of every class.
+
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`. What is done there is not done
+    again; `shard` 2/3 takes every third part, from the second on; `on` ray, workers of a cluster do (so many `jobs`).
+    """
+    work = PredictFile(text=text, encoding=encoding, format=format, probabilities=probabilities)
+    return write_rows(run, work, file, out, PartOptions(**parts), say)
+
+
+@progress_bar()
+@check_arguments
+def embed_file(
+    run: AnyRun,
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | TextIO,
+    *,
+    text: str | None = None,
+    encoding: str | None = None,
+    format: str | None = None,
+    tokens: bool = False,
+    say: Say = silent,
+    **parts: Unpack[PartArguments],
+) -> RowsWritten:
+    """The vector of each text of a table or a text file, as .npy or .jsonl; with `tokens`, those of its tokens.
+
+    A row without text has no vector: `error` gives the reason in .jsonl, and its numbers are NaN in .npy.
+
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as `predict_file` has it.
+    """
+    work = EmbedFile(text=text, encoding=encoding, format=format, tokens=tokens)
+    return write_rows(run, work, file, out, PartOptions(**parts), say)
+
+
+class TranslateFileArguments(SearchArguments, PartArguments):
+    """Options of `translate_file`: those of `LoadedTranslator.translate` and of a folder of parts."""
+
+
+@progress_bar()
+@check_arguments
+def translate_file(
+    run: AnyRun,
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | TextIO,
+    *,
+    text: str | None = None,
+    encoding: str = "utf-8",
+    format: str | None = None,
+    say: Say = silent,
+    **options: Unpack[TranslateFileArguments],
+) -> RowsWritten:
+    """Translate every line of a text file, or every row of a table; rows keep their columns and get a `translation`.
+
+    The name of `out` decides the format: .csv, .tsv, .jsonl or .parquet; anything else has one translation per line.
+
+    `file` may be a folder of parts, each of which becomes a part of the folder `out`, as in `predict_file`. The search
+    options are those of `LoadedTranslator.translate`.
+    """
+    search: Any = {name: value for name, value in options.items() if name in SearchArguments.__annotations__}
+    parts: Any = {name: value for name, value in options.items() if name not in search}
+    Search.of(**search)  # refuse wrong options before any file is read
+    work = TranslateFile(text=text, encoding=encoding, format=format, search=search)
+    return write_rows(run, work, file, out, PartOptions(**parts), say)
+
+
+# --- predictions ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictFile(FileWork):
+    """Every column of a file stays; `predicted` and `probability` (of numbers and of several labels, which stand in one
+    cell, `predicted` alone) come after them.
+
+    A row without text gets neither, unless the run reads other columns too. A file that is not a table has one text per
+    line. A .csv output has the delimiter of a .csv input, else commas. Tables have a column for each deviation from the
+    training data that the run can detect (`unknown_text`, `outside_range`, `unseen_categories`). JSON lines contain
+    only the deviations of their row, and the reason for a missing answer (`error`).
+    """
+
+    verb = "predict"
+    kinds = KINDS
+    result = "an answer"
+
+    probabilities: bool = False
+
+    def check(self, run: Run) -> None:
+        if FAMILIES[run.config().task].label_kind is None:
+            raise Misuse(NO_LABELS)
+
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+        kind = self.format or kind_to_write(file, out)
+        refuse_itself(file, out)
+        judge = _Judge(loaded, self, file, say)
+        types = dict(ANSWER_COLUMNS[loaded.family.label_kind])
+        if self.probabilities:
+            types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
+        marks = mark_columns(loaded)
+        names = free_names([*types, *marks], judge.file.sample)
+        between = (loaded.config.data.label_separator or ";") if kind in DELIMITERS else None
+        added = {names[name]: value for name, value in (types if kind == JSON else types | marks).items()}
+        new = _NewCells(names, tuple(types), None if kind == JSON else tuple(marks), between)
+        write_answers(judge.file, added, judge.rows(new), out, kind)
+        judge.notes.tell(loaded.config, say, say)
+        self.tell_blank(file, judge.notes.counts, say)
+        return judge.notes.counts
+
+
+class _Judge:
+    """A model and a file: what it says of each row."""
+
+    def __init__(self, loaded: LoadedPredictor, work: FileWork, file: str, say: Say) -> None:
+        self.loaded = loaded
+        self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
+        self.notes = InputNotes()
+        self.column: str | None = None
+        """The text column, if rows without a text get no answer."""
+        if self.reads_columns:
+            self.file = self._columns(file, work.text, work.encoding or loaded.config.data.encoding)
+            loaded.schema.match(file, self.file.sample)
+            if line := ignored_in_words(file, loaded.schema.ignored(self.file.sample)):
+                say(line)
+        else:
+            self.file, self.column = work.read_texts(loaded, file, say)
+        self.notes.counts.rows = self.file.count
+        self.notes.counts.ignored_columns = loaded.schema.ignored(self.file.sample, self.column)
+
+    def _columns(self, file: str, text: str | None, encoding: str) -> RowFile:
+        config, path = self.loaded.config, find(file)
+        if text is not None and text != config.data.text:
+            raise Misuse(f"--text {text}: this run reads the columns by the names that it learned them by")
+        if path is None or not is_table(path):  # a data set by its name, or nothing that can be read
+            return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
+        return RowFile.scan(file, path, encoding)
+
+    def rows(self, new: "_NewCells") -> Iterator[Answered]:
+        """Yield the rows with the cells that are added to each."""
+        tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
+
+        def parts() -> Iterator[Labelled]:
+            for table in self.file.tables():
+                rows, part = self._part(table)
+                tables.append(table)
+                filled.append(rows)
+                yield part
+
+        total, progress = self.file.count, progress_of("row")
+        progress(0, total)
+        for predictions in self.loaded.predict_parts(parts(), self.notes, total, "row"):
+            table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
+            if len(by_row) < len(table):
+                add_to(self.notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
+            yield (
+                table,
+                [new.of(by_row[row]) if row in by_row else {"error": NO_TEXT} for row in range(len(table))],
+            )
+        progress(total, total)
+
+    def _part(self, table: Table) -> tuple[list[int], Labelled]:
+        """The rows that have an answer, and what the model reads of them."""
+        features, config = self.loaded.features, self.loaded.config
+        rows = filled_rows(table, self.column)
+        if self.column is None:
+            return rows, rows_of(features, config, table, rows)
+        texts = table.texts(self.column)
+        return rows, part_of(features, config, [texts[row] for row in rows], self.notes.remark)
+
+
+def mark_columns(loaded: LoadedPredictor) -> dict[str, Any]:
+    """Return the columns for deviations from the training data, and the types of their values.
+
+    They depend on the run alone, so that all parts of a folder have the same columns.
+    """
+    table = table_in(loaded.features)
+    marks: dict[str, Any] = {} if loaded.tokenizer is None else {"unknown_text": bool}
+    if table is not None and table.numbers:
+        marks["outside_range"] = list[str]
+    if table is not None and table.categories:
+        marks["unseen_categories"] = list[str]
+    return marks
+
+
+@dataclass(frozen=True)
+class _NewCells:
+    """How a prediction becomes the cells that are added to its row."""
+
+    names: Mapping[str, str]
+    """The names under which values are written, by their own names."""
+    answers: tuple[str, ...]
+    """Columns of `answer_columns`, with those of the probabilities."""
+    marks: tuple[str, ...] | None
+    """Columns of `mark_columns`; None for JSON lines, which contain only the marks of their row."""
+    separator: str | None
+    """What separates several values in one cell; None if they stay a list."""
+
+    def of(self, prediction: Prediction) -> dict[str, Any]:
+        """Return the cells by the names under which they are written."""
+        cells: dict[str, Any] = {"predicted": prediction.label if prediction.value is None else prediction.value}
+        if prediction.labels is not None:
+            cells["predicted"] = self._cell(prediction.labels)
+        cells["probability"] = prediction.probability
+        cells |= {f"p_{label}": value for label, value in (prediction.probabilities or {}).items()}
+        if self.marks is None:
+            cells |= prediction.marks
+            return {self.names.get(name, name): cells[name] for name in (*prediction.marks, *self.answers)}
+        cells |= {name: self._cell(getattr(prediction, name)) for name in self.marks}
+        return {self.names[name]: cells[name] for name in (*self.answers, *self.marks)}
+
+    def _cell(self, value: bool | Sequence[str]) -> Any:
+        """Return a value as it is written; where a cell is text, truths are written as in JSON."""
+        if self.separator is None:
+            return value if isinstance(value, bool) else list(value)
+        return json.dumps(value) if isinstance(value, bool) else self.separator.join(value)
+
+
+# --- vectors ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedFile(FileWork):
+    """A row of the array, or a line of JSON, for each text."""
+
+    verb = "embed"
+    kinds = (JSON, ARRAY)
+    result = "a vector"
+
+    tokens: bool = False
+
+    def check(self, run: Run) -> None:
+        """Every run that reads texts has vectors; what does not says so itself."""
+
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+        rows, column = self.read_texts(loaded, file, say)
+        chunks = (table.texts(column) for table in prefetch(rows.tables()))
+        counts = write_vectors(loaded, chunks, rows.count, out, tokens=self.tokens)
+        counts.ignored_columns = loaded.schema.ignored(rows.sample, column)
+        self.tell_blank(file, counts, say)
+        return counts
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A text with its vectors, which are None if the text is empty."""
+
+    text: str
+    embedded: Embedded | None
+
+    def to_dict(self) -> dict[str, Any]:
+        found = self.embedded
+        if found is None:
+            return {"text": self.text, "error": NO_TEXT}
+        if found.vectors is not None:
+            return {"text": self.text, "tokens": found.tokens, "vectors": found.vectors.tolist()}
+        return {"text": self.text, "vector": found.vector.tolist()}
+
+
+def write_vectors(
+    loaded: Any, chunks: Iterator[list[str]], count: int, out: str | TextIO, *, tokens: bool = False
+) -> InputCounts:
+    """Write the vectors of `count` texts; return how many texts there are, and how many have no vector."""
+    is_array = isinstance(out, str) and kind_of(Path(out)) == ARRAY
+    if is_array and tokens and count > 1:
+        raise Misuse(f"{count} texts of different lengths make no array: with --tokens, use .jsonl")
+    counts = InputCounts(count)
+    rows = _embedded(loaded, chunks, counts, tokens=tokens)
+    if isinstance(out, str) and is_array:
+        with aside(Path(out)) as part:
+            if tokens and count:
+                _write_tokens(part, next(rows))
+            else:
+                _write_array(part, rows, loaded, count)
+        return counts
+    with text_writer(Path(out)) if isinstance(out, str) else nullcontext(out) as to:
+        to.writelines(json_line(row.to_dict(), to.encoding) + "\n" for row in rows)
+    return counts
+
+
+def _embedded(loaded: Any, chunks: Iterator[list[str]], counts: InputCounts, *, tokens: bool) -> Iterator[_Row]:
+    """Yield each text with its vectors, and count the empty texts. Only a few chunks are in memory at a time."""
+    done = 0
+    while texts := list(chain.from_iterable(islice(chunks, CHUNKS_TOGETHER))):
+        filled = [text for text in texts if text.strip()]
+        if len(filled) < len(texts):
+            add_to(counts.unanswered, NO_TEXT, len(texts) - len(filled))
+        with counting_on(done, counts.rows, "text"):
+            embedded = iter(loaded.embed(filled, tokens=tokens) if filled else ())
+        for text in texts:
+            yield _Row(text, next(embedded) if text.strip() else None)
+        done += len(texts)
+
+
+def _write_array(part: Path, rows: Iterator[_Row], loaded: Any, count: int) -> None:
+    """Write one vector per row as it comes, NaN for a row without one.
+
+    The first vector determines the width. If there is none, the vector of any text does.
+    """
+    blank, first = 0, next(rows, None)
+    while first is not None and first.embedded is None:
+        blank, first = blank + 1, next(rows, None)
+    sample: Embedded = loaded.embed("none") if first is None or first.embedded is None else first.embedded
+    missing = np.full_like(sample.vector, np.nan)
+    found = (missing if row.embedded is None else row.embedded.vector for row in rows)
+    vectors = chain([missing] * blank, [] if first is None else [sample.vector], found)
+    _write_npy(part, sample.vector.dtype, (count, *sample.vector.shape), vectors)
+
+
+def _write_tokens(part: Path, row: _Row) -> None:
+    """Write the vectors of a text's tokens."""
+    if row.embedded is None or row.embedded.vectors is None:
+        raise DataError(f"{NO_TEXT}: it has no tokens, and so no vectors")
+    vectors = row.embedded.vectors
+    _write_npy(part, vectors.dtype, vectors.shape, [vectors])
+
+
+def _write_npy(part: Path, dtype: Any, shape: tuple[int, ...], arrays: Iterable[Any]) -> None:
+    """Write an array of this shape from its pieces in order."""
+    with part.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.writelines(np.ascontiguousarray(array).tobytes() for array in arrays)
+
+
+# --- translations ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateFile(FileWork):
+    """Blank lines stay blank; a row without text has no translation."""
+
+    verb = "translate"
+    kinds = (LINES, *KINDS)
+    result = "a translation"
+
+    encoding: str = "utf-8"
+    search: SearchArguments = field(default_factory=SearchArguments)
+    """Options of `LoadedTranslator.translate`."""
+
+    @property
+    def nbest(self) -> int:
+        return self.search.get("nbest", 1)
+
+    def options(self) -> dict[str, Any]:
+        options = super().options()
+        del options["search"]
+        return options | asdict(Search.of(**self.search))
+
+    def check(self, run: Run) -> None:
+        refuse_other_verb(self.verb, run)
+
+    def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
+        refuse_itself(file, out)
+        rows, column = self._read(loaded, file, say)
+        kind = self._kind(file, out)
+        if kind == LINES or (kind == JSON and not is_table(Path(file))):
+            counts = InputCounts(rows.count)
+            self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts, say))
+            return counts
+        if self.nbest > 1 and is_table(Path(file)):
+            raise Misuse(f"--nbest is for text files: of {file}, which is a table, each row has one translation")
+        if self.nbest > 1:
+            raise Misuse(f"--nbest {self.nbest}: a row of a table has one translation; write to .txt or .jsonl")
+        ignored = loaded.schema.ignored(rows.sample, column) if is_table(Path(file)) else []
+        counts = InputCounts(rows.count, ignored_columns=ignored)
+
+        def answered() -> Iterator[Answered]:
+            for table, translations in self._translations(loaded, rows, column, "row", counts, say):
+                filled = set(filled_rows(table, column))
+                empty = {"error": NO_TEXT}
+                yield table, [{name: one.text} if row in filled else empty for row, one in enumerate(translations)]
+
+        (name,) = free_names(["translation"], rows.sample).values()
+        write_answers(rows, {name: str}, answered(), out, kind)
+        self.tell_blank(file, counts, say)
+        return counts
+
+    def _read(self, loaded: Loaded, file: str, say: Say) -> tuple[RowFile, str]:
+        path = Path(file)
+        if not path.exists() or path.is_file() or path.is_dir():
+            return self.read_texts(loaded, file, say)
+        check_encoding(self.encoding)  # what the shell pipes in can be read once: it is held
+        lines = held_lines(path, self.encoding)
+        return RowFile.of_table(Table(file, {LINE: lines}, list(range(len(lines)))), path, self.encoding), LINE
+
+    def _kind(self, file: str, out: str | TextIO) -> str:
+        if self.format is not None:
+            return self.format
+        ending = kind_of(Path(out)) if isinstance(out, str) else LINES
+        as_lines = ending not in KINDS if not is_table(Path(file)) else isinstance(out, str) and ending == LINES
+        return LINES if as_lines else kind_to_write(file, out)
+
+    def _translations(
+        self, loaded: Any, rows: RowFile, column: str, unit: str, counts: InputCounts, say: Say
+    ) -> Iterator[tuple[Table, list[Translation]]]:
+        """Yield some rows at a time with their translations, and count the rows without text.
+
+        Among so many rows, some have similar lengths, so that little is padded.
+        """
+        done = 0
+        for table in rows.tables():
+            with counting_on(done, rows.count, unit):
+                yield table, loaded.translate(table.texts(column), **self.search, say=say)
+            if blank := len(table) - len(filled_rows(table, column)):
+                add_to(counts.unanswered, NO_TEXT, blank)
+            done += len(table)
+
+    def _write_lines(self, out: str | TextIO, kind: str, translated: Iterator[tuple[Table, list[Translation]]]) -> None:
+        with text_writer(Path(out)) if isinstance(out, str) else nullcontext(out) as to:
+            before = 0
+            for _, translations in translated:
+                to.writelines(translation_lines(translations, to, before, self.nbest, as_json=kind == JSON))
+                to.flush()
+                before += len(translations)
+
+
+def translation_lines(
+    translations: list[Translation], to: TextIO, before: int, nbest: int, *, as_json: bool
+) -> Iterator[str]:
+    """A line for each text, or one for each of its best few, with the number of the text."""
+    for number, translation in enumerate(translations, before + 1):
+        if as_json:
+            lines = [json_line(translation.to_dict(), to.encoding)]
+        elif nbest == 1:
+            lines = [on_one_line(translation.text)]
+        else:
+            lines = [f"{number}\t{best.score:.4f}\t{on_one_line(best.text)}" for best in translation.best]
+        yield from (encodable(printable(line, TEXT), to.encoding) + "\n" for line in lines)
