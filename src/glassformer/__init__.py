@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from glassformer.verbs.estimators import Regressor as Regressor
     from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
-    from glassformer.verbs.export import export as export
+    from glassformer.verbs.exchange import export as export
+    from glassformer.verbs.exchange import import_model as import_model
     from glassformer.verbs.files import embed_file as embed_file
     from glassformer.verbs.files import predict_file as predict_file
     from glassformer.verbs.files import translate_file as translate_file
-    from glassformer.verbs.import_model import import_model as import_model
     from glassformer.verbs.look import look as look
     from glassformer.verbs.plan import plan as plan
     from glassformer.verbs.plan import plan_models as plan_models
@@ -102,9 +102,9 @@ _PUBLIC = {
     "embed_file": "glassformer.verbs.files",
     "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
-    "export": "glassformer.verbs.export",
+    "export": "glassformer.verbs.exchange",
     "grade": "glassformer.teaching.grade",
-    "import_model": "glassformer.verbs.import_model",
+    "import_model": "glassformer.verbs.exchange",
     "intervene": "glassformer.inspection.intervene",
     "lesson": "glassformer.teaching.lesson",
     "limits": "glassformer.config.limits",

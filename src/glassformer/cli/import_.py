@@ -27,7 +27,7 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
 
     from glassformer.cli.terminal.rows import RowProgress
-    from glassformer.verbs.import_model import import_model
+    from glassformer.verbs.exchange import import_model
 
     command = f"glassformer import {shlex.join(argv)}"
     with RowProgress():

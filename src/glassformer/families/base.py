@@ -373,6 +373,18 @@ class Family(ABC):
         """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
+    def answer_function(self, loaded: Any, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        """Return a function that answers a line of text, as JSON: a label, a number, a token, a translation.
+
+        `top`: number of tokens for each hidden one.
+        """
+
+        def answer(text: str) -> dict[str, Any]:
+            prediction = loaded.predict(text, say=say)
+            return prediction.to_dict() if hasattr(prediction, "to_dict") else {"text": text, "value": prediction}
+
+        return answer
+
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
         """What should come out for an example: the token that follows each, or its answer."""
         return torch.tensor(example.answer_ids)

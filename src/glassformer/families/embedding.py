@@ -148,6 +148,12 @@ class EmbeddingFamily(ExampleFamily):
             f"glassformer embed {loaded.run.path} TEXT"
         )
 
+    def answer_function(self, loaded: Any, *, top: int, say: Say) -> NoReturn:
+        raise Misuse(
+            f"{loaded.run.path} gives a vector for each text and predicts nothing: "
+            f"glassformer embed {loaded.run.path} TEXT"
+        )
+
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[None, str]:
         return None, ""
 

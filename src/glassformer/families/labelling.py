@@ -12,12 +12,7 @@ from typing import Any, overload
 import numpy as np
 from torch import Tensor, nn
 
-from glassformer.config.errors import (
-    Say,
-    SettingError,
-    silent,
-    warn,
-)
+from glassformer.config.errors import Say, SettingError, silent, warn
 from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config

@@ -1,7 +1,7 @@
 """Language models: a corpus read as one long row of tokens, the next of which is predicted. They write."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -230,6 +230,13 @@ class LanguageFamily(StreamFamily):
             answers=[*names[1:], ""],
             answer_ids=ids[1:],
         )
+
+    def answer_function(self, loaded: LoadedLanguageModel, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        def answer(text: str) -> dict[str, Any]:
+            (label, probability), *_ = expected = loaded.probabilities(text)[-1].expected
+            return {"text": text, "label": label, "probability": probability, "probabilities": dict(expected)}
+
+        return answer
 
     def example_argument(self, run: Path, config: Config) -> str:
         return "--chat 'A message'" if (run / CHAT_TEMPLATE).is_file() else "'A prompt'"

@@ -7,15 +7,7 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import (
-    Misuse,
-    RunError,
-    Say,
-    is_overflow,
-    refuse_unknown,
-    silent,
-    warn,
-)
+from glassformer.config.errors import Misuse, RunError, Say, is_overflow, refuse_unknown, silent, warn
 from glassformer.config.plugins import load_plugins, parts_of
 from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT
 from glassformer.config.resolve import Config

@@ -1,7 +1,7 @@
 """Masked language models: some tokens of a text are hidden, and guessed from all the others."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -196,6 +196,9 @@ class MaskedFamily(StreamFamily):
             answers=["" if id == tokenizer.mask else name for id, name in zip(ids, names, strict=True)],
             stand=[None if id in never else id for id in ids],
         )
+
+    def answer_function(self, loaded: LoadedMasked, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        return lambda text: loaded.fill(text, most=top, say=say).to_dict()
 
     def example_argument(self, run: Path, config: Config) -> str:
         return f"'A text with a {MASK} in it'"

@@ -1,6 +1,6 @@
 """Translators: one model reads a text, another writes it another way."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, overload
 
@@ -151,37 +151,20 @@ class LoadedTranslator(Loaded):
     @progress_bar()
     @check_arguments
     def translate(
-        self,
-        texts: str | Iterable[Any],
-        *,
-        beam: int | None = None,
-        length_penalty: float = 1.0,
-        nbest: int = 1,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-        say: Say = silent,
+        self, texts: str | Iterable[Any], *, say: Say = silent, **how: Unpack[SearchArguments]
     ) -> Translation | list[Translation]:
         """Translate a text, or each text in a list, an array or a DataFrame with the source column of the run.
 
-        The default is beam search with a `beam` of 5; a beam of 1 is greedy. With `temperature`, `top_k` or `top_p`,
-        translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
+        The default is beam search with a `beam` of 5; a beam of 1 is greedy. `length_penalty` (1) weighs the length of
+        its translations, and `nbest` (1) is how many of them there are for each text. With `temperature`, `top_k` or
+        `top_p`, translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
         """
-        how = Search.of(
-            beam=beam,
-            length_penalty=length_penalty,
-            nbest=nbest,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
+        search = Search.of(**how)
         reader = reader_of(self, "translate")
         several = reader.texts(texts)
         context = self.config.model.context
         translations = translate_texts(
-            self.model, self.tokenizer, self.target_tokenizer, several, how, context=context, say=say
+            self.model, self.tokenizer, self.target_tokenizer, several, search, context=context, say=say
         )
         return translations[0] if reader.is_one(texts) else translations
 
@@ -338,6 +321,9 @@ class TranslationFamily(Family):
             answer_ids=answers,
             output=output,
         )
+
+    def answer_function(self, loaded: LoadedTranslator, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        return lambda text: {"text": text, "translation": loaded.translate(text, say=say).text}
 
     def held_out_examples(
         self, loaded: LoadedTranslator, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int

@@ -11,14 +11,7 @@ import torch
 from torch import nn
 
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import (
-    GlassformerError,
-    Misuse,
-    RunError,
-    SettingError,
-    TrainingFailed,
-    silent,
-)
+from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, TrainingFailed, silent
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
 from glassformer.config.resolve import Config, cpu_defaults, flatten

@@ -41,7 +41,6 @@ from glassformer.serving.schema import (
     TranslateBody,
 )
 from glassformer.serving.writing import Chat, Completion, write
-from glassformer.verbs.answer import AnswerOptions, answer_function
 from glassformer.verbs.look import look
 
 MOST_OF = {"beam": 64, "tokens": 1000, "samples": 16}
@@ -142,9 +141,7 @@ def routes(server: Server) -> APIRouter:
                     for answer, example in zip(found, body.examples, strict=True):
                         answer.update({key: example for key in ("image",) if key in answer})
                 else:
-                    answer = answer_function(
-                        loaded.family, loaded, AnswerOptions(loaded.run.path.name, 5, remarks.append)
-                    )
+                    answer = loaded.family.answer_function(loaded, top=5, say=remarks.append)
                     found = [answer(_text(example)) for example in examples]
             return {"predictions": found, "remarks": remarks}
 

@@ -23,7 +23,7 @@ def run(argv: list[str]) -> None:
     options = PARSER.read(argv)
 
     from glassformer.cli.terminal.rows import RowProgress
-    from glassformer.verbs.export import export
+    from glassformer.verbs.exchange import export
 
     with RowProgress():
         written = export(options.run, to=options.to, folder=options.folder, overwrite=options.overwrite, say=say)

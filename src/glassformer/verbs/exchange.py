@@ -1,4 +1,4 @@
-"""A model made elsewhere becomes a run, which every verb can use."""
+"""Models made elsewhere become runs, and runs become models for other programs."""
 
 import os
 import re
@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, silent
-from glassformer.config.presets import VERSION
+from glassformer.config.errors import Misuse, Say, silent, unknown
+from glassformer.config.presets import TEXT, VERSION
+from glassformer.config.resolve import KINDS_IN_WORDS
+from glassformer.exchange.exporting import ExportedRun, check_empty, recorded_export
 from glassformer.exchange.external_model import ExternalModel
+from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
+from glassformer.exchange.onnx.export import export_onnx
 from glassformer.exchange.source import find
+from glassformer.families.base import Loaded
+from glassformer.families.load import load
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
 from glassformer.notebook.display import progress_bar
@@ -20,6 +26,60 @@ from glassformer.runs.files import write_text
 from glassformer.runs.folders import fill, is_unfinished
 from glassformer.runs.lock import locked
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
+
+FORMATS = ("hf", "onnx")
+
+
+@progress_bar()
+@check_arguments
+def export(
+    run: "str | os.PathLike[str] | Run | Loaded",
+    *,
+    to: str,
+    folder: str | os.PathLike[str],
+    overwrite: bool = False,
+    say: Say = silent,
+) -> list[Path]:
+    """`to` hf: a folder that transformers loads; `onnx`: graphs for onnxruntime. Gives the files that were written."""
+    if to not in FORMATS:
+        raise Misuse(unknown("format", to, FORMATS))
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        check_empty(place)
+    with locked(place, "export", say):  # before any work: whether it can be written
+        check_empty(place, overwrite=overwrite)
+        return _export(run, to, place, overwrite=overwrite, say=say)
+
+
+def _export(
+    run: "str | os.PathLike[str] | Run | Loaded", to: str, folder: Path, *, overwrite: bool, say: Say
+) -> list[Path]:
+    loaded = run if isinstance(run, Loaded) else load(run, "cpu", say=say)
+    if loaded.precision != "fp32":
+        raise Misuse(f"a model in {loaded.precision} is for use: load it in fp32 to export it")
+    here, target = loaded.run.path, getattr(loaded, "target_tokenizer", None)
+    exported = ExportedRun(
+        model=loaded.model,
+        config=loaded.config,
+        tokenizer=loaded.tokenizer,
+        target_tokenizer=None if target is loaded.tokenizer else target,
+        features=loaded.features,
+        answers=getattr(loaded, "answers", None),
+        name=here.name,
+        imported_as=loaded.run.card().get("imported", {}).get("architecture"),
+        original=here / ORIGINAL if (here / ORIGINAL).is_dir() else None,
+        chat_template=getattr(loaded, "chat_template", None),
+        specials=getattr(loaded, "specials", {}),
+    )
+    kind = loaded.config.data.kind
+    if to == "hf" and (loaded.tokenizer is None or (loaded.features is not None and kind != TEXT)):
+        raise Misuse(f"{here} reads {KINDS_IN_WORDS[kind]}: only models of texts go to hf; try --to onnx")
+    write = export_onnx if to == "onnx" else export_huggingface
+    with recorded_export(here, folder, say):
+        return write(exported, folder, overwrite=overwrite, say=say)
+
+
+# --- import ---
 
 
 @progress_bar()
@@ -33,7 +93,7 @@ def import_model(
     say: Say = silent,
 ) -> Run:
     """A Hugging Face folder, a GGUF file or a name on the hub as a run; unset, `out` is runs/<name>-N."""
-    place = _place(str(source)) if out is None else Path(out)
+    place = _free_place(str(source)) if out is None else Path(out)
     if Path(source).exists() and Path(source).resolve().is_relative_to(place.resolve()):
         raise Misuse(f"--out {place} is or holds {source}, which is imported: name another folder")
     if place.is_file():
@@ -45,13 +105,13 @@ def import_model(
         imported = import_external(external, say)
         card = _card(external, imported, command)
         with fill(place, CARD, instead=overwrite or is_unfinished(place)) as new:
-            _write(Run(new), place, external, imported, card)
+            _fill_run(Run(new), place, external, imported, card)
     say(f"{place}: {card['parameters']:,} parameters, {imported.config.task}")
     return Run(place)
 
 
-def _write(run: Run, place: Path, external: ExternalModel, imported: ImportedModel, card: dict[str, Any]) -> None:
-    """All files of a run that will lie in another place."""
+def _fill_run(run: Run, place: Path, external: ExternalModel, imported: ImportedModel, card: dict[str, Any]) -> None:
+    """Write all files of a run that will be moved to `place`."""
     tokens = external.tokens
     card[WEIGHTS] = run.write_weights(take_weights(imported.model), card)
     tokens.tokenizer.save(run.path / "tokenizer.json")
@@ -67,7 +127,7 @@ def _write(run: Run, place: Path, external: ExternalModel, imported: ImportedMod
     run.write_card(card)
 
 
-def _place(source: str) -> Path:
+def _free_place(source: str) -> Path:
     name = Path(source).resolve().name if Path(source).exists() else source.split("/")[-1]
     stem = re.sub(r"[^A-Za-z0-9_.]+", "-", name.removesuffix(".gguf")).strip("-.") or "model"
     number = 1
