@@ -23,8 +23,7 @@ from glassformer.data.wording import counted
 from glassformer.families.base import Family
 from glassformer.families.embedding import EmbeddingFamily
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily
-from glassformer.families.masked import MaskedFamily
+from glassformer.families.language import LanguageFamily, MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.text.pipelines import MASK
 

@@ -20,8 +20,7 @@ from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.diagnosis.measure import dead_shares, head_entropies, saturated_shares, training_loss
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
-from glassformer.families.label_kinds import rare_class
-from glassformer.families.labelling import LabellingFamily
+from glassformer.families.labelling import LabellingFamily, rare_class
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.statistics.paired import difference, mcnemar

@@ -21,8 +21,7 @@ from glassformer.error_analysis.classes import LABELS, is_wrong
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, percent, table_or_words
 from glassformer.families.base import DataParts, EvaluatedPart, Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import StreamFamily
-from glassformer.families.masked import MaskedFamily
+from glassformer.families.language import MaskedFamily, StreamFamily
 from glassformer.families.requests import EvaluateOptions
 from glassformer.families.translation import TranslationFamily
 from glassformer.rendering.curves import Records

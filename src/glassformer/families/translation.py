@@ -23,7 +23,6 @@ from glassformer.decoding.options import Search, SearchArguments
 from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.build import say_tokens, tokenizer_of_texts
-from glassformer.families.memory import reader_of
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
@@ -36,6 +35,7 @@ from glassformer.families.requests import (
     random_tokens,
     say_unknown,
 )
+from glassformer.families.schema import reader_of
 from glassformer.models.build import build_seq2seq
 from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.notebook.display import progress_bar

@@ -21,8 +21,8 @@ from glassformer.data.features.build import MixedFeatures
 from glassformer.decoding.options import SEARCH_OPTIONS
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
-from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example
+from glassformer.families.schema import reader_of
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server

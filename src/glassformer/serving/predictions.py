@@ -12,8 +12,7 @@ from glassformer.config.errors import silent
 from glassformer.decoding.options import Sampling
 from glassformer.families.base import Family
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel
-from glassformer.families.masked import LoadedMasked, MaskedFamily
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel, LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.tree import Choice, choices_of

@@ -12,7 +12,7 @@ from glassformer.config.errors import GlassformerError
 from glassformer.data.datasets.dataset import is_hub
 from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.families.base import Loaded
-from glassformer.families.memory import reader_of
+from glassformer.families.schema import reader_of
 
 SOME = 4
 """Rows or images of a data set that are offered."""

@@ -23,8 +23,7 @@ from glassformer.data.split.pairs import Pairs
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import prepare, split_data
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily, StreamFamily
-from glassformer.families.masked import MaskedFamily
+from glassformer.families.language import LanguageFamily, MaskedFamily, StreamFamily
 from glassformer.families.recognition import pairs_of
 from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.sources import source_tokenizers
