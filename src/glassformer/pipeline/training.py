@@ -72,8 +72,8 @@ class Training:
         self.request = _after_restart(request)
         self.listen = request.listen if self.processes.first else silent
         self.rows: Any = None
-        self.columns: list[str] = []
-        """What was said of the data before it was divided."""
+        self.remarks: list[str] = []
+        """Lines about the data, and about how the model of a run that this one continues suits the new text."""
         self.snapshot: Snapshot | None = None
         self.resumes = False
         self.same = True
@@ -82,8 +82,6 @@ class Training:
         """What the card says of the run whose weights were taken."""
         self.old_text: OldText | None = None
         """Validation text of the run that this one continues."""
-        self.continuing: list[str] = []
-        """Lines about how the model of that run suits the new text."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
         """What these are of, where they are of a sample."""
@@ -101,6 +99,7 @@ class Training:
                 if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
                     self.held.callback(self.processes.leave)
                 self.prepare()
+                self.remarks += self.prepared.corpus.remarks
                 self.build()
                 self.fit()
                 return self.report()
@@ -112,12 +111,9 @@ class Training:
     def say(self, text: str) -> None:
         self.listen(Noted(text))
 
-    def _say_columns(self, text: str) -> None:
-        self.columns.append(text)
-        self.say(text)
-
-    def _say_continuing(self, text: str) -> None:
-        self.continuing.append(text)
+    def remark(self, text: str) -> None:
+        """Say a line that the result keeps."""
+        self.remarks.append(text)
         self.say(text)
 
     @property
@@ -145,7 +141,7 @@ class Training:
             for line in self.run.changed_parts():
                 self.say(line)
         else:
-            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self._say_columns)
+            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self.remark)
         if request.expects_refit:
             refuse_refit(self.config)
         if self.config.model.encoder == OWN and request.own_model is None:
@@ -254,21 +250,19 @@ class Training:
         A resumed run keeps its learning rate, and the loss before its first update.
         """
         if self.sharded:
-            self._say_continuing("the loss on the new and the old text is not compared before training with FSDP")
+            self.remark("the loss on the new and the old text is not compared before training with FSDP")
             return
         self.model.to(self.device)
         loss = None if self.resumes else start_loss(self.model, self.prepared)
         if loss is not None:
             loss = self.processes.from_first(loss)  # all processes must choose the same rate
             if flatten(self.request.all_settings()).get("training.lr") is None:
-                self.config = with_chosen_rate(
-                    self.config, self.prepared, continued.path.name, loss, self._say_continuing
-                )
-            warn_of_misfit(self.prepared, continued.path.name, loss, self._say_continuing)
+                self.config = with_chosen_rate(self.config, self.prepared, continued.path.name, loss, self.remark)
+            warn_of_misfit(self.prepared, continued.path.name, loss, self.remark)
         source = self.finetuned_from or {}
         if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
             return
-        self.old_text = OldText.of(continued, self.prepared, self.config, self._say_continuing)
+        self.old_text = OldText.of(continued, self.prepared, self.config, self.remark)
         if self.old_text is not None and self.snapshot is None:
             self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
@@ -361,18 +355,14 @@ class Training:
 
     # --- report ---
 
-    def _threads(self) -> dict[str, str]:
-        """The number of threads, and since which update it was used if it changed."""
-        progress = self.trainer.progress
-        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
-        return {"threads": str(progress.threads), **since}
-
     def report(self) -> Trained:
         """The best weights judged, and what a person finds in the folder."""
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
         if not interrupted:
             self._evaluate()
         status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
+        progress = self.trainer.progress
+        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
         changes = {
             "status": status,
             "steps": self.ended.step,
@@ -381,7 +371,8 @@ class Training:
                 **self.run.card()["environment"],
                 "device": str(self.device),
                 "matrix products": self.trainer.precision.name,
-                **self._threads(),
+                "threads": str(progress.threads),
+                **since,
                 "processes": str(self.processes.world),
             },
             "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},
@@ -389,7 +380,7 @@ class Training:
         }
         if self.old_text is not None and self.finetuned_from is not None and not interrupted:
             source = with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
-            self._say_continuing(str(forgetting_line(source)))
+            self.remark(str(forgetting_line(source)))
             changes["from"] = source
         card = {**self.run.card(), **changes}
         if self.processes.first:
@@ -402,8 +393,7 @@ class Training:
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        remarks = (*self.columns, *self.prepared.corpus.remarks, *self.continuing)
-        trained = Trained.from_card(self.run, card, self.evaluations, remarks)
+        trained = Trained.from_card(self.run, card, self.evaluations, tuple(self.remarks))
         return replace(trained, signal=self.ended.signal)
 
     def _evaluate(self) -> None:
