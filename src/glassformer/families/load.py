@@ -39,14 +39,15 @@ def load(
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
+    tell = warn if say is silent else say
     _check_precision(precision, place, config)
     if slow := Precision(precision, place).slowdown_warning("--precision"):
-        warn(slow) if say is silent else say(f"warning: {slow}")
+        tell(slow if say is silent else f"warning: {slow}")
     family = FAMILIES[config.task]
     run.verify_card(verify=verify)
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
-        (warn if say is silent else say)(line)
+        tell(line)
     if parts_of(config) or config.model.encoder == OWN:  # a person's own code may need numbers to be built
         built = build_model(config, processor, model)
     else:

@@ -112,19 +112,11 @@ def translate_texts(
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
-    hypotheses = iter(best)
-    return [
-        Translation(
-            text,
-            [
-                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.rank(how.length_penalty), hypothesis.ids)
-                for hypothesis in next(hypotheses)
-            ]
-            if text.strip()
-            else [],
-        )
-        for text in texts
-    ]
+    scored = (
+        [Scored(target_tokenizer.decode(one.ids), one.rank(how.length_penalty), one.ids) for one in hypotheses]
+        for hypotheses in best
+    )
+    return [Translation(text, next(scored) if text.strip() else []) for text in texts]
 
 
 # --- the family ---
@@ -195,11 +187,8 @@ class TranslationFamily(Family):
     def prepare(self, config: Config, corpus: PairCorpus, known: Processor, say: Say) -> Prepared:
         train = corpus.parts["train"]
         tokenizer, target_tokenizer = known.tokenizer, known.target_tokenizer
-        if tokenizer is None and config.tokenizer.shared:
-            tokenizer = tokenizer_of_texts([*train.sources, *train.targets], config, say)
-        elif tokenizer is None:
-            tokenizer = tokenizer_of_texts(train.sources, config, say)
-            target_tokenizer = tokenizer_of_texts(train.targets, config, say)
+        if tokenizer is None:
+            tokenizer, target_tokenizer = tokenizers_of_sides(train.sources, train.targets, config, say)
         sides = (tokenizer, target_tokenizer or tokenizer)
         for side in sides:
             _check_marks(config, side)
@@ -337,6 +326,15 @@ class TranslationFamily(Family):
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
+
+
+def tokenizers_of_sides(
+    sources: list[str], targets: list[str], config: Config, say: Say
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Train the tokenizer of the sources, and that of the targets unless both sides share one."""
+    if config.tokenizer.shared:
+        return tokenizer_of_texts([*sources, *targets], config, say), None
+    return tokenizer_of_texts(sources, config, say), tokenizer_of_texts(targets, config, say)
 
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
