@@ -32,6 +32,7 @@ from glassformer.config.resolve import (
     check_config,
     check_ranges,
     flatten,
+    help_texts,
     known_elsewhere,
 )
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
@@ -306,7 +307,7 @@ def _is_truth(word: str | None) -> bool:
 def _help(key: str, field: dataclasses.Field[Any]) -> str:
     rule: Rule = field.metadata["rule"]
     choices = tuple(dict.fromkeys((*ENCODERS, *own_names(key)))) if key == "model.encoder" else choices_of(key, rule)
-    text = rule.help + (f": {', '.join(choices)}" if choices else "")
+    text = help_texts()[key] + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"
     for task, kind in (("labels", TEXT), (TRANSLATION, TRANSLATION), (CPU_TRANSLATION, CPU_TRANSLATION)):

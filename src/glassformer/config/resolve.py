@@ -1,6 +1,7 @@
 """From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,7 @@ from glassformer.config.presets import (
     style_of,
 )
 from glassformer.config.sections import LAYERWISE, DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import check_value, parse
+from glassformer.config.setting import check_value, docstrings_of_fields, parse
 
 SECTIONS: dict[str, type[Any]] = {
     "data": DataSettings,
@@ -52,6 +53,13 @@ SECTIONS: dict[str, type[Any]] = {
 }
 FIELDS = {f"{name}.{field.name}": field for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
 """Every setting by its dotted key."""
+
+
+@functools.cache
+def help_texts() -> dict[str, str]:
+    """Return the help text of every setting by dotted key."""
+    return dotted({name: docstrings_of_fields(section) for name, section in SECTIONS.items()})
+
 
 _NAMES = read_settings("names.toml")
 ALIASES: dict[str, str] = _NAMES["short"]
