@@ -170,79 +170,65 @@ class PredictFile(FileWork):
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
         kind = self.format or kind_to_write(file, out)
         refuse_itself(file, out)
-        judge = _Judge(loaded, self, file, say)
+        rows, column = self._read(loaded, file, say)
+        notes = InputNotes(counts=InputCounts(rows.count, ignored_columns=loaded.schema.ignored(rows.sample, column)))
         types = dict(ANSWER_COLUMNS[loaded.family.label_kind])
         if self.probabilities:
             types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
         marks = mark_columns(loaded)
-        names = free_names([*types, *marks], judge.file.sample)
+        names = free_names([*types, *marks], rows.sample)
         between = (loaded.config.data.label_separator or ";") if kind in DELIMITERS else None
         added = {names[name]: value for name, value in (types if kind == JSON else types | marks).items()}
         new = _NewCells(names, tuple(types), None if kind == JSON else tuple(marks), between)
-        write_answers(judge.file, added, judge.rows(new), out, kind)
-        judge.notes.tell(loaded.config, say, say)
-        self.tell_blank(file, judge.notes.counts, say)
-        return judge.notes.counts
+        write_answers(rows, added, _predicted_rows(loaded, rows, column, notes, new), out, kind)
+        notes.tell(loaded.config, say, say)
+        self.tell_blank(file, notes.counts, say)
+        return notes.counts
 
-
-class _Judge:
-    """A model and a file: what it says of each row."""
-
-    def __init__(self, loaded: LoadedPredictor, work: FileWork, file: str, say: Say) -> None:
-        self.loaded = loaded
-        self.reads_columns = loaded.config.data.kind in (TABLE, MIXED)
-        self.notes = InputNotes()
-        self.column: str | None = None
-        """The text column, if rows without a text get no answer."""
-        if self.reads_columns:
-            self.file = self._columns(file, work.text, work.encoding or loaded.config.data.encoding)
-            loaded.schema.match(file, self.file.sample)
-            if line := ignored_in_words(file, loaded.schema.ignored(self.file.sample)):
-                say(line)
-        else:
-            self.file, self.column = work.read_texts(loaded, file, say)
-        self.notes.counts.rows = self.file.count
-        self.notes.counts.ignored_columns = loaded.schema.ignored(self.file.sample, self.column)
-
-    def _columns(self, file: str, text: str | None, encoding: str) -> RowFile:
-        config, path = self.loaded.config, find(file)
-        if text is not None and text != config.data.text:
-            raise Misuse(f"--text {text}: this run reads the columns by the names that it learned them by")
+    def _read(self, loaded: LoadedPredictor, file: str, say: Say) -> tuple[RowFile, str | None]:
+        """Return a file's rows, and its text column if rows without a text get no answer."""
+        config, path = loaded.config, find(file)
+        if config.data.kind not in (TABLE, MIXED):
+            return self.read_texts(loaded, file, say)
+        if self.text is not None and self.text != config.data.text:
+            raise Misuse(f"--text {self.text}: this run reads the columns by the names that it learned them by")
+        encoding = self.encoding or config.data.encoding
         if path is None or not is_table(path):  # a data set by its name, or nothing that can be read
-            return RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
-        return RowFile.scan(file, path, encoding)
+            rows = RowFile.of_table(read_table(file, DataSettings(encoding=encoding)), Path(file), encoding)
+        else:
+            rows = RowFile.scan(file, path, encoding)
+        loaded.schema.match(file, rows.sample)
+        if line := ignored_in_words(file, loaded.schema.ignored(rows.sample)):
+            say(line)
+        return rows, None
 
-    def rows(self, new: "_NewCells") -> Iterator[Answered]:
-        """Yield the rows with the cells that are added to each."""
-        tables, filled = list[Table](), list[list[int]]()  # those that wait for what the model says of them
 
-        def parts() -> Iterator[Labelled]:
-            for table in self.file.tables():
-                rows, part = self._part(table)
-                tables.append(table)
-                filled.append(rows)
-                yield part
+def _predicted_rows(
+    loaded: LoadedPredictor, file: RowFile, column: str | None, notes: InputNotes, new: "_NewCells"
+) -> Iterator[Answered]:
+    """Yield the rows of a file with the cells that are added to each."""
+    waiting: list[tuple[Table, list[int]]] = []
+    """Rows that wait for their predictions, and which of them have an answer."""
 
-        total, progress = self.file.count, progress_of("row")
-        progress(0, total)
-        for predictions in self.loaded.predict_parts(parts(), self.notes, total, "row"):
-            table, by_row = tables.pop(0), dict(zip(filled.pop(0), predictions, strict=True))
-            if len(by_row) < len(table):
-                add_to(self.notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
-            yield (
-                table,
-                [new.of(by_row[row]) if row in by_row else {"error": NO_TEXT} for row in range(len(table))],
-            )
-        progress(total, total)
+    def parts() -> Iterator[Labelled]:
+        for table in file.tables():
+            rows = filled_rows(table, column)
+            waiting.append((table, rows))
+            if column is None:
+                yield rows_of(loaded.features, loaded.config, table, rows)
+            else:
+                texts = table.texts(column)
+                yield part_of(loaded.features, loaded.config, [texts[row] for row in rows], notes.remark)
 
-    def _part(self, table: Table) -> tuple[list[int], Labelled]:
-        """The rows that have an answer, and what the model reads of them."""
-        features, config = self.loaded.features, self.loaded.config
-        rows = filled_rows(table, self.column)
-        if self.column is None:
-            return rows, rows_of(features, config, table, rows)
-        texts = table.texts(self.column)
-        return rows, part_of(features, config, [texts[row] for row in rows], self.notes.remark)
+    total, progress = file.count, progress_of("row")
+    progress(0, total)
+    for predictions in loaded.predict_parts(parts(), notes, total, "row"):
+        table, rows = waiting.pop(0)
+        by_row = dict(zip(rows, predictions, strict=True))
+        if len(by_row) < len(table):
+            add_to(notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
+        yield table, [new.of(by_row[row]) if row in by_row else {"error": NO_TEXT} for row in range(len(table))]
+    progress(total, total)
 
 
 def mark_columns(loaded: LoadedPredictor) -> dict[str, Any]:
