@@ -34,7 +34,7 @@ from glassformer.pipeline.continuing import (
     with_loss_after,
 )
 from glassformer.pipeline.loggers import Loggers, asked_loggers
-from glassformer.pipeline.recorder import Recorder, TrainingDoctor
+from glassformer.pipeline.recorder import Recorder
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.planning.available_memory import available_memory
 from glassformer.planning.model_size import choose_sharding
@@ -63,7 +63,7 @@ class Training:
     prepared: Prepared
     model: nn.Module
     trainer: Trainer
-    doctor: TrainingDoctor
+    recorder: Recorder
     loggers: Loggers
     ended: Ended
 
@@ -279,7 +279,7 @@ class Training:
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
         listen = self.listen  # not this object: what it holds open goes when the last who knows it goes
         self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)), lambda text: listen(Failed(text)))
-        recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
+        self.recorder = recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
             self.family.training_task(prepared.task, self.model, self.config),
@@ -300,8 +300,7 @@ class Training:
         self.first = None
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:
-            self.doctor = TrainingDoctor(recorder, self.config, prepared)
-            self.doctor.begin(learned_count(self.model))
+            recorder.begin_diagnosis(learned_count(self.model))
             self.held.callback(self.loggers.end)
             self.loggers.begin(card, self.snapshot.progress.step if self.snapshot else 0, same=self.same)
         self.processes.barrier()
@@ -386,7 +385,7 @@ class Training:
         if self.processes.first:
             if not interrupted:
                 validation = self.evaluations.get("validation")
-                self.doctor.conclude(None if draft or not self._has_time() else self.model, validation)
+                self.recorder.conclude_diagnosis(None if draft or not self._has_time() else self.model, validation)
             if not draft:
                 judged = self.judged or self.prepared
                 leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent, unknown
-from glassformer.config.presets import TEXT, VERSION
+from glassformer.config.presets import TEXT
 from glassformer.config.resolve import KINDS_IN_WORDS
 from glassformer.exchange.exporting import ExportedRun, check_empty, recorded_export
 from glassformer.exchange.external_model import ExternalModel
@@ -16,16 +16,16 @@ from glassformer.exchange.huggingface.export import export_huggingface
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.exchange.onnx.export import export_onnx
 from glassformer.exchange.source import find
-from glassformer.families.base import Loaded
+from glassformer.families.base import Loaded, Processor
+from glassformer.families.card import base_card
 from glassformer.families.load import load
-from glassformer.models.build import parameter_count
 from glassformer.models.weights import take_weights
 from glassformer.notebook.display import progress_bar
 from glassformer.reporting.papers import imported_card
 from glassformer.runs.files import write_text
 from glassformer.runs.folders import fill, is_unfinished
 from glassformer.runs.lock import locked
-from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run, environment, tokenizer_card
+from glassformer.runs.run import CARD, CHAT_TEMPLATE, ORIGINAL, RUNS, WEIGHTS, Run
 
 FORMATS = ("hf", "onnx")
 
@@ -137,13 +137,12 @@ def _free_place(source: str) -> Path:
 
 
 def _card(external: ExternalModel, imported: ImportedModel, command: str | None) -> dict[str, Any]:
-    target = external.tokens.target_tokenizer
+    tokens = external.tokens
+    processor = Processor(
+        tokenizer=tokens.tokenizer, target_tokenizer=tokens.target_tokenizer, answers=imported.answers
+    )
     return {
-        "glassformer": VERSION,
-        "status": "imported",
-        "task": imported.config.task,
-        "labels": None if imported.answers is None else imported.answers.to_json(),
-        "parameters": parameter_count(imported.model),
+        **base_card("imported", imported.config, processor, imported.model, command),
         "imported": {
             "from": Path(external.name).name,
             "format": external.format,
@@ -151,10 +150,5 @@ def _card(external: ExternalModel, imported: ImportedModel, command: str | None)
             "dtype": external.weights.kind,
         },
         "data": {"name": "", "fingerprint": "", "report": "not known here: the model was imported"},
-        "tokenizer": tokenizer_card(external.tokens.tokenizer),
-        "target_tokenizer": None if target is None else tokenizer_card(target),
-        "specials": external.tokens.specials,
-        "command": command,
-        "environment": environment(),
-        "config": imported.config.to_dict(),
+        "specials": tokens.specials,
     }

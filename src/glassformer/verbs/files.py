@@ -303,20 +303,16 @@ class EmbedFile(FileWork):
         return counts
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A text with its vectors, which are None if the text is empty."""
+_Row = tuple[str, Embedded | None]
+"""A text with its vectors, which are None if the text is empty."""
 
-    text: str
-    embedded: Embedded | None
 
-    def to_dict(self) -> dict[str, Any]:
-        found = self.embedded
-        if found is None:
-            return {"text": self.text, "error": NO_TEXT}
-        if found.vectors is not None:
-            return {"text": self.text, "tokens": found.tokens, "vectors": found.vectors.tolist()}
-        return {"text": self.text, "vector": found.vector.tolist()}
+def _vectors_json(text: str, found: Embedded | None) -> dict[str, Any]:
+    if found is None:
+        return {"text": text, "error": NO_TEXT}
+    if found.vectors is not None:
+        return {"text": text, "tokens": found.tokens, "vectors": found.vectors.tolist()}
+    return {"text": text, "vector": found.vector.tolist()}
 
 
 def write_vectors(
@@ -331,12 +327,12 @@ def write_vectors(
     if isinstance(out, str) and is_array:
         with aside(Path(out)) as part:
             if tokens and count:
-                _write_tokens(part, next(rows))
+                _write_tokens(part, *next(rows))
             else:
-                _write_array(part, rows, loaded, count)
+                _write_array(part, (found for _, found in rows), loaded, count)
         return counts
     with text_writer(Path(out)) if isinstance(out, str) else nullcontext(out) as to:
-        to.writelines(json_line(row.to_dict(), to.encoding) + "\n" for row in rows)
+        to.writelines(json_line(_vectors_json(*row), to.encoding) + "\n" for row in rows)
     return counts
 
 
@@ -350,31 +346,30 @@ def _embedded(loaded: Any, chunks: Iterator[list[str]], counts: InputCounts, *, 
         with counting_on(done, counts.rows, "text"):
             embedded = iter(loaded.embed(filled, tokens=tokens) if filled else ())
         for text in texts:
-            yield _Row(text, next(embedded) if text.strip() else None)
+            yield text, next(embedded) if text.strip() else None
         done += len(texts)
 
 
-def _write_array(part: Path, rows: Iterator[_Row], loaded: Any, count: int) -> None:
+def _write_array(part: Path, embedded: Iterator[Embedded | None], loaded: Any, count: int) -> None:
     """Write one vector per row as it comes, NaN for a row without one.
 
     The first vector determines the width. If there is none, the vector of any text does.
     """
-    blank, first = 0, next(rows, None)
-    while first is not None and first.embedded is None:
-        blank, first = blank + 1, next(rows, None)
-    sample: Embedded = loaded.embed("none") if first is None or first.embedded is None else first.embedded
+    blank, first = 0, next(embedded, None)
+    while first is None and blank < count:
+        blank, first = blank + 1, next(embedded, None)
+    sample: Embedded = first or loaded.embed("none")
     missing = np.full_like(sample.vector, np.nan)
-    found = (missing if row.embedded is None else row.embedded.vector for row in rows)
+    found = (missing if one is None else one.vector for one in embedded)
     vectors = chain([missing] * blank, [] if first is None else [sample.vector], found)
     _write_npy(part, sample.vector.dtype, (count, *sample.vector.shape), vectors)
 
 
-def _write_tokens(part: Path, row: _Row) -> None:
+def _write_tokens(part: Path, text: str, found: Embedded | None) -> None:
     """Write the vectors of a text's tokens."""
-    if row.embedded is None or row.embedded.vectors is None:
+    if found is None or found.vectors is None:
         raise DataError(f"{NO_TEXT}: it has no tokens, and so no vectors")
-    vectors = row.embedded.vectors
-    _write_npy(part, vectors.dtype, vectors.shape, [vectors])
+    _write_npy(part, found.vectors.dtype, found.vectors.shape, [found.vectors])
 
 
 def _write_npy(part: Path, dtype: Any, shape: tuple[int, ...], arrays: Iterable[Any]) -> None:
