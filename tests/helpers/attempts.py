@@ -1,10 +1,10 @@
-"""What was tried against the house, how often, with what result."""
+"""Record what the trust tests tried, how often, and the result."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 LOG = Path(__file__).parents[2] / "build" / "trust.jsonl"
-"""A line for each attempt; tests/trust/table.py makes a table of it."""
+"""One line per attempt, from which tests/trust/table.py makes a table."""
 
 Tried = Callable[[str, str, int, str], None]
-"""What was tried, how, how many times, and the result."""
+"""Record an attempt: `(what, how, times, result)`. In `kills: train`, `train` is one case of the row `kills`."""

@@ -1,4 +1,4 @@
-"""What was tried against the house, how often, with what result: the tests say it, and `docs/trust.md` shows it."""
+"""Fixture that records what the trust tests tried, for the table in `docs/trust.md`."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from helpers.attempts import LOG, Tried
 
 @pytest.fixture
 def tried() -> Tried:
-    """`tried(what, how, times, result)`, said at the end of a test that passed."""
+    """Return `tried(what, how, times, result)`, which a test calls once it has passed."""
 
     def say(what: str, how: str, times: int, result: str) -> None:
         LOG.parent.mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
-"""Write the table in docs/trust.md from what the tests of trust said: `make test-trust` does."""
+"""Write the table in docs/trust.md from the attempts that the trust tests recorded; `make test-trust` runs this."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -8,14 +9,20 @@ BEGIN, END = "<!-- table -->", "<!-- /table -->"
 
 
 def table(lines: list[str]) -> str:
-    """Attempts of one kind are one row: their number is summed."""
-    rows: dict[tuple[str, str, str], int] = {}
+    """Return one row per attack and method; the cases of an attack (`kills: train`) are listed in its row."""
+    times: dict[tuple[str, str, str], int] = defaultdict(int)
+    cases: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for line in lines:
-        one = json.loads(line)
-        key = one["what"], one["how"], one["result"]
-        rows[key] = rows.get(key, 0) + one["times"]
-    body = [f"| {what} | {how} | {times:,} | {result} |" for (what, how, result), times in sorted(rows.items())]
-    return "\n".join(["| what | how | times | result |", "|---|---|---:|---|", *body])
+        attempt = json.loads(line)
+        attack, _, case = attempt["what"].partition(": ")
+        row = attack, attempt["how"], attempt["result"]
+        times[row] += attempt["times"]
+        cases[row] |= {case} - {""}
+    body = [
+        f"| {attack} | {how} | {', '.join(sorted(cases[attack, how, result]))} | {count:,} | {result} |"
+        for (attack, how, result), count in sorted(times.items())
+    ]
+    return "\n".join(["| attack | method | cases | attempts | result |", "|---|---|---|---:|---|", *body])
 
 
 def main() -> None:

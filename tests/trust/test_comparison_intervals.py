@@ -49,8 +49,8 @@ def test_models_alike_are_told_apart_in_one_table_of_twenty_at_most(rows: int, t
     random = np.random.default_rng(rows)
     wrong = sum(tells_apart(table(random, [ALIKE] * rows, 3)[0]) for _ in range(times))
     assert wrong / times <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / times)
-    tried("compare calls models apart that are alike", f"{rows} rows, 3 seeds that differ by {SEEDS_DIFFER}", times,
-          f"in {100 * wrong / times:.1f} % of the tables, 5 are allowed")  # fmt: skip
+    tried("`compare`: false positives", f"{rows} equal models, 3 seeds with deviation {SEEDS_DIFFER}", times,
+          f"in {100 * wrong / times:.1f} % of the tables; 5 % allowed")  # fmt: skip
 
 
 def test_a_model_that_is_better_is_found(tried: Tried) -> None:
@@ -59,7 +59,7 @@ def test_a_model_that_is_better_is_found(tried: Tried) -> None:
     tables = [table(random, [0.95, *[0.7] * 7], 3)[0] for _ in range(times)]
     said = sum("beyond chance: by" in one.words[1] for one in tables)
     assert said / times >= 0.9
-    tried("compare overlooks a model that is better by 0.25", "8 rows, 3 seeds", times,
+    tried("`compare`: power", "8 models, 3 seeds, one model better by 0.25", times,
           f"found in {100 * said / times:.0f} %")  # fmt: skip
 
 
@@ -80,8 +80,8 @@ def test_one_seed_speaks_of_this_training_alone(tried: Tried) -> None:
     held = float(np.mean(differences))
     assert held >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / times) - 0.01
     assert np.mean(scores) >= 0.9  # the better of two was lucky a little: of one score alone that is not corrected
-    tried("an interval of one seed misses what this training is worth", "the difference of two models", times,
-          f"in {100 * (1 - held):.1f} %, 5 are claimed; none is called better beyond chance")  # fmt: skip
+    tried("intervals of one seed", "difference of two models", times,
+          f"miss the truth in {100 * (1 - held):.1f} %; 5 % claimed")  # fmt: skip
 
 
 def test_a_row_whose_seeds_differ_more_than_all_others(tried: Tried) -> None:
@@ -94,5 +94,5 @@ def test_a_row_whose_seeds_differ_more_than_all_others(tried: Tried) -> None:
         lead = difference(models[0], models[1], spread=seed_spread(models))
         held += lead.low <= 0 <= lead.high
     assert held / times >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / times)
-    tried("an interval misses the difference of a noisy row", "8 rows, one of them with seeds that differ by 0.08",
-          times, f"in {100 * (1 - held / times):.1f} %, 5 are claimed")  # fmt: skip
+    tried("intervals of a noisy model", "8 models, one with a deviation of 0.08 over seeds",
+          times, f"miss the truth in {100 * (1 - held / times):.1f} %; 5 % claimed")  # fmt: skip

@@ -132,4 +132,6 @@ def test_every_damage_to_a_journal(out: Path, monkeypatch: pytest.MonkeyPatch, t
     Pretended(monkeypatch)
     cases = every_damage(out / "study.log")
     assert sum(refused_or_done(out, what, text) for what, text in cases)
-    tried("damaged journals of searches", "each value replaced or removed", len(cases), "done, or one line")
+    tried(
+        "damaged files of runs: study.log", "each value replaced or removed", len(cases), "a result or a one-line error"
+    )

@@ -154,10 +154,10 @@ def test_every_damage_to_a_card(run: Path, tried: Any) -> None:
         if place % 4 == 0:
             outcome(run / CARD, what, changed, lambda: gf.look(run, view="report"))
     tried(
-        "damaged cards",
-        "values replaced or removed, read by doctor, every fourth by report",
+        "damaged files of runs: glassformer.json",
+        "each value replaced or removed",
         len(cases),
-        "an answer, or one line",
+        "a result or a one-line error",
     )
 
 
@@ -167,7 +167,9 @@ def test_every_damage_to_a_manifest(answered: tuple[Path, Callable[[], object]],
     cases = list(damaged(manifest.read_text()))
     for what, changed in cases:
         outcome(manifest, what, changed, predict)
-    tried("damaged manifests of parts", "each value replaced or removed", len(cases), "an answer, or one line")
+    tried(
+        "damaged files of runs: manifest", "each value replaced or removed", len(cases), "a result or a one-line error"
+    )
 
 
 def test_shapes() -> None:

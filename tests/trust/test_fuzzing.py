@@ -108,5 +108,5 @@ def test_files(seeds: Path, kind: str, tried: Callable[[str, str, int, str], Non
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["done"] == TIMES[kind]
-    how = "bytes or values of sound ones changed, under RLIMIT_AS and a time limit"
-    tried(f"damaged {kind}", how, TIMES[kind], "an answer, or one line; never more memory than stated")
+    how = "bytes or values of valid files changed, under RLIMIT_AS and a time limit"
+    tried(f"damaged files: {kind}", how, TIMES[kind], "a result or a one-line error, within the memory limit")

@@ -30,7 +30,7 @@ KILLED = -signal.SIGKILL
 KILLS = int(os.environ.get("GLASSFORMER_KILLS", "0"))
 MOST, PER_CALL = 36, 2
 """How often a command is killed, and at system calls of a name, within some minutes for all of them."""
-SAME = "done again: the same end, bit for bit"
+SAME = "repeating the command gives the same files, bit for bit"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def test_killed_at_every_operation(name: str, forker: Forker, template: Path, tm
             same_end(forker, case, folder, whole, f"before operation {number} of {first.operations}")
             times += 1
     assert times > 4
-    tried(f"kills: {name}", "SIGKILL before a file operation, told by audit events", times, SAME)
+    tried(f"kills: {name}", "SIGKILL before a file operation (Python audit events)", times, SAME)
 
 
 @pytest.mark.parametrize("name", ["train", "tune", "import", "export", "predict to a file"])
@@ -167,7 +167,7 @@ def test_killed_at_system_calls(name: str, forker: Forker, template: Path, tmp_p
                 same_end(forker, case, folder, whole, f"at {call} {number}")
                 times += 1
     assert times
-    tried(f"kills: {name}", f"SIGKILL at a system call, by strace: {', '.join(CALLS)}", times, SAME)
+    tried(f"kills: {name}", f"SIGKILL at a system call (strace: {', '.join(CALLS)})", times, SAME)
 
 
 @pytest.mark.skipif(not KILLS, reason="by hand: GLASSFORMER_KILLS=1000")
@@ -189,4 +189,4 @@ def test_killed_at_random(forker: Forker, template: Path, tmp_path: Path, tried:
             when.append(drawn.randint(1, operations))
             times += run(forker, case, folder, at=when[-1]).code == KILLED
         same_end(forker, case, folder, whole, f"({name}) before operations {when}")
-    tried("kills: any command, up to three times", "SIGKILL before a file operation, told by audit events", times, SAME)
+    tried("kills: any command up to three times", "SIGKILL before a file operation (Python audit events)", times, SAME)

@@ -75,7 +75,7 @@ def test_classes(tried: Tried) -> None:
             for mine, other in zip(row.values(), expected, strict=True):
                 near(mine, other)
         assert [answers.names[number] for number in said] == [record["predicted"] for record in found.records]
-    tried("metrics", "of classes, against scikit-learn", DRAWS, "equal")
+    tried("metrics: classes", "compared with scikit-learn", DRAWS, "equal")
 
 
 def test_several_labels(tried: Tried) -> None:
@@ -99,7 +99,7 @@ def test_several_labels(tried: Tried) -> None:
         for row, expected in zip(found.details["per_label"].values(), zip(*columns, strict=True), strict=True):
             for mine, other in zip(row.values(), expected, strict=True):
                 near(mine, other)
-    tried("metrics", "of several labels, against scikit-learn", DRAWS, "equal")
+    tried("metrics: several labels", "compared with scikit-learn", DRAWS, "equal")
 
 
 def test_numbers(tried: Tried) -> None:
@@ -120,7 +120,7 @@ def test_numbers(tried: Tried) -> None:
             near(found.metrics["r2"], theirs.r2_score(numbers, said), 1e-6)
         else:  # of equals it is not defined
             assert "r2" not in found.metrics
-    tried("metrics", "of numbers, against scikit-learn", DRAWS, "equal")
+    tried("metrics: numbers", "compared with scikit-learn", DRAWS, "equal")
 
 
 def test_calibration(tried: Tried) -> None:
@@ -134,7 +134,7 @@ def test_calibration(tried: Tried) -> None:
         assert [each.confidence for each in bins] == pytest.approx(means.tolist())
         counts = np.histogram(sure[:rows], np.linspace(0, 1, 11))[0]
         near(expected_error(bins), float(np.abs(shares - means) @ counts[counts > 0] / rows))
-    tried("metrics", "of calibration, against scikit-learn", DRAWS, "equal")
+    tried("metrics: calibration", "compared with scikit-learn", DRAWS, "equal")
 
 
 # --- sacreBLEU's ---
@@ -182,7 +182,7 @@ def test_translations(tried: Tried) -> None:
                 near(found.metrics[name], score)
         near(found.metrics["chrf"], sacrebleu.corpus_chrf(outputs, [targets]).score)
         near(found.metrics["exact_match"], np.mean(np.array(outputs) == np.array(targets)))
-    tried("metrics", "of translations, against sacreBLEU", DRAWS, "equal")
+    tried("metrics: translations", "compared with sacreBLEU", DRAWS, "equal")
 
 
 # --- the intervals that `evaluate --errors` and the doctor print ---
@@ -233,7 +233,12 @@ def test_shares_of_errors(rows: int, rate: float, tried: Tried) -> None:
         share, printed = covered(rate, draw)
         if printed > TIMES / 2:  # none of errors is no share, and a part that tells enough is not noted
             enough(share)
-    tried("printed intervals", "fixed classifiers, simulated", 3 * TIMES, "cover as often as they claim")
+    tried(
+        "printed intervals: classifiers",
+        "simulated data with a known truth",
+        3 * TIMES,
+        "cover it as often as they claim",
+    )
 
 
 @pytest.mark.parametrize("rows", [10, 60])
@@ -250,7 +255,12 @@ def test_means_of_errors(rows: int, tried: Tried) -> None:
     folded = 2 * math.sqrt(2 / math.pi) * math.exp(-1 / 32) + 0.5 * math.erf(0.25 / math.sqrt(2))
     for truth, place in ((0.5, 0), (folded, 1)):
         enough(covered(truth, ends(place))[0])
-    tried("printed intervals", "fixed regressors, simulated", 2 * TIMES, "cover as often as they claim")
+    tried(
+        "printed intervals: regressors",
+        "simulated data with a known truth",
+        2 * TIMES,
+        "cover it as often as they claim",
+    )
 
 
 def test_means_of_translations(tried: Tried) -> None:
@@ -268,4 +278,9 @@ def test_means_of_translations(tried: Tried) -> None:
 
     enough(covered(200 / 3, mean)[0])
     enough(covered(0.1, empty)[0])
-    tried("printed intervals", "fixed translators, simulated", 2 * TIMES, "cover as often as they claim")
+    tried(
+        "printed intervals: translators",
+        "simulated data with a known truth",
+        2 * TIMES,
+        "cover it as often as they claim",
+    )

@@ -375,8 +375,11 @@ def test_a_name_that_is_not_utf8(
 
 
 def test_what_was_tried(tried) -> None:  # type: ignore[no-untyped-def]
-    tried("mistakes of a person", "typed at the command line", len(MISTAKES), "one line each")
-    tried("arguments of the wrong type", "given to gf's verbs", len(PYTHON), "one line each")
+    tried("mistakes: wrong arguments", "typed on the command line", len(MISTAKES), "a one-line error each")
+    tried("mistakes: arguments of the wrong type", "passed to Python functions", len(PYTHON), "a one-line error each")
     tried(
-        "names, labels and texts that steer a terminal", "through every verb", len(HOSTILE), "none reached the screen"
+        "names, labels and texts with control sequences",
+        "through every verb",
+        len(HOSTILE),
+        "none reached the terminal",
     )

@@ -189,7 +189,12 @@ def test_every_verb_keeps_to_this_machine_and_its_folders(tmp_path: Path, tried:
         assert not broken_promises(one)
         assert not [path for path in (one / "temp").iterdir() if not path.name.startswith("torchinductor_")]
     times = len(VERBS) + onnx
-    tried("verbs that send something, or write elsewhere", "strace until the exit; ONNX 60 s longer", times, "none")
+    tried(
+        "connections to other machines, files elsewhere",
+        "every verb under strace until exit; ONNX 60 s longer",
+        times,
+        "none",
+    )
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_many_readers_of_one_run(trained: Path, run: Path, tmp_path: Path, tried
     for number in range(each - 1):  # the last names the folder it wrote
         assert said[number].replace("/0/", "/n/") == said[number + each].replace("/1/", "/n/")
     assert files_of(run) == before
-    tried("several processes", "reading one run folder at once", len(said), "the same answers; the run is untouched")
+    tried("several processes", "reading one run folder at once", len(said), "the same results; the run is unchanged")
 
 
 def test_readers_beside_a_training(run: Path, tried: Tried) -> None:
@@ -167,7 +167,7 @@ def test_readers_beside_a_training(run: Path, tried: Tried) -> None:
             break
     whole(training.end())
     assert gf.load(run).predict(TEXT).label in ("good", "bad")
-    tried("several processes", "reading a run while it trains", reads, "whole weights every time")
+    tried("several processes", "reading a run while it trains", reads, "complete weights every time")
 
 
 def test_two_comparisons_in_one_folder(trained: Path, tmp_path: Path, tried: Tried) -> None:
@@ -190,7 +190,7 @@ def test_two_comparisons_in_one_folder(trained: Path, tmp_path: Path, tried: Tri
     if codes[1]:
         assert "another comparison is at work" in refused(next(one for one in ended if one[0]))
     assert "bag" in whole(start(*words).end())
-    tried("several processes", "two comparisons in one folder", 2, "one at work, the other told so, or both the same")
+    tried("several processes", "two comparisons in one folder", 2, "one runs and the other reports it, or both agree")
 
 
 # --- disks and folders ---
@@ -233,7 +233,12 @@ def test_files_that_may_not_grow(trained: Path, tmp_path: Path, tried: Tried) ->
 
         times += write_all(trained / "opinions.csv", run, out, small)
         goes_on(run)
-    tried("full disk", "a limit on files, for every verb that writes", times, "one line, or whole; runs go on")
+    tried(
+        "full disk: file size limit",
+        "every verb that writes",
+        times,
+        "a one-line error or a complete result; runs resume",
+    )
 
 
 def test_a_full_disk(trained: Path, tmp_path: Path, tried: Tried) -> None:
@@ -248,7 +253,9 @@ def test_a_full_disk(trained: Path, tmp_path: Path, tried: Tried) -> None:
             shutil.rmtree(out)
             subprocess.run(["mount", "-o", "remount,size=20m", disk], check=True)
             goes_on(run)
-    tried("full disk", "a disk in memory, for every verb that writes", times, "one line, or whole; runs go on")
+    tried(
+        "full disk: full tmpfs", "every verb that writes", times, "a one-line error or a complete result; runs resume"
+    )
 
 
 # --- a plain user, without a home ---
@@ -302,7 +309,7 @@ def test_a_folder_that_may_only_be_read(common: Path, tried: Tried) -> None:
         assert "ermi" in refused(start(*argv, before=user).end()), argv  # Permission denied, or may not be written
         times += 1
     assert gf.load(run).predict(TEXT).label
-    tried("read-only folder", "every verb, as a plain user", times, "what reads, reads; what writes, one line")
+    tried("read-only folder", "every verb, as an ordinary user", times, "reading works; writing is a one-line error")
 
 
 HOMELESS: dict[str, dict[str, str | None]] = {
@@ -328,7 +335,7 @@ def test_without_a_home(name: str, user: int, common: Path, tried: Tried) -> Non
         whole(start("predict", common / "run", TEXT, before=before).end())
     finally:
         shutil.rmtree(home)
-    tried("no HOME, no TMPDIR", "a plain user, known to the machine or not", 3, "the same as ever")
+    tried("no HOME, no TMPDIR", "ordinary users, with and without an account", 3, "the same results")
 
 
 # --- letters and clocks ---
@@ -360,7 +367,7 @@ def test_a_locale_without_letters(tmp_path: Path, tried: Tried) -> None:
     identical(tensors_of(tmp_path / "here"), tensors_of(tmp_path / "there"))
     assert Run(tmp_path / "there").card()["labels"] == Run(tmp_path / "here").card()["labels"] == ["größer", "малый"]
     assert "🍲" in (tmp_path / "there.html").read_text(encoding="utf-8")
-    tried("C locale", "train, evaluate and look with other letters", 3, "the same run, bit for bit")
+    tried("C locale", "train, evaluate and look on text beyond ASCII", 3, "the same run, bit for bit")
 
 
 def test_a_clock_that_is_set(trained: Path, tmp_path: Path, tried: Tried, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,4 +385,4 @@ def test_a_clock_that_is_set(trained: Path, tmp_path: Path, tried: Tried, monkey
     assert seconds == sorted(seconds)
     assert 0 <= seconds[0] <= seconds[-1] <= time.monotonic() - began
     assert 0 <= Run(tmp_path / "run").card()["seconds"] <= time.monotonic() - began
-    tried("clock jumps", "days back and forth, while training and tuning", 2, "the same run; durations as they were")
+    tried("clock jumps", "days back and forth during train and tune", 2, "the same run and durations")

@@ -139,10 +139,10 @@ def test_shuffled_answers_are_not_known(kind: str, encoder: str, answer: str, tm
         true = learn(make_data(tmp_path, kind, answer, shuffled=False, seed=seed), encoder, tmp_path / "true")
         assert knowledge(true).low > 0, true.summary
     tried(
-        "shuffled answers",
-        f"every model on rows of kind {kind}",
+        f"shuffled answers: {kind}",
+        "every model that accepts such data",
         1,
-        "at chance, beside the same unshuffled that is learned",
+        "scores at chance; the same data unshuffled is learned",
     )
 
 
@@ -171,7 +171,12 @@ def test_shuffled_translations_are_not_known(encoder: str, tmp_path: Path, tried
     chance_level = max(answers.values()) / answers.total()
     assert right["shuffled"].low <= chance_level, right
     assert right["true"].low > 0.5, right
-    tried("shuffled answers", "every encoder of a translator", 1, "no more exact than chance, and learned unshuffled")
+    tried(
+        "shuffled answers: translation",
+        "every model that accepts such data",
+        1,
+        "scores at chance; the same data unshuffled is learned",
+    )
 
 
 # --- tokens ---
@@ -214,4 +219,4 @@ def test_letters_drawn_blindly_are_not_foreseen(encoder: str, task: str, tmp_pat
     assert saved["drawn"].high > -1.0, saved  # it has learned how frequent they are
     if not (encoder == "average" and task == MASKED):  # at a hidden place it has nothing to read
         assert saved["ordered"].low > 0, saved
-    tried("tokens drawn blindly", f"every encoder, as a {task}", 1, "no lower loss than the entropy of one token")
+    tried(f"random tokens: {task}", "every encoder", 1, "loss not below the entropy of one token")
