@@ -64,7 +64,7 @@ def classify(folder, data, texts, rounds):
     table.write_text("".join(json.dumps({"text": text, "label": "positive"}) + "\n" for text in texts))
 
     def predict_file():
-        from glassformer.verbs.predict_file import predict_file
+        from glassformer.verbs.files import predict_file
 
         predict_file(ours, str(table), str(folder / "out.csv"))
 

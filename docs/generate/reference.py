@@ -5,6 +5,7 @@ import inspect
 import io
 import os
 import re
+import typing
 from typing import Any
 from unittest.mock import patch
 
@@ -77,6 +78,10 @@ def _signature(name: str, thing: Any) -> str:
         if one.kind is one.KEYWORD_ONLY and kind not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
             written.append("*")
         kind = one.kind
+        if typing.get_origin(one.annotation) is typing.Unpack:  # each of these has a default
+            hints = typing.get_args(one.annotation)[0].__annotations__
+            written += [f"{key}: {_plain(inspect.formatannotation(hint))} = …" for key, hint in hints.items()]
+            continue
         written.append(re.sub(r"<function (\w+)[^>]*>", r"\1", _plain(str(one))))
     whole = f"{name}({', '.join(written)})"
     return whole if len(whole) <= 100 else f"{name}(\n" + "".join(f"    {one},\n" for one in written) + ")"

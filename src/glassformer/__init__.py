@@ -62,20 +62,20 @@ if TYPE_CHECKING:
     from glassformer.trials.tune import tune as tune
     from glassformer.verbs.check import check as check
     from glassformer.verbs.check import doctor as doctor
-    from glassformer.verbs.embed_file import embed_file as embed_file
     from glassformer.verbs.estimators import Classifier as Classifier
     from glassformer.verbs.estimators import Regressor as Regressor
     from glassformer.verbs.evaluate import errors as errors
     from glassformer.verbs.evaluate import evaluate as evaluate
-    from glassformer.verbs.export import export as export
-    from glassformer.verbs.import_model import import_model as import_model
+    from glassformer.verbs.exchange import export as export
+    from glassformer.verbs.exchange import import_model as import_model
+    from glassformer.verbs.files import embed_file as embed_file
+    from glassformer.verbs.files import predict_file as predict_file
+    from glassformer.verbs.files import translate_file as translate_file
     from glassformer.verbs.look import look as look
     from glassformer.verbs.plan import plan as plan
     from glassformer.verbs.plan import plan_models as plan_models
-    from glassformer.verbs.predict_file import predict_file as predict_file
     from glassformer.verbs.scaling import scaling as scaling
     from glassformer.verbs.train import train as train
-    from glassformer.verbs.translate_file import translate_file as translate_file
 
 __version__ = VERSION
 disable_telemetry()  # before any optional package is imported
@@ -99,12 +99,12 @@ _PUBLIC = {
     "compare": "glassformer.trials.compare",
     "cross_validate": "glassformer.trials.cross_validation",
     "doctor": "glassformer.verbs.check",
-    "embed_file": "glassformer.verbs.embed_file",
+    "embed_file": "glassformer.verbs.files",
     "errors": "glassformer.verbs.evaluate",
     "evaluate": "glassformer.verbs.evaluate",
-    "export": "glassformer.verbs.export",
+    "export": "glassformer.verbs.exchange",
     "grade": "glassformer.teaching.grade",
-    "import_model": "glassformer.verbs.import_model",
+    "import_model": "glassformer.verbs.exchange",
     "intervene": "glassformer.inspection.intervene",
     "lesson": "glassformer.teaching.lesson",
     "limits": "glassformer.config.limits",
@@ -113,7 +113,7 @@ _PUBLIC = {
     "plan": "glassformer.verbs.plan",
     "plan_models": "glassformer.verbs.plan",
     "play": "glassformer.serving.server",
-    "predict_file": "glassformer.verbs.predict_file",
+    "predict_file": "glassformer.verbs.files",
     "register_brick": "glassformer.bricks.own",
     "register_encoder": "glassformer.encoders.registry",
     "register_family": "glassformer.families.base",
@@ -125,7 +125,7 @@ _PUBLIC = {
     "scaling": "glassformer.verbs.scaling",
     "serve": "glassformer.serving.server",
     "train": "glassformer.verbs.train",
-    "translate_file": "glassformer.verbs.translate_file",
+    "translate_file": "glassformer.verbs.files",
     "tune": "glassformer.trials.tune",
     "use": "glassformer.config.plugins",
     "zero": "glassformer.inspection.change",

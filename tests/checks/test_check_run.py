@@ -454,14 +454,14 @@ def test_lines_of_a_file_that_are_read_otherwise(
 @pytest.mark.parametrize("kind", ["table", "regressor", "gru-classifier"])
 @pytest.mark.usefixtures("in_this_process")
 def test_a_file_whose_answers_are_a_little_off(kind: str, trained: Trained, monkeypatch: Breaks) -> None:
-    from glassformer.verbs import predict_file
+    from glassformer.verbs import files
 
-    run, right = trained(kind), predict_file._NewCells.of
+    run, right = trained(kind), files._NewCells.of
 
     def off(*args: Any) -> dict[str, Any]:
         return {name: 1.001 * value if isinstance(value, float) else value for name, value in right(*args).items()}
 
-    monkeypatch.setattr(predict_file._NewCells, "of", off)
+    monkeypatch.setattr(files._NewCells, "of", off)
     row = found(gf.check(run, only="stdin"))["stdin"]
     assert row.passed is False
     assert row.difference == pytest.approx(0.001, rel=0.05)

@@ -96,7 +96,7 @@ def test_vectors_stopped_on_the_way(
 
     with monkeypatch.context() as patch:
         patch.setattr(np.lib.format, "write_array_header_1_0", stopped)
-        patch.setattr("glassformer.verbs.embed_file._Row.to_dict", stopped)
+        patch.setattr("glassformer.verbs.files._vectors_json", stopped)
         code, _, err = command("embed", runs / "two", "a text", "--out", name)
     assert (code, err) == (1, "glassformer: stopped\n")
     assert (tmp_path / name).read_text() == "before"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -61,3 +61,20 @@ def test_what_does_not_fit_is_one_line(given: dict[str, Any], line: str) -> None
     with pytest.raises(Misuse) as error:
         verb(**given)
     assert str(error.value) == line
+
+
+class Options(TypedDict, total=False):
+    count: int
+
+
+@check_arguments
+def verb_with_options(**options: Unpack[Options]) -> int:
+    return options.get("count", 0)
+
+
+def test_options_of_a_typed_dict() -> None:
+    assert verb_with_options(count=3) == 3
+    with pytest.raises(Misuse, match="count wants a whole number, not 'three'"):
+        verb_with_options(count="three")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"verb_with_options\(\) got an unexpected keyword argument 'cuont'"):
+        verb_with_options(cuont=1)  # type: ignore[call-arg]

@@ -3,13 +3,12 @@
 import pytest
 
 from glassformer.config.errors import SettingError
-from glassformer.config.field_names import FIELD_NAMES, known_elsewhere
-from glassformer.config.resolve import ALIASES, FIELDS, flatten
+from glassformer.config.resolve import ALIASES, FIELDS, NAMES_ELSEWHERE, flatten, known_elsewhere
 
 
 def test_every_name_leads_to_a_setting() -> None:
-    assert set(FIELD_NAMES.values()) <= FIELDS.keys()
-    assert not FIELD_NAMES.keys() & {*FIELDS, *ALIASES}
+    assert set(NAMES_ELSEWHERE.values()) <= FIELDS.keys()
+    assert not NAMES_ELSEWHERE.keys() & {*FIELDS, *ALIASES}
 
 
 @pytest.mark.parametrize(

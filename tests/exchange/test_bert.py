@@ -28,10 +28,10 @@ from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import ImportedModel, import_external
 from glassformer.families.embedding import LoadedEmbedder
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.families.masked import LoadedMasked
+from glassformer.families.language import LoadedMasked
 from glassformer.models.build import build_masked_model
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.verbs.export import export
+from glassformer.verbs.exchange import export
 from helpers.bert_twins import PIECES, SIZES, TEXTS, VOCAB, save_bert, sentence_folder
 from helpers.twins import blocks_of, close
 

@@ -12,8 +12,7 @@ from glassformer.config.errors import DataError
 from glassformer.exchange.gguf_reader import read_gguf
 from glassformer.families.load import load_for
 from glassformer.text.tokenizer import Roles, Tokenizer
-from glassformer.verbs.export import export
-from glassformer.verbs.import_model import import_model
+from glassformer.verbs.exchange import export, import_model
 from helpers.gguf_files import SPECIALS, WORDS, Values, byte_pairs, pieces, tiny, write
 from helpers.nasty import NASTY
 

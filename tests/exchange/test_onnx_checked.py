@@ -10,7 +10,7 @@ from glassformer.checks.result import CheckResult
 from glassformer.config.errors import Misuse
 from glassformer.exchange.exporting import exports_of
 from glassformer.verbs.check import check
-from glassformer.verbs.export import export
+from glassformer.verbs.exchange import export
 
 SETTINGS: dict[str, Any] = {
     "tokenizer.kind": "char", "model.context": 16, "model.width": 16, "steps": 3, "training.samples": False,

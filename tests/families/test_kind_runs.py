@@ -17,7 +17,7 @@ from glassformer.families.load import load
 from glassformer.models.inputs import Shape
 from glassformer.runs.run import Run
 from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.predict_file import predict_file
+from glassformer.verbs.files import predict_file
 from glassformer.verbs.train import Trained, train
 from helpers.kinds import rows_of, write_bars, write_rows
 from helpers.running import identical, tensors_of

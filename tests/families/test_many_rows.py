@@ -19,7 +19,7 @@ from glassformer.data.io.table import RowFile, prefetch
 from glassformer.families.labelling import LoadedPredictor
 from glassformer.families.requests import EvaluateOptions
 from glassformer.tasks import labelling
-from glassformer.verbs.predict_file import predict_file
+from glassformer.verbs.files import predict_file
 from helpers.running import labelled
 from helpers.tables import opinions, read_csv, write_table
 

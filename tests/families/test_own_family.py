@@ -26,7 +26,7 @@ def plugin() -> Iterator[None]:
         patch.setenv(VARIABLE, str(FAMILY))
         load_plugins()
         yield
-    del FAMILIES._own["count-vowels"], OWN_TASKS["count-vowels"], registry._REGISTERED["letters"]
+    del FAMILIES["count-vowels"], OWN_TASKS["count-vowels"], registry._REGISTERED["letters"]
 
 
 SETTINGS: dict[str, Any] = {"task": "count-vowels", "tokenizer.kind": "char", "lr": 0.1, "batch_size": 16}

@@ -15,7 +15,7 @@ from glassformer.config.errors import DataError, RunError
 from glassformer.data.columns.schema import Schema
 from glassformer.families.evaluate import own_corpus
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.verbs.predict_file import predict_file
+from glassformer.verbs.files import predict_file
 from helpers.kinds import write_rows
 from helpers.loading import loaded
 from helpers.tables import opinions

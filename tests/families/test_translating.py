@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 import glassformer as gf
-from glassformer.config.defaults import cpu_defaults
 from glassformer.config.encoders import RECURRENT, size_of
 from glassformer.config.errors import DataError, Misuse, SettingError, silent
 from glassformer.config.presets import TRANSLATION
-from glassformer.config.resolve import Config, resolve
+from glassformer.config.resolve import Config, cpu_defaults, resolve
 from glassformer.decoding import translate as translate_room
 from glassformer.families.requests import ConfigRequest
 from glassformer.families.translation import LoadedTranslator, source_ids

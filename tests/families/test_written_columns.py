@@ -12,7 +12,7 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import DataError
 from glassformer.families.labelling import LoadedPredictor
-from glassformer.verbs.predict_file import predict_file
+from glassformer.verbs.files import predict_file
 from helpers.kinds import write_rows
 from helpers.loading import loaded
 

@@ -10,4 +10,4 @@ def use_bare_family(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = FAMILIES[task]
     does = {name: getattr(ours, name) for name in dir(ours) if not name.startswith("_")}
     bare: type[Family] = type("BareFamily", (Family,), does)
-    monkeypatch.setitem(FAMILIES._own, task, bare())
+    monkeypatch.setitem(FAMILIES, task, bare())

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 ALSO = [
     "glassformer.trials.compare", "glassformer.trials.running.cell_process",
     "glassformer.trials.running.execution", "glassformer.trials.tuning.result",
-    "glassformer.trials.tuning.worker", "glassformer.verbs.import_model", "glassformer.verbs.export",
-    "glassformer.verbs.predict_file", "glassformer.verbs.answer", "glassformer.cli.terminal.progress",
+    "glassformer.trials.tuning.worker", "glassformer.verbs.exchange",
+    "glassformer.verbs.files", "glassformer.cli.terminal.progress",
     "glassformer.reporting.papers", "torch._dynamo", "sklearn.linear_model", "sklearn.feature_extraction.text",
 ]  # fmt: skip
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink", "os.chmod"}

@@ -13,7 +13,7 @@ import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
 from glassformer.config.views import VIEWS
 from glassformer.families.base import Family, Loaded
-from glassformer.families.label_kinds import ClassificationFamily
+from glassformer.families.labelling import ClassificationFamily
 from glassformer.families.load import load
 from glassformer.inspection.views import registry
 from glassformer.inspection.views.attribution import explained_output

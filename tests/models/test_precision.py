@@ -27,7 +27,7 @@ from glassformer.inspection.capture import capture
 from glassformer.models.build import build_language_model
 from glassformer.models.weights import lower_precision
 from glassformer.verbs.evaluate import evaluate
-from glassformer.verbs.export import export
+from glassformer.verbs.exchange import export
 from helpers.beginnings import BODY, quick, write_data
 from helpers.support import randomise
 from helpers.translators import translator

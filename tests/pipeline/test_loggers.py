@@ -12,9 +12,8 @@ import pytest
 from glassformer.cli.main import main
 from glassformer.config.errors import Misuse
 from glassformer.config.loggers import LOGGERS, VARIABLE, logger_names, missing_package
-from glassformer.pipeline import log_stores
-from glassformer.pipeline.log_stores import LoggedRun, LogStore, Row
-from glassformer.pipeline.loggers import Loggers
+from glassformer.pipeline import loggers
+from glassformer.pipeline.loggers import LoggedRun, Loggers, LogStore, Row
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
 from glassformer.training.events import Event, Noted
@@ -238,7 +237,7 @@ class Memory(LogStore):
 
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> dict[str, Memory]:
-    monkeypatch.setitem(log_stores.STORES, "tensorboard", Memory)
+    monkeypatch.setitem(loggers.STORES, "tensorboard", Memory)
     for module in ("config", "pipeline"):
         monkeypatch.setattr(f"glassformer.{module}.loggers.missing_package", lambda name: None)
     monkeypatch.setattr(Memory, "all", {})

@@ -12,7 +12,7 @@ import pytest
 from glassformer.config.plugins import VARIABLE
 from glassformer.config.presets import CLASSIFICATION, LANGUAGE_MODEL, MASKED, OWN_TASKS, TEXT
 from glassformer.families.base import FAMILIES, Family
-from glassformer.families.label_kinds import ClassificationFamily
+from glassformer.families.labelling import ClassificationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.compare import compare
@@ -103,7 +103,7 @@ def verse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     sys.modules.pop("own_verse")
     OWN_TASKS.pop(OWN)
-    FAMILIES._own.pop(OWN)
+    FAMILIES.pop(OWN)
 
 
 @pytest.mark.slow

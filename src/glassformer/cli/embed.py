@@ -43,7 +43,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
-    from glassformer.verbs.embed_file import embed_file, write_vectors
+    from glassformer.verbs.files import embed_file, write_vectors
 
     how = values_of(options, ("text", "encoding", "tokens"))
     if is_folder:

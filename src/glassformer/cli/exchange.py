@@ -43,7 +43,8 @@ PARSERS = (IMPORT, EXPORT)
 def run_import(argv: list[str]) -> None:
     options = IMPORT.read(argv)
 
-    from glassformer.verbs.import_model import import_model
+    from glassformer.cli.terminal.show import RowProgress
+    from glassformer.verbs.exchange import import_model
 
     command = f"glassformer import {shlex.join(argv)}"
     with RowProgress():
@@ -59,7 +60,7 @@ def run_import(argv: list[str]) -> None:
 def run_export(argv: list[str]) -> None:
     options = EXPORT.read(argv)
 
-    from glassformer.verbs.export import export
+    from glassformer.verbs.exchange import export
 
     with RowProgress():
         written = export(options.run, to=options.to, folder=options.folder, overwrite=options.overwrite, say=say)

@@ -14,7 +14,6 @@ from glassformer.cli.terminal.show import be_quiet
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
-from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import FIELDS, limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
@@ -27,7 +26,15 @@ from glassformer.config.presets import (
     TRAINABLE,
     TRANSLATION,
 )
-from glassformer.config.resolve import ALIASES, SECTIONS, check_config, check_ranges, flatten
+from glassformer.config.resolve import (
+    ALIASES,
+    SECTIONS,
+    check_config,
+    check_ranges,
+    flatten,
+    help_texts,
+    known_elsewhere,
+)
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
 from glassformer.runs.folders import find_run
 from glassformer.trials.places.base import LOCAL, PLACES
@@ -302,7 +309,7 @@ def _is_truth(word: str | None) -> bool:
 def _help(key: str, field: dataclasses.Field[Any]) -> str:
     rule: Rule = field.metadata["rule"]
     choices = tuple(dict.fromkeys((*ENCODERS, *own_names(key)))) if key == "model.encoder" else choices_of(key, rule)
-    text = rule.help + (f": {', '.join(choices)}" if choices else "")
+    text = help_texts()[key] + (f": {', '.join(choices)}" if choices else "")
     if field.default is not None:
         text += f" (default {value_text(field.default)})"
     for task, kind in (("labels", TEXT), (TRANSLATION, TRANSLATION), (CPU_TRANSLATION, CPU_TRANSLATION)):

@@ -53,8 +53,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load
-    from glassformer.verbs.answer import AnswerOptions, answer_function
-    from glassformer.verbs.predict_file import NO_LABELS, predict_file
+    from glassformer.verbs.files import NO_LABELS, predict_file
 
     how = values_of(options, ("text", "encoding", "probabilities"))
     if is_folder:
@@ -62,7 +61,7 @@ def run(argv: list[str]) -> None:
         return
     loaded: Any = load(options.run, options.device, say=say)
     top = MOST_SHOWN if options.top is None else options.top
-    answer = answer_function(loaded.family, loaded, AnswerOptions(options.run, top, say))
+    answer = loaded.family.answer_function(loaded, top=top, say=say)
     if options.top is not None and not predicts_hidden_tokens(loaded.config.task):
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:

@@ -60,7 +60,7 @@ def run(argv: list[str]) -> None:
 
     from glassformer.cli.terminal.show import RowProgress
     from glassformer.families.load import load_for
-    from glassformer.verbs.translate_file import translate_file, translation_lines
+    from glassformer.verbs.files import translate_file, translation_lines
 
     reading = values_of(options, ("text", "encoding", "precision"))
     if is_folder:

@@ -36,11 +36,22 @@ def check_arguments(verb: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(verb)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if signature.parameters[name].kind in NAMED:
-                check_type(name, value, signature.parameters[name].annotation)
+            parameter = signature.parameters[name]
+            if parameter.kind in NAMED:
+                check_type(name, value, parameter.annotation)
+            elif typing.get_origin(parameter.annotation) is typing.Unpack:
+                _check_options(verb.__name__, value, typing.get_args(parameter.annotation)[0].__annotations__)
         return verb(*args, **kwargs)
 
     return checked
+
+
+def _check_options(verb: str, options: Mapping[str, object], hints: Mapping[str, Any]) -> None:
+    """Refuse options that a `TypedDict` does not name, or of other types than it says."""
+    for name, value in options.items():
+        if name not in hints:
+            raise TypeError(f"{verb}() got an unexpected keyword argument '{name}'")
+        check_type(name, value, hints[name])
 
 
 def check_type(name: str, value: object, hint: Any) -> None:

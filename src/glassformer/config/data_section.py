@@ -29,80 +29,73 @@ LARGEST_SIDE = 4096
 
 @dataclass(frozen=True)
 class DataSettings:
-    path: str | None = setting(
-        None,
-        "a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME",
-    )
-    validation: str | None = setting(None, "a file to validate on, instead of a part split off")
-    test: str | None = setting(None, "a file to test on, instead of a part split off")
-    validation_fraction: float = setting(0.1, "part of the data held out for validation", least=0.0, most=0.9)
-    test_fraction: float = setting(0.0, "part of the data held out for the test", least=0.0, most=0.9)
-    train_fraction: float = setting(
-        1.0, "learn from this part of the training part alone; what is held out stays as it is", least=TINY, most=1.0
-    )
-    folds: int | None = setting(
-        None,
-        "divide what is not the test into so many folds and validate on one of them (train --folds: on each)",
-        least=2,
-    )
-    fold: int = setting(0, "which of the folds is the validation part, from 0 on", least=0)
-    refit: bool = setting(False, "learn from the validation part too (train --refit sets it for its last training)")
-    documents_apart: bool = setting(
-        False, "language models: a token sees only its own document, where a window holds several"
-    )
-    split_seed: int = setting(0, "which documents or rows are held out (one text is split at its tail)", least=0)
-    split_by: str | None = setting(
-        None, "rows alike in this column stay together; if it holds dates, the latest are held out"
-    )
-    same_text: str = setting(
-        NORMAL,
-        "normal: keep texts in one part if they differ only in letter case, white space, letter forms, lookalikes, "
-        "invisible characters, HTML entities or zeros of decimals; exact: only equal texts",
-        choices=(NORMAL, EXACT),
-    )
-    near_duplicates: str = setting(
-        IGNORE, "apart: texts that share more than half of their pieces stay together too", choices=(IGNORE, APART)
-    )
-    encoding: str = setting("utf-8", "encoding of the text files")
-    text: str | None = setting(
-        None, "column that holds the text, or several to join, title,body; unset: found by its name and looks"
-    )
-    label: str | None = setting(
-        None,
-        "column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c",
-    )
-    label_separator: str | None = setting(
-        None, "what parts several labels in one cell; unset: ; or |, whichever there is"
-    )
-    bad_rows: str | None = setting(
-        None,
-        "skip: ignore any number of rows without a text or a label; error: fail at the first one, or at a label not "
-        "seen in training; unset: skip up to a tenth of the rows",
-        choices=(ERROR, SKIP),
-    )
-    decimal: str | None = setting(
-        None,
-        "decimal sign where 1,234 and 1.234 could be either; unset: as the columns show",
-        choices=(COMMA, POINT),
-    )
-    kind: str = setting(TEXT, "what an example is; found by its looks", choices=KINDS)
-    extra_columns: str | None = setting(
-        None,
-        "read these number and category columns beside the text, such as price,country; without a text, only these; "
-        "all: every column, including ids and names",
-    )
-    rare_values: int = setting(
-        5, "in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)", least=1
-    )
-    image: str | None = setting(None, "column that names an image file, to read beside the others")
-    image_size: str | None = setting(None, "bring images to this size: 32, or 32x48 (height by width)")
-    shift: int = setting(0, "images: move each in training by up to so many pixels", least=0)
-    flip: bool = setting(False, "images: mirror half of them in training")
-    source: str | None = setting(None, "column (of TMX: language) to translate from; unset: found by its name")
-    target: str | None = setting(None, "column (of TMX: language) to translate to; unset: found by its name")
-    source_file: str | None = setting(None, "a file to translate from, a text a line")
-    target_file: str | None = setting(None, "its translation, line by line")
-    too_long: str = setting("drop", "what to do with a pair longer than the context", choices=("drop", "cut"))
+    path: str | None = setting(None)
+    """a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME"""
+    validation: str | None = setting(None)
+    """a file to validate on, instead of a part split off"""
+    test: str | None = setting(None)
+    """a file to test on, instead of a part split off"""
+    validation_fraction: float = setting(0.1, least=0.0, most=0.9)
+    """part of the data held out for validation"""
+    test_fraction: float = setting(0.0, least=0.0, most=0.9)
+    """part of the data held out for the test"""
+    train_fraction: float = setting(1.0, least=TINY, most=1.0)
+    """learn from this part of the training part alone; what is held out stays as it is"""
+    folds: int | None = setting(None, least=2)
+    """divide what is not the test into so many folds and validate on one of them (train --folds: on each)"""
+    fold: int = setting(0, least=0)
+    """which of the folds is the validation part, from 0 on"""
+    refit: bool = setting(False)
+    """learn from the validation part too (train --refit sets it for its last training)"""
+    documents_apart: bool = setting(False)
+    """language models: a token sees only its own document, where a window holds several"""
+    split_seed: int = setting(0, least=0)
+    """which documents or rows are held out (one text is split at its tail)"""
+    split_by: str | None = setting(None)
+    """rows alike in this column stay together; if it holds dates, the latest are held out"""
+    same_text: str = setting(NORMAL, choices=(NORMAL, EXACT))
+    """normal: keep texts in one part if they differ only in letter case, white space, letter forms, lookalikes,
+    invisible characters, HTML entities or zeros of decimals; exact: only equal texts"""
+    near_duplicates: str = setting(IGNORE, choices=(IGNORE, APART))
+    """apart: texts that share more than half of their pieces stay together too"""
+    encoding: str = setting("utf-8")
+    """encoding of the text files"""
+    text: str | None = setting(None)
+    """column that holds the text, or several to join, title,body; unset: found by its name and looks"""
+    label: str | None = setting(None)
+    """column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c"""
+    label_separator: str | None = setting(None)
+    """what parts several labels in one cell; unset: ; or |, whichever there is"""
+    bad_rows: str | None = setting(None, choices=(ERROR, SKIP))
+    """skip: ignore any number of rows without a text or a label; error: fail at the first one, or at a label not
+    seen in training; unset: skip up to a tenth of the rows"""
+    decimal: str | None = setting(None, choices=(COMMA, POINT))
+    """decimal sign where 1,234 and 1.234 could be either; unset: as the columns show"""
+    kind: str = setting(TEXT, choices=KINDS)
+    """what an example is; found by its looks"""
+    extra_columns: str | None = setting(None)
+    """read these number and category columns beside the text, such as price,country; without a text, only these;
+    all: every column, including ids and names"""
+    rare_values: int = setting(5, least=1)
+    """in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)"""
+    image: str | None = setting(None)
+    """column that names an image file, to read beside the others"""
+    image_size: str | None = setting(None)
+    """bring images to this size: 32, or 32x48 (height by width)"""
+    shift: int = setting(0, least=0)
+    """images: move each in training by up to so many pixels"""
+    flip: bool = setting(False)
+    """images: mirror half of them in training"""
+    source: str | None = setting(None)
+    """column (of TMX: language) to translate from; unset: found by its name"""
+    target: str | None = setting(None)
+    """column (of TMX: language) to translate to; unset: found by its name"""
+    source_file: str | None = setting(None)
+    """a file to translate from, a text a line"""
+    target_file: str | None = setting(None)
+    """its translation, line by line"""
+    too_long: str = setting("drop", choices=("drop", "cut"))
+    """what to do with a pair longer than the context"""
 
     def __post_init__(self) -> None:
         check("data", self)

@@ -7,7 +7,7 @@ from typing import Any
 
 from glassformer.config.errors import SettingError, refuse_unknown, unknown
 from glassformer.config.plugins import own_names, own_part
-from glassformer.config.presets import CPU_TRANSLATION, IMAGE, KINDS, MIXED, SIZES, STYLES, TABLE, TEXT, TRANSLATION
+from glassformer.config.presets import SIZES, STYLES, TEXT, dotted, read_settings
 
 RECURRENT = ("lstm", "gru", "rnn")
 DECODERS = ("transformer", *RECURRENT)
@@ -20,6 +20,8 @@ HEAD_KEYS = ("pool", "head_layers", "head_hidden", "head_activation", "head_bias
 PAIR_KEYS = ("decoder", "decoder_layers", "decoder_from", "attention", "input_feeding", "shared")
 BEGUN_KEYS = ("from_run", "vocab", "head_transform", "unit")
 """Settings of models that someone has trained before, here or elsewhere."""
+GROUPS = {"@words": WORD_KEYS, "@head": HEAD_KEYS, "@pair": PAIR_KEYS, "@begun": BEGUN_KEYS}
+"""Names in `encoders.toml` for several settings."""
 SHARED_KEYS = ("encoder", "size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS)
 
 
@@ -57,171 +59,21 @@ class EncoderInfo:
     examples."""
 
 
-def _recurrent(summary: str, matrices: float, *own: str) -> EncoderInfo:
-    keys = ("layers", "bias", "bidirectional", "initial", *own)
-    return EncoderInfo(
-        summary,
-        keys,
-        memory=True,
-        any_width=True,
-        matrices=matrices,
-        layers=2,
-        defaults={"bias": True},
-        reads=(TEXT, MIXED),
-        starts={
-            TEXT: {"model.layers": 1, "model.width": 128},
-            TRANSLATION: {
-                "model.layers": 1,
-                "model.width": 256,
-                "model.bidirectional": True,
-                "model.tied": False,
-                "training.optimizer": "adamw",
-                "training.lr": 4e-3,
-            },
-            # many small updates of a narrow model achieve more in the first minutes
-            CPU_TRANSLATION: {
-                "model.width": 128,
-                "training.batch_tokens": 512,
-                "training.lr": 8e-3,
-                "training.steps": 12_000,
-            },
-        },
-    )
+def _encoder_of(table: Mapping[str, Any]) -> EncoderInfo:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}
+    fields["without"] = tuple(key for name in table.get("without", ()) for key in GROUPS.get(name, (name,)))
+    fields["starts"] = {kind: dotted(sections) for kind, sections in table.get("starts", {}).items()}
+    return EncoderInfo(**fields)
 
 
-ENCODERS: dict[str, EncoderInfo] = {
-    "bag": EncoderInfo(
-        "a bag of words: counts or TF-IDF, and a linear map or MLP",
-        ("weighting", "ngrams", "words", "buckets"),
-        causal=False,
-        ordered=False,
-        updates=850,
-        without=(
-            "size", "embed", "width", "tied", "pool", "causal", "embed_width", "vectors",
-            "vectors_frozen", *PAIR_KEYS, *BEGUN_KEYS,
-        ),
-        starts={
-            TEXT: {
-                "tokenizer.vocab_size": 200_000,
-                "model.context": 2**16,
-                "model.word_dropout": 0.0,
-                "training.batch_size": 64,
-                "training.lr": 0.05,
-                "training.weight_decay": 0.03,
-            },
-        },
-    ),
-    "average": EncoderInfo(
-        "the average of the word vectors, and an MLP: the deep averaging network",
-        (),
-        any_width=True,
-        ordered=False,
-        reads=(TEXT, MIXED),
-        starts={
-            TEXT: {
-                "model.context": 2**16,
-                "model.width": 256,
-                "model.head_layers": 1,
-                "model.pool": "mean",
-                "model.dropout": 0.5,
-                "model.word_dropout": 0.3,
-                "training.lr": 4e-3,
-            },
-        },
-    ),
-    "window": EncoderInfo(
-        "an MLP over the last few tokens: the fixed-window model",
-        ("layers", "window", "hidden", "activation", "bias"),
-        matrices=68.0,  # (16 in + 1 out) × hidden 4
-        layers=1,
-        defaults={"activation": "relu", "bias": True},
-        starts={TEXT: {"model.window": 5, "model.width": 128}},
-    ),
-    "cnn": EncoderInfo(
-        "stacked one-dimensional convolutions: the reach grows with depth",
-        ("layers", "kernel", "stride", "padding", "dilation", "activation", "norm", "bias", "residual"),
-        matrices=4.0,
-        layers=6,
-        defaults={"activation": "gelu", "bias": True},
-        reads=(TEXT, IMAGE),
-        unread={TEXT: ("stride", "padding"), IMAGE: ("dilation", "activation", "norm", "residual")},
-        starts={
-            TEXT: {
-                "model.layers": 3,
-                "model.kernel": 3,
-                "model.dilation": 1,
-                "model.width": 128,
-                "training.batch_size": 64,
-            },
-            IMAGE: {
-                "model.layers": 2,
-                "model.kernel": 3,
-                "model.width": 64,
-                "model.pool": "flatten",
-                "model.head_layers": 1,
-            }
-        },
-    ),
-    "rnn": _recurrent("Elman's recurrent network", 2.0, "nonlinearity"),
-    "lstm": _recurrent("long short-term memory", 8.0, "cells"),
-    "gru": _recurrent("gated recurrent units", 6.0),
-    "transformer": EncoderInfo(
-        "attention and feed-forward blocks",
-        (
-            "style", "layers", "heads", "head_width", "kv_heads", "hidden", "activation", "feed_layers", "feed_forward",
-            "positions", "rotary_base", "rotary_scaling", "norm", "norm_order", "norm_eps", "embed_norm", "residual",
-            "bias", "attention_bias", "feed_bias", "scores", "scale", "causal_mask", "output_projection", "qk_norm",
-            "embed_scale", "initialisation", "patch",
-        ),
-        memory=True,
-        reads=KINDS,
-        starts={
-            TEXT: {
-                "model.layers": 2,
-                "model.positions": "learned",
-                "model.pool": "mean",
-                "model.dropout": 0.1,
-                "model.word_dropout": 0.1,
-                "training.optimizer": "muon",
-                "training.lr": 3e-3,
-                "training.batch_size": 64,
-            },
-            TRANSLATION: {
-                "model.layers": 2,
-                "model.dropout": 0.1,
-                "model.tied": True,
-                "training.optimizer": "muon",
-                "training.lr": 3e-3,
-            },
-            IMAGE: {
-                "model.layers": 3,
-                "model.width": 64,
-                "model.positions": "learned",
-                "model.pool": "mean",
-                "training.optimizer": "muon",
-            },
-            TABLE: {"model.layers": 2, "model.width": 32, "model.positions": "none", "model.pool": "mean"},
-        },
-    ),
-    "linear": EncoderInfo(
-        "a linear map of a table's columns or an image's pixels: linear, logistic and softmax regression",
-        (),
-        causal=False,
-        ordered=False,
-        reads=(TABLE, IMAGE),
-        without=("size", "embed", "width", "context", "dropout", "tied", *HEAD_KEYS, *PAIR_KEYS, *BEGUN_KEYS),
-        starts={IMAGE: {"training.lr": 1e-2}, TABLE: {"training.lr": 2e-2, "training.weight_decay": 0.0}},
-    ),
-    "mlp": EncoderInfo(
-        "a multilayer perceptron on a table's columns or an image's pixels",
-        (),
-        causal=False,
-        ordered=False,
-        reads=(TABLE, IMAGE),
-        without=("size", "embed", "width", "context", "tied", "pool", "causal", *WORD_KEYS, *PAIR_KEYS, *BEGUN_KEYS),
-        starts={IMAGE: {"model.head_layers": 1}, TABLE: {"model.head_layers": 1}},
-    ),
-}  # fmt: skip
+def _read_encoders() -> dict[str, EncoderInfo]:
+    tables = read_settings("encoders.toml")
+    shared = tables.pop("recurrent")
+    tables |= {name: {**shared, **tables[name]} for name in RECURRENT}
+    return {name: _encoder_of(table) for name, table in tables.items()}
+
+
+ENCODERS = _read_encoders()
 
 OWN = "own"
 """What stands for an nn.Module that a person gave to `gf.train`: no encoder of ours, and none of its settings ours."""

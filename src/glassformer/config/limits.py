@@ -36,20 +36,26 @@ class LimitExceeded(DataError):
 class Limits:
     """What a file may be, at most."""
 
-    unpacked_bytes: int = setting(
-        2**30, f"what a file may unpack to, or a table hold, where that is more than {TIMES} times the file", least=1
-    )
-    ratio: int = setting(100, f"compression ratio of a packed file that unpacks to more than {size(SMALL)}", least=1)
-    columns: int = setting(10_000, "columns of a table", least=1)
-    field_bytes: int = setting(2**25, "one field, line or attribute, and a text that a tokenizer makes longer", least=1)
-    pixels: int = setting(50_000_000, "pixels of one image", least=1)
-    json_bytes: int = setting(2**28, "a file of JSON, YAML or tokens, which is read whole", least=1)
-    submission_bytes: int = setting(2**20, "a file of Python that is graded", least=1)
-    notebook_bytes: int = setting(2**26, "a notebook that is graded, with its pictures", least=1)
-    json_depth: int = setting(100, "lists, objects or elements within one another", least=1)
-    memory_share: float = setting(
-        1.0, "times the free memory that weights, gradients and optimiser of a training may take", least=0.01
-    )
+    unpacked_bytes: int = setting(2**30, least=1)
+    """what a file may unpack to, or a table hold, where that is more than 50 times the file"""
+    ratio: int = setting(100, least=1)
+    """compression ratio of a packed file that unpacks to more than 64 MiB"""
+    columns: int = setting(10_000, least=1)
+    """columns of a table"""
+    field_bytes: int = setting(2**25, least=1)
+    """one field, line or attribute, and a text that a tokenizer makes longer"""
+    pixels: int = setting(50_000_000, least=1)
+    """pixels of one image"""
+    json_bytes: int = setting(2**28, least=1)
+    """a file of JSON, YAML or tokens, which is read whole"""
+    submission_bytes: int = setting(2**20, least=1)
+    """a file of Python that is graded"""
+    notebook_bytes: int = setting(2**26, least=1)
+    """a notebook that is graded, with its pictures"""
+    json_depth: int = setting(100, least=1)
+    """lists, objects or elements within one another"""
+    memory_share: float = setting(1.0, least=0.01)
+    """times the free memory that weights, gradients and optimiser of a training may take"""
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Limits)}

@@ -1,5 +1,8 @@
 """Names as data: tasks, kinds of examples, sizes, styles of the one Transformer, and where settings start."""
 
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import refuse_unknown
@@ -85,77 +88,24 @@ TEXT, TABLE, IMAGE, MIXED = "text", "table", "image", "mixed"
 KINDS = (TEXT, TABLE, IMAGE, MIXED)
 """What an example is: a text, a row of numbers and categories, an image, or several of these at once."""
 
-SIZES: dict[str, dict[str, int]] = {
-    "hand": {"layers": 1, "heads": 2, "width": 4, "hidden": 8},  # every number fits on paper
-    "nano": {"layers": 3, "heads": 3, "width": 48},
-    "tiny": {"layers": 4, "heads": 4, "width": 128},
-    "small": {"layers": 6, "heads": 6, "width": 384},
-    "base": {"layers": 6, "heads": 8, "width": 512},
-    "large": {"layers": 12, "heads": 12, "width": 768},
-    "huge": {"layers": 24, "heads": 16, "width": 1024},
-    "giant": {"layers": 48, "heads": 25, "width": 1600},
-}
 
-STYLES: dict[str, dict[str, Any]] = {
-    "classic": {
-        "norm": "layer", "norm_order": "post", "positions": "sine", "activation": "relu", "bias": True,
-        "qk_norm": False, "embed_scale": True, "embed_norm": False, "initialisation": "xavier",
-    },
-    "gpt2": {
-        "norm": "layer", "norm_order": "pre", "positions": "learned", "activation": "gelu", "bias": True,
-        "qk_norm": False, "embed_scale": False, "embed_norm": False, "initialisation": "gpt2", "tied": True,
-    },
-    "bert": {
-        "norm": "layer", "norm_order": "post", "positions": "learned", "activation": "gelu", "bias": True,
-        "qk_norm": False, "embed_scale": False, "embed_norm": True, "initialisation": "gpt2", "tied": True,
-        "head_transform": True, "pool": "first", "head_layers": 1, "head_activation": "tanh",
-    },
-    "llama": {
-        "norm": "rms", "norm_order": "pre", "positions": "rotary", "activation": "swiglu", "bias": False,
-        "qk_norm": False, "embed_scale": False, "embed_norm": False, "initialisation": "gpt2",
-    },
-}  # fmt: skip
+def read_settings(file: str) -> dict[str, Any]:
+    """Return the tables of a TOML file of this package."""
+    return tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
 
 
+def dotted(sections: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of several sections by dotted key."""
+    return {f"{section}.{name}": value for section, settings in sections.items() for name, value in settings.items()}
+
+
+_DEFAULTS = read_settings("defaults.toml")
+SIZES: dict[str, dict[str, int]] = _DEFAULTS["sizes"]
+STYLES: dict[str, dict[str, Any]] = _DEFAULTS["styles"]
 CPU_TRANSLATION = "translation on a CPU"
 """Key of an encoder's defaults that apply only to translation on a CPU."""
-STARTS: dict[str, dict[str, Any]] = {
-    TEXT: {
-        "tokenizer.kind": "word",
-        "tokenizer.lowercase": True,
-        "tokenizer.min_count": 2,  # a word seen once teaches what an unknown word is like
-        "model.context": 256,
-        "model.dropout": 0.3,
-        "training.batch_size": 32,
-        "training.optimizer": "adamw",
-        "training.lr": 2e-3,
-    },
-    TRANSLATION: {
-        "tokenizer.kind": "bpe",
-        "model.context": 128,
-        "model.dropout": 0.2,
-        "training.batch_tokens": 2048,
-        "training.label_smoothing": 0.1,
-        "training.validation_tokens": 8000,
-        "training.steps": 3000,
-    },
-    IMAGE: {
-        "model.dropout": 0.1,
-        "training.batch_size": 32,
-        "training.optimizer": "adamw",
-        "training.lr": 2e-3,
-    },
-    TABLE: {
-        "model.dropout": 0.0,
-        "model.head_hidden": 64,
-        "training.batch_size": 32,
-        "training.optimizer": "adamw",
-        "training.lr": 5e-3,
-        "training.weight_decay": 0.01,
-    },
-}
-"""Where settings start, by dotted key: for labels and numbers by the kind of examples, and for translation. Mixed
-examples start as texts do; for these, it is what did best over three sets."""
+STARTS = {kind: dotted(sections) for kind, sections in _DEFAULTS["starts"].items()}
+"""Where settings start, by dotted key: for labels and numbers by the kind of examples, and for translation."""
 
 FEWEST_EPOCHS, MOST_EPOCHS = 2, 10
 """How often to go through labelled data where nobody says."""

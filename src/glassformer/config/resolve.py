@@ -1,19 +1,29 @@
 """From what a person said to a whole configuration: defaults < task < size < style < data < file < flag."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.defaults import BUDGETS as BUDGETS
-from glassformer.config.defaults import NEEDS, VALUE_NEEDS, WORDS, defaults, of_model
-from glassformer.config.encoders import ENCODER_KEYS, ENCODERS, SHARED_KEYS, encoder_info, is_own_model, model_name
+from glassformer.config.data_section import ALL_COLUMNS
+from glassformer.config.encoders import (
+    DECODERS,
+    ENCODER_KEYS,
+    ENCODERS,
+    RECURRENT,
+    SHARED_KEYS,
+    encoder_info,
+    is_own_model,
+    model_name,
+    size_of,
+)
 from glassformer.config.errors import SettingError, refuse_unknown, unknown, with_article
-from glassformer.config.field_names import known_elsewhere
 from glassformer.config.limits import read_text
 from glassformer.config.plugins import own_part
 from glassformer.config.presets import (
+    CPU_TRANSLATION,
     FEWEST_EPOCHS,
     IMAGE,
     LABELLING,
@@ -22,13 +32,18 @@ from glassformer.config.presets import (
     MIXED,
     MOST_EPOCHS,
     MOST_EPOCHS_OF_NUMBERS,
+    PACKED,
+    STARTS,
     TABLE,
     TEXT,
     TRANSLATION,
+    dotted,
+    read_settings,
     settings_task,
+    style_of,
 )
-from glassformer.config.sections import DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
-from glassformer.config.setting import check_value, parse
+from glassformer.config.sections import LAYERWISE, DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
+from glassformer.config.setting import check_value, docstrings_of_fields, parse
 
 SECTIONS: dict[str, type[Any]] = {
     "data": DataSettings,
@@ -39,38 +54,46 @@ SECTIONS: dict[str, type[Any]] = {
 FIELDS = {f"{name}.{field.name}": field for name, section in SECTIONS.items() for field in dataclasses.fields(section)}
 """Every setting by its dotted key."""
 
-ALIASES: dict[str, str] = {
-    "model": "model.encoder",
-    "size": "model.size",
-    "style": "model.style",
-    "steps": "training.steps",
-    "epochs": "training.epochs",
-    "minutes": "training.minutes",
-    "seed": "training.seed",
-    "device": "training.device",
-    "lr": "training.lr",
-    "batch_size": "training.batch_size",
-    "optimizer": "training.optimizer",
-    "dropout": "model.dropout",
-    "vocab_size": "tokenizer.vocab_size",
-    "from": "model.from_run",
-    "from_run": "model.from_run",
-    "decoder_from": "model.decoder_from",
-    "batch_tokens": "training.batch_tokens",
-    "keep_checkpoints": "training.keep_checkpoints",
-    "text": "data.text",
-    "label": "data.label",
-    "extra_columns": "data.extra_columns",
-    "image": "data.image",
-    "source": "data.source",
-    "target": "data.target",
-    "source_file": "data.source_file",
-    "target_file": "data.target_file",
-    "validation": "data.validation",
-    "test": "data.test",
-    "bad_rows": "data.bad_rows",
-}
+
+@functools.cache
+def help_texts() -> dict[str, str]:
+    """Return the help text of every setting by dotted key."""
+    return dotted({name: docstrings_of_fields(section) for name, section in SECTIONS.items()})
+
+
+_NAMES = read_settings("names.toml")
+ALIASES: dict[str, str] = _NAMES["short"]
 """Short names that people type; each stands for one key."""
+NAMES_ELSEWHERE = {name: key for key, names in _NAMES["elsewhere"].items() for name in names.split()}
+"""A setting's dotted key, by each of the names that it has in other libraries."""
+
+WORDS = (TEXT, MIXED)
+"""The kinds of examples that have words."""
+
+GROUPS = {"@packed": PACKED, "@labelling": LABELLING, "@recurrent": RECURRENT, "unset": (None,)}
+"""Words in `needs.toml` for several values, and for none."""
+
+
+def _needed_values(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(single for value in values for single in GROUPS.get(value, (value,)))
+
+
+NEEDS = {
+    setting: {other: _needed_values(values) for other, values in needed.items()}
+    for setting, needed in dotted(read_settings("needs.toml")).items()
+}
+"""What the others must be, by setting."""
+VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
+    ("model.attention", LAYERWISE): {"task": (TRANSLATION,), "model.decoder": ("transformer",)},
+    ("data.extra_columns", ALL_COLUMNS): {"task": LABELLING},
+}
+"""Required values of other settings, by setting and value, where they differ from `NEEDS`."""
+
+
+BUDGETS = ("training.steps", "training.epochs", "training.minutes")
+"""How long to train, one way or another."""
+OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")
+"""What an encoder decides for itself, whatever its decoder."""
 
 OF_OUR_ATTENTION = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
 """What attention of a person's own does not know."""
@@ -181,6 +204,14 @@ def full_key(name: str) -> str:
     return ALIASES.get(name, name)
 
 
+def known_elsewhere(name: str) -> str | None:
+    """Return the setting that a name, or a flag, of another library stands for."""
+    plain = name.removeprefix("--").lower().replace("-", "_")
+    section, _, last = plain.rpartition(".")
+    key = NAMES_ELSEWHERE.get(last)
+    return key if key != plain and section in ("", *SECTIONS) else None
+
+
 def names_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Settings by their names as a person wrote them, those of a section with its name before them."""
     for key, value in settings.items():
@@ -267,6 +298,73 @@ def resolve(
         if why is not None and (key in flags or key.startswith("model.")):
             raise SettingError(why)
     return config
+
+
+def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts: Mapping[str, Any]) -> dict[str, Any]:
+    """By dotted key: by task, kind of data, encoder, the data itself (`starts`), size and style."""
+    info = encoder_info(encoder)
+    general: dict[str, Any] = {}
+    if task == TRANSLATION:
+        decoder = decoder_for(encoder, said)
+        writer = encoder_info(decoder)
+        if not writer.memory:
+            raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {' or '.join(DECODERS)} can")
+        writing = writer.starts.get(TRANSLATION, {})
+        general = {
+            **of_model(writer.defaults),
+            **STARTS[TRANSLATION],
+            # how large it is, an encoder decides; the decoder, which has the head, how both are trained
+            **{key: value for key, value in writing.items() if key not in OF_ENCODER},
+            **{key: value for key, value in info.starts.get(TRANSLATION, {}).items() if key in OF_ENCODER},
+            "model.decoder": decoder,
+        }
+        if decoder != encoder:
+            general["model.decoder_layers"] = writing.get("model.layers", 1)
+        vectors = said.get("model.embed") != "onehot"  # which has no weights to share
+        general["model.tied"] = general.get("model.tied", False) and vectors
+        general["model.shared"] = said.get("tokenizer.shared", True) and vectors
+    elif task == MASKED and "bidirectional" in info.keys:
+        general = {"model.bidirectional": True}
+    elif task in LABELLING:
+        like = TEXT if kind == MIXED else kind
+        general = {**STARTS[like], **info.starts.get(like, {})}
+    # An encoder ignores a data set's setting that only other encoders support, such as documents_apart.
+    general |= {
+        key: value for key, value in starts.items() if encoder in NEEDS.get(key, {}).get("model.encoder", [encoder])
+    }
+    if "training.optimizer" in said:  # each has a rate of its own
+        general.pop("training.lr", None)
+    if said.get("tokenizer.kind", "word") == "bpe":
+        general.pop("tokenizer.lowercase", None)
+    if any(said.get(budget) is not None for budget in BUDGETS):
+        general.pop("training.steps", None)
+    size = of_model(size_of(said.get("model.size") or "tiny", encoder))
+    style = of_model(style_of(said["model.style"])) if said.get("model.style") else {}
+    named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
+    found = {**of_model(info.defaults), **size, **general, **named, **style}
+    attention = own_part("attention", said.get("model.scores", ""))
+    if attention is not None and not attention.takes("rotation") and found.get("model.positions", "rotary") == "rotary":
+        found["model.positions"] = "learned"
+    return found
+
+
+def decoder_for(encoder: str, said: Mapping[str, Any]) -> str:
+    return said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
+
+
+def cpu_defaults(task: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults that differ on a CPU, by dotted key, without the settings in `said`."""
+    if task != TRANSLATION:
+        return {}
+    decoder = decoder_for(said.get("model.encoder", ModelSettings.encoder), said)
+    found = dict(encoder_info(decoder).starts.get(CPU_TRANSLATION, {}))
+    if "model.width" in said or said.get("model.size"):
+        found.pop("training.lr", None)  # this rate is for the narrow default model
+    return {key: value for key, value in found.items() if key not in said}
+
+
+def of_model(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"model.{key}": value for key, value in settings.items()}
 
 
 def with_epochs(config: Config, rows: int) -> Config:

@@ -68,13 +68,20 @@ LAYERWISE = "layerwise"
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    kind: str = setting("bpe", "what a token is", choices=TOKENIZER_KINDS)
-    vocab_size: int | None = setting(None, "tokens at most; unset: every char, 20000 words, 4096 for bpe", least=5)
-    lowercase: bool = setting(False, "fold the text to lower case first (char and word)")
-    min_count: int = setting(1, "leave out characters, words or merges seen less often", least=1)
-    sample_mb: int = setting(256, "learn the tokens from this much text at most, spread over the corpus", least=1)
-    file: str | None = setting(None, "take this tokenizer.json instead of training one")
-    shared: bool = setting(True, "one tokenizer for both sides of a translation; false: one each")
+    kind: str = setting("bpe", choices=TOKENIZER_KINDS)
+    """what a token is"""
+    vocab_size: int | None = setting(None, least=5)
+    """tokens at most; unset: every char, 20000 words, 4096 for bpe"""
+    lowercase: bool = setting(False)
+    """fold the text to lower case first (char and word)"""
+    min_count: int = setting(1, least=1)
+    """leave out characters, words or merges seen less often"""
+    sample_mb: int = setting(256, least=1)
+    """learn the tokens from this much text at most, spread over the corpus"""
+    file: str | None = setting(None)
+    """take this tokenizer.json instead of training one"""
+    shared: bool = setting(True)
+    """one tokenizer for both sides of a translation; false: one each"""
 
     def __post_init__(self) -> None:
         check("tokenizer", self)
@@ -88,99 +95,144 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    encoder: str = setting("transformer", "the sequence model")
-    size: str | None = setting(
-        None, "layers, heads and width by name; unset: tiny, for labels smaller", choices=tuple(SIZES)
-    )
-    style: str | None = setting(
-        None, "parts of the Transformer by name; unset: what trains best", choices=tuple(STYLES)
-    )
-    layers: int = setting(4, "blocks of a Transformer, stacked layers of the others", least=1)
-    heads: int = setting(4, "attention heads", least=1)
-    width: int = setting(128, "numbers per token between the layers", least=1)
-    head_width: int = setting(None, "numbers per head; unset: width / heads", least=1)
-    kv_heads: int = setting(None, "key and value heads, shared by groups of heads; unset: heads", least=1)
-    hidden: int = setting(None, "width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu", least=1)
-    context: int = setting(128, "tokens the model reads at once; a longer labelled text is cut there", least=1)
-    embed: str = setting("vectors", "how tokens come in", choices=("vectors", "onehot"))
-    embed_width: int | None = setting(None, "numbers per word vector; unset: width, else a map leads to it", least=1)
-    vectors: str | None = setting(None, "a file of pretrained word vectors to start from (GloVe or word2vec text)")
-    vectors_frozen: bool = setting(False, "word vectors are not trained: they stay as they start")
-    word_dropout: float = setting(0.2, "part of the words dropped in training", least=0.0, most=0.95)
-    tied: bool = setting(None, "the head shares the word vectors' weights; unset: yes, but for one-hot")
-    dropout: float = setting(0.0, "part of the numbers dropped in training", least=0.0, most=0.95)
-    activation: str = setting("swiglu", "non-linearity of the feed-forward part", choices=ACTIVATIONS)
-    feed_layers: int = setting(2, "layers of the feed-forward part", least=1, most=2)
-    feed_forward: bool = setting(True, "blocks have a feed-forward part")
-    positions: str = setting("rotary", "how order comes in", choices=POSITIONS)
-    rotary_base: float = setting(10_000.0, "slowest wavelength of rotary positions, over 2π", least=1.0)
-    rotary_scaling: str | None = setting(
-        None, "rotary positions slowed for longer texts: linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT"
-    )
-    norm: str = setting("rms", "normalisation", choices=NORMS)
-    norm_order: str = setting("pre", "normalise before each part, or after the sum", choices=("pre", "post"))
-    norm_eps: float | None = setting(None, "added to the variance; unset: 1e-5, for rms 1e-6", least=0.0, most=1.0)
-    embed_norm: bool = setting(False, "also normalise what the first block reads, as BERT does")
-    residual: bool = setting(True, "add each part's input to its output")
-    bias: bool | Literal["single"] = setting(
-        False,
-        "add biases to linear maps and norms; single: one bias per recurrent layer, not one for each of two matrices",
-        choices=("true", "false", SINGLE_BIAS),
-    )
-    attention_bias: bool = setting(None, "the maps of attention have biases; unset: like bias")
-    feed_bias: bool = setting(None, "those of the feed-forward part; unset: like bias")
-    scores: str = setting("query-key", "how attention scores are made", choices=SCORES)
-    scale: bool = setting(True, "divide attention scores by √(head width)")
-    causal_mask: bool = setting(
-        True, "hide the future in a language model (causal attention); false lets it read the answer"
-    )
-    output_projection: bool = setting(True, "attention ends with W^O")
-    qk_norm: bool = setting(None, "normalise queries and keys of each head; unset: with scores query-key alone")
-    embed_scale: bool = setting(False, "multiply word vectors by √width, as in 2017")
-    initialisation: str = setting("zero", "how weights start", choices=("zero", "gpt2", "xavier"))
-    bidirectional: bool = setting(False, "read in both directions (never in a language model)")
-    initial: bool = setting(True, "learn the first state h0; false starts from zeros")
-    nonlinearity: str = setting("tanh", "of the Elman network", choices=("tanh", "relu"))
-    cells: int | None = setting(None, "LSTM: width of the cell when larger than that of its output", least=1)
-    window: int = setting(16, "tokens the window model reads", least=1)
-    kernel: int = setting(4, "tokens a convolution reads; of an image the side of its square", least=1)
-    stride: int = setting(1, "images: pixels that a convolution moves at once", least=1)
-    padding: int | None = setting(
-        None, "images: zeros around what a convolution reads; unset: as many as keep the size at stride 1", least=0
-    )
-    dilation: int = setting(2, "how much further each convolution layer reaches than the last", least=1)
-    weighting: str = setting("tfidf", "what a word counts in the bag", choices=("tfidf", "counts"))
-    ngrams: int = setting(1, "the bag also counts runs of up to so many tokens", least=1, most=8)
-    words: int = setting(0, "a bag of characters also counts words, and runs of up to so many of them", least=0, most=5)
-    buckets: int = setting(2**18, "places that the bag's runs are hashed to", least=1)
-    pool: str = setting("max", "how the vectors of a text become one", choices=POOLS)
-    head_layers: int = setting(0, "hidden layers of the head's MLP; 0: linear", least=0, most=2)
-    head_hidden: int = setting(None, "width of those; unset: 128, of tanh as many as width", least=1)
-    head_activation: str = setting(
-        "relu", "non-linearity of the head's hidden layers; tanh is BERT's", choices=("relu", "tanh", "gelu", "sigmoid")
-    )
-    head_bias: bool | None = setting(
-        None, "add biases to the head and its hidden layers; unset: yes for labels, no for tokens"
-    )
-    head_transform: bool = setting(False, "a masked model's head: one more map, non-linearity and norm before it")
-    causal: bool = setting(False, "labels: each token sees only those before it, as in a language model")
-    unit: bool = setting(False, "bring the vector of a text to length 1")
-    vocab: int | None = setting(None, "rows of the word vectors; unset: as many as there are tokens", least=1)
-    from_run: str | None = setting(None, "start from the body and the tokens of this run (--from RUN)")
-    decoder_from: str | None = setting(None, "translation: start the decoder from this language model's run")
-    decoder: str | None = setting(
-        None, "what writes the translation; unset: like the encoder, where that can", choices=DECODERS
-    )
-    decoder_layers: int = setting(None, "of the decoder; unset: layers", least=1)
-    attention: str = setting(
-        "additive",
-        "how a recurrent decoder scores the source; none: it reads only the summary of the source; "
-        "layerwise: block ℓ of a Transformer decoder attends to encoder layer ℓ instead of the last",
-        choices=(*ATTENTIONS, LAYERWISE),
-    )
-    input_feeding: bool = setting(False, "a recurrent decoder also reads what it last found in the source")
-    shared: bool | None = setting(None, "both sides of a translation share their word vectors; unset: if their tokens")
-    patch: int = setting(4, "side of the squares that a Transformer cuts an image into", least=1)
+    encoder: str = setting("transformer")
+    """the sequence model"""
+    size: str | None = setting(None, choices=tuple(SIZES))
+    """layers, heads and width by name; unset: tiny, for labels smaller"""
+    style: str | None = setting(None, choices=tuple(STYLES))
+    """parts of the Transformer by name; unset: what trains best"""
+    layers: int = setting(4, least=1)
+    """blocks of a Transformer, stacked layers of the others"""
+    heads: int = setting(4, least=1)
+    """attention heads"""
+    width: int = setting(128, least=1)
+    """numbers per token between the layers"""
+    head_width: int = setting(None, least=1)
+    """numbers per head; unset: width / heads"""
+    kv_heads: int = setting(None, least=1)
+    """key and value heads, shared by groups of heads; unset: heads"""
+    hidden: int = setting(None, least=1)
+    """width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu"""
+    context: int = setting(128, least=1)
+    """tokens the model reads at once; a longer labelled text is cut there"""
+    embed: str = setting("vectors", choices=("vectors", "onehot"))
+    """how tokens come in"""
+    embed_width: int | None = setting(None, least=1)
+    """numbers per word vector; unset: width, else a map leads to it"""
+    vectors: str | None = setting(None)
+    """a file of pretrained word vectors to start from (GloVe or word2vec text)"""
+    vectors_frozen: bool = setting(False)
+    """word vectors are not trained: they stay as they start"""
+    word_dropout: float = setting(0.2, least=0.0, most=0.95)
+    """part of the words dropped in training"""
+    tied: bool = setting(None)
+    """the head shares the word vectors' weights; unset: yes, but for one-hot"""
+    dropout: float = setting(0.0, least=0.0, most=0.95)
+    """part of the numbers dropped in training"""
+    activation: str = setting("swiglu", choices=ACTIVATIONS)
+    """non-linearity of the feed-forward part"""
+    feed_layers: int = setting(2, least=1, most=2)
+    """layers of the feed-forward part"""
+    feed_forward: bool = setting(True)
+    """blocks have a feed-forward part"""
+    positions: str = setting("rotary", choices=POSITIONS)
+    """how order comes in"""
+    rotary_base: float = setting(10_000.0, least=1.0)
+    """slowest wavelength of rotary positions, over 2π"""
+    rotary_scaling: str | None = setting(None)
+    """rotary positions slowed for longer texts: linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT"""
+    norm: str = setting("rms", choices=NORMS)
+    """normalisation"""
+    norm_order: str = setting("pre", choices=("pre", "post"))
+    """normalise before each part, or after the sum"""
+    norm_eps: float | None = setting(None, least=0.0, most=1.0)
+    """added to the variance; unset: 1e-5, for rms 1e-6"""
+    embed_norm: bool = setting(False)
+    """also normalise what the first block reads, as BERT does"""
+    residual: bool = setting(True)
+    """add each part's input to its output"""
+    bias: bool | Literal["single"] = setting(False, choices=("true", "false", SINGLE_BIAS))
+    """add biases to linear maps and norms; single: one bias per recurrent layer, not one for each of two
+    matrices"""
+    attention_bias: bool = setting(None)
+    """the maps of attention have biases; unset: like bias"""
+    feed_bias: bool = setting(None)
+    """those of the feed-forward part; unset: like bias"""
+    scores: str = setting("query-key", choices=SCORES)
+    """how attention scores are made"""
+    scale: bool = setting(True)
+    """divide attention scores by √(head width)"""
+    causal_mask: bool = setting(True)
+    """hide the future in a language model (causal attention); false lets it read the answer"""
+    output_projection: bool = setting(True)
+    """attention ends with W^O"""
+    qk_norm: bool = setting(None)
+    """normalise queries and keys of each head; unset: with scores query-key alone"""
+    embed_scale: bool = setting(False)
+    """multiply word vectors by √width, as in 2017"""
+    initialisation: str = setting("zero", choices=("zero", "gpt2", "xavier"))
+    """how weights start"""
+    bidirectional: bool = setting(False)
+    """read in both directions (never in a language model)"""
+    initial: bool = setting(True)
+    """learn the first state h0; false starts from zeros"""
+    nonlinearity: str = setting("tanh", choices=("tanh", "relu"))
+    """of the Elman network"""
+    cells: int | None = setting(None, least=1)
+    """LSTM: width of the cell when larger than that of its output"""
+    window: int = setting(16, least=1)
+    """tokens the window model reads"""
+    kernel: int = setting(4, least=1)
+    """tokens a convolution reads; of an image the side of its square"""
+    stride: int = setting(1, least=1)
+    """images: pixels that a convolution moves at once"""
+    padding: int | None = setting(None, least=0)
+    """images: zeros around what a convolution reads; unset: as many as keep the size at stride 1"""
+    dilation: int = setting(2, least=1)
+    """how much further each convolution layer reaches than the last"""
+    weighting: str = setting("tfidf", choices=("tfidf", "counts"))
+    """what a word counts in the bag"""
+    ngrams: int = setting(1, least=1, most=8)
+    """the bag also counts runs of up to so many tokens"""
+    words: int = setting(0, least=0, most=5)
+    """a bag of characters also counts words, and runs of up to so many of them"""
+    buckets: int = setting(2**18, least=1)
+    """places that the bag's runs are hashed to"""
+    pool: str = setting("max", choices=POOLS)
+    """how the vectors of a text become one"""
+    head_layers: int = setting(0, least=0, most=2)
+    """hidden layers of the head's MLP; 0: linear"""
+    head_hidden: int = setting(None, least=1)
+    """width of those; unset: 128, of tanh as many as width"""
+    head_activation: str = setting("relu", choices=("relu", "tanh", "gelu", "sigmoid"))
+    """non-linearity of the head's hidden layers; tanh is BERT's"""
+    head_bias: bool | None = setting(None)
+    """add biases to the head and its hidden layers; unset: yes for labels, no for tokens"""
+    head_transform: bool = setting(False)
+    """a masked model's head: one more map, non-linearity and norm before it"""
+    causal: bool = setting(False)
+    """labels: each token sees only those before it, as in a language model"""
+    unit: bool = setting(False)
+    """bring the vector of a text to length 1"""
+    vocab: int | None = setting(None, least=1)
+    """rows of the word vectors; unset: as many as there are tokens"""
+    from_run: str | None = setting(None)
+    """start from the body and the tokens of this run (--from RUN)"""
+    decoder_from: str | None = setting(None)
+    """translation: start the decoder from this language model's run"""
+    decoder: str | None = setting(None, choices=DECODERS)
+    """what writes the translation; unset: like the encoder, where that can"""
+    decoder_layers: int = setting(None, least=1)
+    """of the decoder; unset: layers"""
+    attention: str = setting("additive", choices=(*ATTENTIONS, LAYERWISE))
+    """how a recurrent decoder scores the source; none: it reads only the summary of the source; layerwise: block ℓ
+    of a Transformer decoder attends to encoder layer ℓ instead of the last"""
+    input_feeding: bool = setting(False)
+    """a recurrent decoder also reads what it last found in the source"""
+    shared: bool | None = setting(None)
+    """both sides of a translation share their word vectors; unset: if their tokens"""
+    patch: int = setting(4, least=1)
+    """side of the squares that a Transformer cuts an image into"""
 
     def __post_init__(self) -> None:
         check("model", self)
@@ -260,102 +312,94 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    steps: int | None = setting(
-        None, "updates to make; unset, with no epochs and minutes: 2000, for labels 2 to 10 epochs", least=1
-    )
-    epochs: float | None = setting(None, "times to go through the data", least=1e-9)
-    minutes: float | None = setting(None, "minutes for the whole command, from reading to the report", least=1e-9)
-    batch_size: int = setting(16, "sequences per update, over all processes", least=1)
-    batch_tokens: int | None = setting(
-        None, "translation: source and target tokens per update, padding too, over all processes", least=2
-    )
-    targets: str = setting(
-        "every",
-        "language models: train on and evaluate the next token after every token of a window, or only after its last",
-        choices=("every", "last"),
-    )
-    mask_rate: float = setting(
-        0.15, "masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)", least=0.01, most=0.9
-    )
-    whole_words: bool = setting(False, "masked models: all tokens of a word are guessed together, or none")
-    last_blocks: int | None = setting(
-        None,
-        "with --from: train the head and so many last blocks; 0: the head alone, on features computed once",
-        least=0,
-    )
-    layer_decay: float = setting(
-        1.0, "with --from: the rate of each block is this part of that of the block above it", least=TINY, most=1.0
-    )
-    accumulation_steps: int = setting(
-        1, "gradient accumulation: pieces each batch is computed in; less memory, the same update", least=1
-    )
-    parallel: str = setting(
-        "auto",
-        "several processes: each holds the whole model (ddp), or a shard of it (fsdp); auto: ddp while it fits",
-        choices=("auto", "ddp", "fsdp"),
-    )
-    recompute: bool = setting(
-        False, "Transformers: compute each block again in the backward pass (activation checkpointing): less memory"
-    )
-    optimizer: str = setting("muon", "update rule", choices=("muon", "adamw", "momentum", "sgd"))
-    lr: float | None = setting(None, "learning rate; unset: the optimiser's usual one", least=0.0)
-    momentum: float = setting(0.9, "of `momentum`; Muon has its own, 0.95", least=0.0, most=0.99999)
-    beta1: float = setting(0.9, "Adam's average of gradients", least=0.0, most=0.99999)
-    beta2: float = setting(0.99, "Adam's average of squared gradients", least=0.0, most=0.99999)
-    weight_decay: float = setting(0.1, "decoupled decay of matrices (not of vectors, norms and embeddings)", least=0.0)
-    l2: float = setting(0.0, "adds l2 · ‖w‖² of the same matrices to the loss", least=0.0)
-    loss: str | None = setting(
-        None,
-        "unset: logistic for two classes, softmax for more, squared for numbers",
-        choices=("softmax", "logistic", "squared"),
-    )
-    class_weights: str | None = setting(None, "balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike")
-    label_smoothing: float = setting(0.0, "probability shared among all tokens or classes", least=0.0, most=0.99)
-    grad_clip: float | None = setting(
-        1.0, "gradient clipping: largest norm of the gradient; none: no clipping", least=1e-9
-    )
-    schedule: str = setting("cosine", "of the learning rate", choices=("cosine", "inverse-sqrt", "constant"))
-    schedule_steps: int | None = setting(
-        None, "updates that the rate's way is laid out for; unset: as many as the run makes", least=1
-    )
-    warmup: int = setting(100, "updates over which the rate rises (at most a tenth of the run)", least=0)
-    lr_floor: float = setting(0.1, "where cosine ends, as a part of the rate", least=0.0, most=1.0)
-    seed: int = setting(0, "of the first weights, the order of the data and dropout", least=0, most=2**62)
-    device: str = setting("auto", "auto, cpu, cuda, cuda:1, mps")
-    precision: str = setting("auto", "auto: bf16 on a GPU that has it", choices=("auto", "fp32", "bf16", "fp16"))
-    compile: str = setting("auto", "torch.compile; auto: on CUDA, when it pays", choices=("auto", "on", "tuned", "off"))
-    threads: int | None = setting(
-        None, "CPU threads; unset: torch's choice, or fewer if other processes use the CPU; kept on resuming", least=1
-    )
-    average: int | None = setting(
-        None,
-        "use the average of the weights over about so many of the last updates; unset: the weights as they are",
-        least=2,
-    )
-    validate_every: int | None = setting(
-        None, "updates between validations; unset: ten validations per run, more with --minutes", least=1
-    )
-    validation_tokens: int = setting(200_000, "tokens of each validation on the way (the last is whole)", least=1)
-    choose_by: str = setting(
-        "accuracy",
-        "classifiers: the validation metric by which the best weights, trials and models are chosen; "
-        "average_precision (two classes only): that of the rarer class",
-        choices=("accuracy", "macro_f1", "average_precision", "loss"),
-    )
-    keep: str = setting(
-        "best", "which weights the run ends with: validation's best, or the last", choices=("best", "last")
-    )
-    patience: int | None = setting(
-        None,
-        "stop after this many validations without improvement; unset: with --minutes, once it converged or overfits",
-        least=1,
-    )
-    checkpoint_every: int | None = setting(None, "updates between checkpoints, beside those at validations", least=1)
-    checkpoints: int = setting(2, "newest checkpoints kept to go on from", least=1)
-    keep_checkpoints: bool = setting(
-        False, "also keep the weights of some two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"
-    )
-    samples: bool = setting(True, "print a sample at each validation")
+    steps: int | None = setting(None, least=1)
+    """updates to make; unset, with no epochs and minutes: 2000, for labels 2 to 10 epochs"""
+    epochs: float | None = setting(None, least=1e-9)
+    """times to go through the data"""
+    minutes: float | None = setting(None, least=1e-9)
+    """minutes for the whole command, from reading to the report"""
+    batch_size: int = setting(16, least=1)
+    """sequences per update, over all processes"""
+    batch_tokens: int | None = setting(None, least=2)
+    """translation: source and target tokens per update, padding too, over all processes"""
+    targets: str = setting("every", choices=("every", "last"))
+    """language models: train on and evaluate the next token after every token of a window, or only after its
+    last"""
+    mask_rate: float = setting(0.15, least=0.01, most=0.9)
+    """masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)"""
+    whole_words: bool = setting(False)
+    """masked models: all tokens of a word are guessed together, or none"""
+    last_blocks: int | None = setting(None, least=0)
+    """with --from: train the head and so many last blocks; 0: the head alone, on features computed once"""
+    layer_decay: float = setting(1.0, least=TINY, most=1.0)
+    """with --from: the rate of each block is this part of that of the block above it"""
+    accumulation_steps: int = setting(1, least=1)
+    """gradient accumulation: pieces each batch is computed in; less memory, the same update"""
+    parallel: str = setting("auto", choices=("auto", "ddp", "fsdp"))
+    """several processes: each holds the whole model (ddp), or a shard of it (fsdp); auto: ddp while it fits"""
+    recompute: bool = setting(False)
+    """Transformers: compute each block again in the backward pass (activation checkpointing): less memory"""
+    optimizer: str = setting("muon", choices=("muon", "adamw", "momentum", "sgd"))
+    """update rule"""
+    lr: float | None = setting(None, least=0.0)
+    """learning rate; unset: the optimiser's usual one"""
+    momentum: float = setting(0.9, least=0.0, most=0.99999)
+    """of `momentum`; Muon has its own, 0.95"""
+    beta1: float = setting(0.9, least=0.0, most=0.99999)
+    """Adam's average of gradients"""
+    beta2: float = setting(0.99, least=0.0, most=0.99999)
+    """Adam's average of squared gradients"""
+    weight_decay: float = setting(0.1, least=0.0)
+    """decoupled decay of matrices (not of vectors, norms and embeddings)"""
+    l2: float = setting(0.0, least=0.0)
+    """adds l2 · ‖w‖² of the same matrices to the loss"""
+    loss: str | None = setting(None, choices=("softmax", "logistic", "squared"))
+    """unset: logistic for two classes, softmax for more, squared for numbers"""
+    class_weights: str | None = setting(None)
+    """balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike"""
+    label_smoothing: float = setting(0.0, least=0.0, most=0.99)
+    """probability shared among all tokens or classes"""
+    grad_clip: float | None = setting(1.0, least=1e-9)
+    """gradient clipping: largest norm of the gradient; none: no clipping"""
+    schedule: str = setting("cosine", choices=("cosine", "inverse-sqrt", "constant"))
+    """of the learning rate"""
+    schedule_steps: int | None = setting(None, least=1)
+    """updates that the rate's way is laid out for; unset: as many as the run makes"""
+    warmup: int = setting(100, least=0)
+    """updates over which the rate rises (at most a tenth of the run)"""
+    lr_floor: float = setting(0.1, least=0.0, most=1.0)
+    """where cosine ends, as a part of the rate"""
+    seed: int = setting(0, least=0, most=2**62)
+    """of the first weights, the order of the data and dropout"""
+    device: str = setting("auto")
+    """auto, cpu, cuda, cuda:1, mps"""
+    precision: str = setting("auto", choices=("auto", "fp32", "bf16", "fp16"))
+    """auto: bf16 on a GPU that has it"""
+    compile: str = setting("auto", choices=("auto", "on", "tuned", "off"))
+    """torch.compile; auto: on CUDA, when it pays"""
+    threads: int | None = setting(None, least=1)
+    """CPU threads; unset: torch's choice, or fewer if other processes use the CPU; kept on resuming"""
+    average: int | None = setting(None, least=2)
+    """use the average of the weights over about so many of the last updates; unset: the weights as they are"""
+    validate_every: int | None = setting(None, least=1)
+    """updates between validations; unset: ten validations per run, more with --minutes"""
+    validation_tokens: int = setting(200_000, least=1)
+    """tokens of each validation on the way (the last is whole)"""
+    choose_by: str = setting("accuracy", choices=("accuracy", "macro_f1", "average_precision", "loss"))
+    """classifiers: the validation metric by which the best weights, trials and models are chosen; average_precision
+    (two classes only): that of the rarer class"""
+    keep: str = setting("best", choices=("best", "last"))
+    """which weights the run ends with: validation's best, or the last"""
+    patience: int | None = setting(None, least=1)
+    """stop after this many validations without improvement; unset: with --minutes, once it converged or overfits"""
+    checkpoint_every: int | None = setting(None, least=1)
+    """updates between checkpoints, beside those at validations"""
+    checkpoints: int = setting(2, least=1)
+    """newest checkpoints kept to go on from"""
+    keep_checkpoints: bool = setting(False)
+    """also keep the weights of some two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"""
+    samples: bool = setting(True)
+    """print a sample at each validation"""
 
     def __post_init__(self) -> None:
         check("training", self)

@@ -1,12 +1,20 @@
-"""A setting: a dataclass field that carries its help, its choices and its range, and checks itself."""
+"""A setting: a dataclass field that carries its choices and its range, and checks itself.
 
+The docstring after the field is its help text.
+"""
+
+import ast
 import dataclasses
 import datetime
+import functools
+import inspect
+import itertools
 import math
 import os
 import types
 import typing
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import SettingError, unknown, with_article
@@ -21,19 +29,32 @@ TINY = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a setting means and what it may be."""
+    """What a setting may be."""
 
-    help: str
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
 
 
-def setting(
-    default: Any, help: str, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None
-) -> Any:
-    """A dataclass field with its help text beside it."""
-    return dataclasses.field(default=default, metadata={"rule": Rule(help, tuple(choices), least, most)})
+def setting(default: Any, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None) -> Any:
+    """Return a dataclass field; the docstring after it is its help text."""
+    return dataclasses.field(default=default, metadata={"rule": Rule(tuple(choices), least, most)})
+
+
+@functools.cache
+def _classes_in(file: str) -> dict[str, ast.ClassDef]:
+    source = ast.parse(Path(file).read_text("utf-8"))
+    return {node.name: node for node in source.body if isinstance(node, ast.ClassDef)}
+
+
+def docstrings_of_fields(section: type) -> dict[str, str]:
+    """Return the docstring of each field of a section by the field's name."""
+    texts = {}
+    for field, docstring in itertools.pairwise(_classes_in(inspect.getfile(section))[section.__name__].body):
+        match field, docstring:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = " ".join(text.split())
+    return texts
 
 
 def kind_of(field: dataclasses.Field[Any]) -> tuple[type, bool]:

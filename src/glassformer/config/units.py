@@ -1,5 +1,7 @@
 """Bytes, times, counts and names of metrics for a person to read."""
 
+from glassformer.config.presets import read_settings
+
 DURATIONS = (
     (365.25 * 86400, "years"),
     (86400.0, "days"),
@@ -44,20 +46,7 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-METRIC_NAMES = {
-    "bits_per_byte": "bits per byte",
-    "macro_f1": "macro F1",
-    "majority": "always the largest class",
-    "exact_match": "exact match",
-    "target_tokens": "target tokens",
-    "bleu": "BLEU",
-    "chrf": "chrF",
-    "rmse": "RMSE",
-    "mae": "MAE",
-    "r2": "R²",
-    "average_precision": "average precision",
-    "micro_f1": "micro F1",
-}
+METRIC_NAMES: dict[str, str] = read_settings("names.toml")["metrics"]
 """Names of metrics as they are written, where these differ from the key."""
 
 

@@ -3,10 +3,11 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, get_args
 
 from glassformer.config.errors import Misuse, unknown
+from glassformer.config.presets import read_settings
 
 ENDINGS = (".html", ".png", ".svg", ".pdf", ".json")
 """What views can be written as."""
@@ -14,37 +15,36 @@ ALL = "all"
 MODES = ("heat", "lines", "all")
 """How attention is drawn."""
 
-VIEWS = {
-    "alignment": "cross-attention: which tokens of the source a translator looks at while it writes each token",
-    "patches": "attention over the patches of an image",
-    "attention": "the weights of every layer and head: heat map, lines between tokens, all heads at once",
-    "logit-lens": "the logit lens: the next token as it would be guessed after every layer",
-    "next": "the next token: scores → temperature → top-k and top-p → probabilities (--temperature, --top-k, --top-p)",
-    "tree": "decoding as a tree: hypotheses that beam search keeps and drops (--beam), or sampled texts (--samples)",
-    "attribution": "saliency, which words decided: gradient × input, and leave-one-out as its check",
-    "states": "recurrent states and gates, or convolutions, over time",
-    "pooling": "how much of each token goes into the vector of the text",
-    "numbers": "every formula, number by number, for a short text",
-    "step": "one training step on one example (--answer): loss → gradient → update",
-    "roles": "what each head does (previous token, induction head, attention sink …), over texts or the validation "
-    "part",
-    "links": "heads that find annotated links between words, or gold alignments of a translation (--links FILE)",
-    "head-ablation": "what each head is worth: the loss without it (--ablate-heads 2.3: some), on texts or the "
-    "validation part",
-    "word": "the vector of a word in several texts, layer by layer (--word), and its cosine with others (--anchors)",
-    "nearest": "the nearest words of each word given",
-    "versus": "two texts side by side (--versus), in one run or two (--second-run)",
-    "diagram": "the model as a picture of its bricks: shapes, parameters, and with a text what passes through each",
-    "patching": "activation patching: which vector of a second text (--versus), put into the first, brings its answer",
-    "positions": "position encodings",
-    "merges": "byte pairs merged one by one",
-    "pairs": "a text as its training pairs: prefix → next token",
-    "learning": "a slider over the moments of training that were kept (train --keep-checkpoints)",
-    "report": "the run's report, made anew",
-}
+_TABLES = read_settings("views.toml")
+VIEWS: dict[str, str] = _TABLES["views"]
 """What each shows, in the order in which they are offered."""
 OWN_VIEWS: dict[str, str] = {}
 """What those show that a person has registered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookOptions:
+    """What a view can be asked beside its texts: each field is a keyword of `gf.look` and a flag of `look`."""
+
+    layer: int | None = None
+    head: int | None = None
+    mode: str = MODES[0]
+    position: int | None = None
+    translation: str | None = None
+    answer: str | None = None
+    word: str | None = None
+    anchors: str | None = None
+    versus: str | Mapping[str, Any] | None = None
+    second_run: Any = None
+    links: str | None = None
+    ablate_heads: str | None = None
+    beam: int | None = None
+    length_penalty: float = 1.0
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    samples: int | None = None
+    tokens: int = 12
 
 
 @dataclass(frozen=True)
@@ -53,68 +53,18 @@ class OptionInfo:
 
     help: str
     metavar: str
-    kind: type = str
+    kind: type
     chooses: str | None = None
     """The view that is meant where none is named."""
 
 
-def _option(default: Any, help: str, metavar: str, kind: type = str, **more: str) -> Any:
-    return field(default=default, metadata={"info": OptionInfo(help, metavar, kind, **more)})
+def _kind(hint: Any) -> type:
+    return next((kind for kind in (int, float) if kind in (hint, *get_args(hint))), str)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookOptions:
-    """What a view can be asked beside its texts: each field is a keyword of `gf.look` and a flag of `look`."""
-
-    layer: int | None = _option(None, "one layer, from 0 (default: that of the clearest head; numbers: 0)", "N", int)
-    head: int | None = _option(None, "one head, from 0 (default: the clearest; numbers: 0)", "N", int)
-    mode: str = _option(MODES[0], f"how attention is drawn first: {', '.join(MODES)} (default {MODES[0]})", "NAME")
-    position: int | None = _option(
-        None, "numbers, step: the token that is worked out, from 0 (default: the last)", "N", int
-    )
-    translation: str | None = _option(None, "a translator: look at this instead of what it would write", "TEXT")
-    answer: str | None = _option(None, "step, head-ablation: what the example should be", "LABEL", chooses="step")
-    word: str | None = _option(None, "its vector in each of the texts", "WORD", chooses="word")
-    anchors: str | None = _option(
-        None, "with --word: other words, separated by commas; its cosine with each, layer by layer", "WORDS"
-    )
-    versus: str | Mapping[str, Any] | None = _option(None, "a second text beside the first", "TEXT", chooses="versus")
-    second_run: Any = _option(  # noqa: RUF009 (a field, as all of them)
-        None, "with --versus: a second run beside the first", "RUN"
-    )
-    links: str | None = _option(
-        None,
-        '.jsonl, a line each: {"text": "…", "links": [[from, to], …]}, words counted from 0; by relation: {"subject": '
-        "[[…]], …}; gold alignments: lines of source ||| target ||| 0-0 1-2; or `pronouns`, `subject-object`, `dates`",
-        "FILE",
-        chooses="links",
-    )
-    ablate_heads: str | None = _option(
-        None,
-        "heads to switch off, one by one: 2.3 or 0.1,2.3 or cross:0.1 (layer.head)",
-        "HEADS",
-        chooses="head-ablation",
-    )
-    beam: int | None = _option(
-        None,
-        "hypotheses kept by beam search (default for translators: 5; a language model's tree is sampled)",
-        "N",
-        int,
-    )
-    length_penalty: float = _option(1.0, "tree: scores are divided by length to this power (default 1)", "X", float)
-    temperature: float | None = _option(
-        None,
-        "next, tree: below 1 less random, above 1 more random (default 1); samples a translator's tree",
-        "X",
-        float,
-    )
-    top_k: int | None = _option(None, "next, tree: only among the K likeliest tokens", "K", int)
-    top_p: float | None = _option(None, "next, tree: only among the likeliest that together reach P", "P", float)
-    samples: int | None = _option(None, "tree: number of sampled texts, with seeds 0, 1 … (default 3)", "N", int)
-    tokens: int = _option(12, "tree: tokens that a language model writes (default 12)", "N", int)
-
-
-OPTIONS: dict[str, OptionInfo] = {field.name: field.metadata["info"] for field in fields(LookOptions)}
+OPTIONS = {
+    field.name: OptionInfo(kind=_kind(field.type), **_TABLES["options"][field.name]) for field in fields(LookOptions)
+}
 
 
 def flag_of(name: str) -> str:

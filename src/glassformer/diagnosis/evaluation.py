@@ -28,8 +28,7 @@ from glassformer.diagnosis.layers import (
 from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
-from glassformer.families.label_kinds import rare_class
-from glassformer.families.labelling import LabellingFamily
+from glassformer.families.labelling import LabellingFamily, rare_class
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
 from glassformer.statistics.significance import difference, mcnemar

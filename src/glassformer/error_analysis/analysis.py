@@ -43,7 +43,7 @@ from glassformer.error_analysis.language import (
 from glassformer.error_analysis.translations import compare_translations, translation_brief, translation_findings
 from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family, Prepared
 from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
-from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
+from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
 from glassformer.families.load import loaded_run, opened_run
 from glassformer.families.requests import EvaluateOptions

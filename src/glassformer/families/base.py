@@ -10,6 +10,7 @@ import math
 import os
 import shlex
 from abc import ABC, abstractmethod
+from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -30,10 +31,9 @@ from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.columns.schema import Schema
 from glassformer.data.features.inputs import Features
-from glassformer.families.memory import reader_of
 from glassformer.families.predict import embed
 from glassformer.families.requests import ConfigRequest, Embedded, EvaluateOptions, Example, ModelInput, Recognition
-from glassformer.families.schema import schema_of
+from glassformer.families.schema import reader_of, schema_of
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import Shape
 from glassformer.models.modules import device_of
@@ -373,6 +373,18 @@ class Family(ABC):
         """
         return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
 
+    def answer_function(self, loaded: Any, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        """Return a function that answers a line of text, as JSON: a label, a number, a token, a translation.
+
+        `top`: number of tokens for each hidden one.
+        """
+
+        def answer(text: str) -> dict[str, Any]:
+            prediction = loaded.predict(text, say=say)
+            return prediction.to_dict() if hasattr(prediction, "to_dict") else {"text": text, "value": prediction}
+
+        return answer
+
     def example_target(self, loaded: Any, example: ModelInput, answer: str | None) -> Tensor:
         """What should come out for an example: the token that follows each, or its answer."""
         return torch.tensor(example.answer_ids)
@@ -427,38 +439,22 @@ class Family(ABC):
         return [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name, None))]
 
 
-class Families(Mapping[str, Family]):
-    """The families by the names of their tasks; ours are imported when the first is asked for."""
+class Families(UserDict[str, Family]):
+    """The families by the names of their tasks; those of this package are imported when the first is asked for."""
 
-    modules = ("language", "masked", "label_kinds", "translation", "embedding")
+    modules = ("language", "labelling", "translation", "embedding")
 
     def __init__(self) -> None:
-        self._own: dict[str, Family] = {}
+        """Leave `data` unset until it is asked for."""
 
     @cached_property
-    def _ours(self) -> dict[str, Family]:
-        families = [import_module(f"glassformer.families.{name}").FAMILIES for name in self.modules]
-        return {family.task: family for some in families for family in some}
-
-    def _known(self) -> dict[str, Family]:
-        return {**self._ours, **self._own}
+    def data(self) -> dict[str, Family]:  # type: ignore[override]
+        modules = [import_module(f"glassformer.families.{name}") for name in self.modules]
+        return {family.task: family for module in modules for family in module.FAMILIES}
 
     def __getitem__(self, task: str) -> Family:
-        known = self._known()
-        refuse_unknown("task", task, known)
-        return known[task]
-
-    def __contains__(self, task: object) -> bool:
-        return task in self._known()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known())
-
-    def __len__(self) -> int:
-        return len(self._known())
-
-    def add(self, family: Family) -> None:
-        self._own[family.task] = family
+        refuse_unknown("task", task, self)
+        return self.data[task]
 
 
 FAMILIES = Families()
@@ -471,5 +467,5 @@ def register_family(family: Family, *, like: str) -> None:
     if family.task in TASKS:
         raise Misuse(f"the task {family.task} is one of ours: give your family a name of its own")
     add_task(family.task, like)
-    FAMILIES.add(family)
+    FAMILIES[family.task] = family
     note_part(FAMILY, family.task, family, type(family).__module__)

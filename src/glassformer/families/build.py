@@ -7,15 +7,7 @@ from torch import nn
 
 from glassformer.bricks.own import make_part
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import (
-    DataError,
-    GlassformerError,
-    RunError,
-    Say,
-    SettingError,
-    error_line,
-    silent,
-)
+from glassformer.config.errors import DataError, GlassformerError, RunError, Say, SettingError, error_line, silent
 from glassformer.config.plugins import OwnPart, own_part
 from glassformer.config.presets import TEXT
 from glassformer.config.resolve import Config

@@ -11,7 +11,7 @@ from glassformer.config.presets import TEXT, VERSION
 from glassformer.config.resolve import Config
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
-from glassformer.families.base import Prepared
+from glassformer.families.base import Prepared, Processor
 from glassformer.models.build import learned_count, parameter_count, sized
 from glassformer.runs.run import environment, tokenizer_card
 
@@ -19,17 +19,32 @@ BEFORE = "before the refit, on rows held out"
 """How the scores that a refitted run tells are labelled: they are not its own."""
 
 
+def base_card(
+    status: str, config: Config, processor: Processor, model: nn.Module, command: str | None
+) -> dict[str, Any]:
+    """What the cards of trained and of imported runs have in common."""
+    tokenizer, target = processor.tokenizer, processor.target_tokenizer
+    return {
+        "glassformer": VERSION,
+        "status": status,
+        "task": config.task,
+        "labels": None if processor.answers is None else processor.answers.to_json(),
+        "parameters": parameter_count(model),
+        "tokenizer": None if tokenizer is None else tokenizer_card(tokenizer),
+        "target_tokenizer": None if target is None else tokenizer_card(target),
+        "command": command,
+        "environment": environment(),
+        "config": config.to_dict(),
+    }
+
+
 def run_card(
     config: Config, prepared: Prepared, model: nn.Module, command: str | None, source: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The card as it stands before the first step. `source`: what is to be said of the run it begins from."""
     return {
-        "glassformer": VERSION,
-        "status": "training",
-        "task": config.task,
-        "labels": None if prepared.answers is None else prepared.answers.to_json(),
+        **base_card("training", config, prepared, model, command),
         **({} if (positive := getattr(prepared.answers, "positive", None)) is None else {"positive": positive}),
-        "parameters": parameter_count(model),
         "learned": learned_count(model),
         "steps_per_epoch": prepared.task.steps_per_epoch,
         **({} if source is None else {"from": source}),
@@ -40,13 +55,8 @@ def run_card(
             "tokens": prepared.tokens,
             **({} if (skipped := getattr(prepared.corpus, "skipped", None)) is None else {"skipped": dict(skipped)}),
         },
-        "tokenizer": None if prepared.tokenizer is None else tokenizer_card(prepared.tokenizer),
         **({} if config.data.kind == TEXT or prepared.features is None else {"features": prepared.features.to_json()}),
-        "target_tokenizer": None if prepared.target_tokenizer is None else tokenizer_card(prepared.target_tokenizer),
-        "command": command,
-        "environment": environment(),
         **({"bricks": [part.card() for part in parts]} if (parts := parts_of(config)) else {}),
-        "config": config.to_dict(),
     }
 
 

@@ -18,7 +18,7 @@ from glassformer.data.features.build import text_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.split.labelled import Labelled
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
-from glassformer.families.predict import embed, embed_examples, images_in, inputs_of, part_of, texts_in
+from glassformer.families.predict import embed_examples, images_in, inputs_of, part_of, texts_in
 from glassformer.families.requests import (
     ConfigRequest,
     Embedded,
@@ -53,15 +53,15 @@ class ExampleFamily(Family):
             made += [ids, torch.ones_like(ids, dtype=torch.bool)]
         if shape.columns:
             made.append(torch.randn(1, shape.numbers, generator=generator))
-            of = [torch.randint(values, (1, 1), generator=generator) for values in shape.categories]
-            made.append(torch.cat([torch.empty(1, 0, dtype=torch.long), *of], 1))
+            categories = [torch.randint(values, (1, 1), generator=generator) for values in shape.categories]
+            made.append(torch.cat([torch.empty(1, 0, dtype=torch.long), *categories], 1))
         if shape.image is not None:
             made.append(torch.randn(1, *shape.image, generator=generator))
         return tuple(made)
 
     def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
         if loaded.config.data.kind == TEXT:
-            return embed(loaded.model, loaded.tokenizer, loaded.config, [str(text) for text in examples], tokens=tokens)
+            return super().embed(loaded, examples, tokens=tokens)
         if tokens:
             raise Misuse(f"{loaded.run.path} reads more than texts: it has a vector for each example, not for tokens")
         return embed_examples(loaded.model, loaded.features, loaded.config, examples)
@@ -76,14 +76,8 @@ def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> Mode
     words = [] if tokenizer is None else [tokenizer.shown(id) for id in ids]
     columns = _column_names(loaded.features)
     embedding = getattr(loaded.model, "embed", None)
-    cut = (
-        embedding.image
-        if isinstance(embedding, MixedTokens)
-        else embedding
-        if isinstance(embedding, ImageTokens)
-        else None
-    )
-    grid = None if cut is None else cut.cut.grid
+    of_image = embedding.image if isinstance(embedding, MixedTokens) else embedding
+    grid = of_image.cut.grid if isinstance(of_image, ImageTokens) else None
     cells = [] if grid is None else [f"{row},{column}" for row in range(grid[0]) for column in range(grid[1])]
     tokens = [*columns, *cells, *words]
     if isinstance(embedding, FlatColumns | FlatPixels):
@@ -145,6 +139,12 @@ class EmbeddingFamily(ExampleFamily):
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
         raise Misuse(
             f"{loaded.run.path} gives a vector for each text, and there is no right one to compare it with: "
+            f"glassformer embed {loaded.run.path} TEXT"
+        )
+
+    def answer_function(self, loaded: Any, *, top: int, say: Say) -> NoReturn:
+        raise Misuse(
+            f"{loaded.run.path} gives a vector for each text and predicts nothing: "
             f"glassformer embed {loaded.run.path} TEXT"
         )
 

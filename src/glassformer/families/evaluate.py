@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -105,14 +106,8 @@ def held_out_examples(
     loaded: Loaded, prepared: Prepared, *, count: int, max_tokens: int, max_patches: int = MAX_PATCHES
 ) -> Iterator[ModelInput]:
     """Some examples of the validation part, of so many tokens at most; of an image, so many patches."""
-    yield from loaded.family.held_out_examples(
-        loaded,
-        prepared,
-        held_out_part(prepared.task),
-        count=count,
-        max_tokens=max_tokens,
-        max_patches=max_patches,
-    )
+    limits = {"count": count, "max_tokens": max_tokens, "max_patches": max_patches}
+    yield from loaded.family.held_out_examples(loaded, prepared, held_out_part(prepared.task), **limits)
 
 
 def validation_examples(loaded: Loaded, count: int, say: Say) -> list[ModelInput]:
@@ -152,9 +147,7 @@ def loss_on(
 
     def mean_loss() -> float:
         with torch.no_grad():
-            losses = [
-                family.example_loss(loaded, example, target) for example, target in zip(examples, targets, strict=True)
-            ]
+            losses = list(map(partial(family.example_loss, loaded), examples, targets))
         return float(torch.stack(losses).mean())
 
     return mean_loss, "loss on this text" if len(examples) == 1 else "loss on these texts"

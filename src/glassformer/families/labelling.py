@@ -1,8 +1,8 @@
-"""Classifiers and regressors: something is said of a whole example, be it a text, an image, a row or a mixture.
+"""Classifiers and regressors: something is said of a whole example, be it a text, an image, a row or a mixture."""
 
-What differs with what is said is in `label_kinds.py`."""
-
+import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -10,20 +10,29 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.config.errors import (
-    Say,
-    SettingError,
-    silent,
-    warn,
+from glassformer.config.data_section import POINT
+from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn
+from glassformer.config.presets import (
+    CLASS,
+    CLASSIFICATION,
+    IMAGE,
+    LABEL_SET,
+    MIXED,
+    MULTILABEL,
+    NUMBER,
+    REGRESSION,
+    TABLE,
+    TEXT,
 )
-from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT
 from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.sections import TrainingSettings
 from glassformer.data.columns.inference import choose_columns
-from glassformer.data.columns.labels import label_columns
+from glassformer.data.columns.labels import as_text, label_columns, labels_in
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.columns.schema import ignored_in_words
 from glassformer.data.features.build import learn_features, read_features
@@ -44,7 +53,6 @@ from glassformer.data.wording import counted
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor, make_own_model
 from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.embedding import ExampleFamily, row_input
-from glassformer.families.memory import labelled_pictures, labelled_table, learned_decimals, reader_of
 from glassformer.families.predict import (
     InputNotes,
     Prediction,
@@ -65,14 +73,22 @@ from glassformer.families.requests import (
     Recognition,
     evenly_chosen,
 )
-from glassformer.families.schema import as_learned, needed
+from glassformer.families.schema import (
+    as_learned,
+    labelled_pictures,
+    labelled_table,
+    learned_decimals,
+    needed,
+    reader_of,
+)
 from glassformer.models.build import build_predictor
 from glassformer.models.modules import BagPredictor
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import CARD, Run
-from glassformer.tasks.answers import Answers, read_answers
+from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
 from glassformer.tasks.labelling import Batching, Labelling, head_learns_alone, on_frozen_features
+from glassformer.tasks.prediction import AVERAGE_PRECISION, Classification, Multilabel, Regression
 
 EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
 """What to predict of, by the kind of examples."""
@@ -308,3 +324,172 @@ class LabellingFamily(ExampleFamily):
 
     def batches(self, config: Config) -> dict[str, int]:
         return {"batch_size": config.training.batch_size, "seed": config.training.seed}
+
+
+# --- what is said of an example: a class, several labels or a number ---
+
+
+RARE = 0.1
+"""Share of the training rows below which a class is rare."""
+
+
+def rare_class(counts: Mapping[str, int]) -> str | None:
+    """Return the class with the fewest examples if it is rare, else None.
+
+    Of more than five classes, a class is rare if it has less than half of an equal share.
+    """
+    rarest = min(counts, key=counts.__getitem__)
+    return rarest if counts[rarest] < min(RARE, 0.5 / len(counts)) * max(1, sum(counts.values())) else None
+
+
+class ClassificationFamily(LabellingFamily):
+    task = CLASSIFICATION
+    title = "A classifier of"
+    primary = "accuracy"
+    label_kind = CLASS
+
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Classes:
+        classes = Classes.of(corpus.classes or (), training.loss)
+        if training.choose_by != AVERAGE_PRECISION:
+            return classes
+        if len(classes.names) != 2:
+            raise SettingError(
+                f"training.choose_by average_precision is for two classes, but there are {len(classes.names)}; use "
+                "macro_f1"
+            )
+        counts = Counter(corpus.parts["train"].labels)
+        positive = min(reversed(classes.names), key=counts.__getitem__)  # of equally large classes, the second
+        validation = corpus.parts.get("validation")
+        if validation is not None and positive not in validation.labels:
+            raise SettingError(
+                f"training.choose_by average_precision needs a validation row of class '{positive}', but there is none"
+            )
+        return replace(classes, positive=positive)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
+        training = config.training
+        weights = training.class_weights if "train" in parts else None
+        return Classification(
+            parts,
+            answers,
+            **self.batches(config),
+            smoothing=training.label_smoothing,
+            class_weights=weights,
+            choose_by=training.choose_by,
+        )
+
+    def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
+        prepared = super().prepare(config, corpus, known, say)
+        task: Any = prepared.task
+        counts = self.class_counts(task)
+        rarest = rare_class(counts)
+        if rarest is not None and config.training.choose_by == "accuracy":
+            share = counts[rarest] / max(1, sum(counts.values()))
+            say(
+                f"class '{rarest}' has {share:.1%} of the training rows, so it hardly affects accuracy: "
+                "--training.choose_by macro_f1 weights all classes equally"
+            )
+        return prepared
+
+    def selection(self, config: Config) -> tuple[str, bool]:
+        return config.training.choose_by, config.training.choose_by == "loss"
+
+    def class_counts(self, task: Classification) -> dict[str, int]:
+        names = task.answers.names
+        counts = np.bincount(task.parts["train"].answers, minlength=len(names)).tolist()
+        return dict(zip(names, counts, strict=True))
+
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
+        names = loaded.answers.names
+        if answer is None:
+            raise Misuse(f"a training step needs what the example should be: --answer, one of {', '.join(names)}")
+        refuse_unknown("class", answer, names, Misuse)
+        return torch.from_numpy(loaded.answers.learned([answer]))
+
+    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+        return self.learned_answer(loaded, answer), loaded.answers.loss
+
+    def output_names(self, loaded: Any) -> list[str]:
+        return list(loaded.answers.names)
+
+    def own_answer(self, answers: Classes, scores: Tensor) -> Tensor:
+        return answers.probabilities(scores).argmax(-1)
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        scores = loaded.model(*example.inputs).float().cpu()
+        return -loaded.answers.probabilities(scores)[0, target[0]].log()
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        labels = card.get("labels")
+        if not isinstance(labels, list) or len(labels) < 2:
+            return None, ""
+        return math.log(len(labels)), f"ln of {len(labels):,} classes"
+
+
+class MultilabelFamily(LabellingFamily):
+    task = MULTILABEL
+    title = "A classifier, with several labels, of"
+    primary = "micro_f1"
+    label_kind = LABEL_SET
+
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Labels:
+        return Labels.of(corpus.classes or (), training.loss)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
+        return Multilabel(parts, answers, **self.batches(config))
+
+    def learned_answer(self, loaded: Any, answer: str | None) -> Tensor:
+        named = labels_in(answer or "", loaded.config.data.label_separator or ";")
+        for name in named:
+            refuse_unknown("label", name, loaded.answers.names, Misuse)
+        return torch.from_numpy(loaded.answers.learned([as_text(named)]))
+
+    def own_answer(self, answers: Labels, scores: Tensor) -> Tensor:
+        return (scores > 0).float()
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(loaded.model(*example.inputs).float().cpu(), target)
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        return math.log(2), "ln of 2, for each label yes or no"
+
+
+class RegressionFamily(LabellingFamily):
+    task = REGRESSION
+    title = "A regressor on"
+    primary, lower_is_better = "rmse", True
+    label_kind = NUMBER
+
+    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Scale:
+        decimal = corpus.columns.decimals.get(corpus.columns.label or "", POINT)
+        return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), training.loss, decimal)
+
+    def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Scale) -> Regression:
+        return Regression(parts, answers, **self.batches(config))
+
+    def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
+        if answer is None:
+            raise Misuse("a training step needs what the example should be: --answer, a number")
+        if not _is_number(answer):
+            raise Misuse(f"--answer {answer}: this run learned numbers")
+        return torch.from_numpy(loaded.answers.learned([answer]))
+
+    def own_answer(self, answers: Scale, scores: Tensor) -> Tensor:
+        return scores[:, 0]
+
+    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+        scores = loaded.model(*example.inputs).float().cpu()
+        return (scores[0, 0] - target[0]).square()
+
+    def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
+        return 1.0, "always the mean"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+FAMILIES = (ClassificationFamily(), MultilabelFamily(), RegressionFamily())

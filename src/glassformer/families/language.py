@@ -1,23 +1,26 @@
-"""Language models: a corpus read as one long row of tokens, the next of which is predicted. They write."""
+"""Language models and masked language models, which read a corpus as one long row of tokens."""
 
+import re
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
-from torch import Generator, nn
+from torch import Generator, Tensor, nn
 
-from glassformer.config.errors import DataError, RunError, Say, SettingError
+from glassformer.config.arguments import check_arguments
+from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
 from glassformer.config.limits import read_text
-from glassformer.config.presets import LANGUAGE_MODEL, predicts_hidden_tokens
+from glassformer.config.presets import LANGUAGE_MODEL, MASKED, predicts_hidden_tokens
 from glassformer.config.resolve import Config
 from glassformer.config.sections import DataSettings
 from glassformer.data.io.source import Source, open_source
 from glassformer.data.io.survey import survey
 from glassformer.data.packing.store import Tokens, pack
+from glassformer.data.packing.windows import Masking
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.data.wording import counted
 from glassformer.families.base import (
@@ -32,7 +35,6 @@ from glassformer.families.base import (
 )
 from glassformer.families.build import say_tokens
 from glassformer.families.generate import Writer
-from glassformer.families.memory import reader_of
 from glassformer.families.recognition import recognise_text
 from glassformer.families.requests import (
     NO_DATA,
@@ -46,12 +48,17 @@ from glassformer.families.requests import (
     random_tokens,
     say_unknown,
 )
-from glassformer.models.build import build_language_model
-from glassformer.models.modules import TokenModel, device_of
+from glassformer.families.schema import reader_of
+from glassformer.models.build import build_language_model, build_masked_model
+from glassformer.models.modules import MaskedLanguageModel, TokenModel, device_of
 from glassformer.models.own import OwnLanguageModel
+from glassformer.notebook.html import facts, shares
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling, WindowTask
+from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.text.display import cut
+from glassformer.text.pipelines import MASK
 from glassformer.text.tokenizer import Tokenizer
 
 SEARCHED = 2**20
@@ -145,14 +152,7 @@ class StreamFamily(Family):
             chosen: list[int] = ids[start : start + longest].tolist()
             if tokenizer.end in chosen:
                 chosen = chosen[: chosen.index(tokenizer.end) + 1]
-            batch = torch.tensor([chosen], device=device_of(loaded.model))
-            yield ModelInput(
-                inputs=(batch,),
-                text="",
-                tokens=[tokenizer.shown(id) for id in chosen],
-                ids=chosen,
-                words=range(len(chosen)),
-            )
+            yield tokens_input(loaded, "", chosen)
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None
@@ -220,19 +220,30 @@ class LanguageFamily(StreamFamily):
             )
         ids = ids[:context]
         say_unknown(tokenizer, ids, say)
-        names = [tokenizer.shown(id) for id in ids]
-        return ModelInput(
-            inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
-            text=text,
-            tokens=names,
-            ids=ids,
-            words=range(len(ids)),
-            answers=[*names[1:], ""],
-            answer_ids=ids[1:],
-        )
+        answers = [*(tokenizer.shown(id) for id in ids[1:]), ""]
+        return tokens_input(loaded, text, ids, answers=answers, answer_ids=ids[1:])
+
+    def answer_function(self, loaded: LoadedLanguageModel, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        def answer(text: str) -> dict[str, Any]:
+            (label, probability), *_ = expected = loaded.probabilities(text)[-1].expected
+            return {"text": text, "label": label, "probability": probability, "probabilities": dict(expected)}
+
+        return answer
 
     def example_argument(self, run: Path, config: Config) -> str:
         return "--chat 'A message'" if (run / CHAT_TEMPLATE).is_file() else "'A prompt'"
+
+
+def tokens_input(loaded: Any, text: str, ids: list[int], **answers: Any) -> ModelInput:
+    """Return a text of these tokens as an example. `answers`: fields of `ModelInput`."""
+    return ModelInput(
+        inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
+        text=text,
+        tokens=[loaded.tokenizer.shown(id) for id in ids],
+        ids=ids,
+        words=range(len(ids)),
+        **answers,
+    )
 
 
 def window_settings(config: Config, tokenizer: Tokenizer, context: int) -> dict[str, Any]:
@@ -263,4 +274,176 @@ def _chat(run: Run) -> tuple[str | None, dict[str, str]]:
     return template, specials
 
 
-FAMILIES = (LanguageFamily(),)
+# --- masked language models ---
+
+
+USUAL = "[MASK]"
+"""What others call it."""
+LIKELIEST = 5
+LONGEST = 60
+
+
+@dataclass(frozen=True)
+class Guessed:
+    """A token that may stand where MASK does."""
+
+    token: str
+    probability: float
+    id: int
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text, and for each MASK in it the likeliest tokens, the likeliest first."""
+
+    text: str
+    places: list[list[Guessed]]
+    whole: str
+    """The text with the likeliest token at each place."""
+
+    def to_dict(self) -> dict[str, Any]:
+        places = [[asdict(guess) for guess in place] for place in self.places]
+        return {"text": self.text, "filled": self.whole, "places": places}
+
+    def _repr_html_(self) -> str:
+        places = [shares([(guess.token, guess.probability) for guess in place]) for place in self.places]
+        return facts({"text": self.text, "filled": self.whole}) + "".join(places)
+
+
+def names_of(tokenizer: Tokenizer) -> list[str]:
+    """What is read as MASK: what it is called here, what others call it, and what this tokenizer does."""
+    return list(dict.fromkeys([MASK, USUAL, tokenizer.token(_mask(tokenizer))]))
+
+
+def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text whose MASKs are read as such.
+
+    Where tokens hold the blank before them, the one before a MASK belongs to what it stands for.
+    """
+    mask = _mask(tokenizer)
+    pattern = "|".join(map(re.escape, names_of(tokenizer)))
+    spelling = tokenizer.spelling
+    if tokenizer.kind != "char" and (spelling.byte_marks or spelling.blank is not None):
+        pattern = f" ?(?:{pattern})"
+    stretches: list[str | int] = []
+    for number, stretch in enumerate(re.split(pattern, text)):
+        stretches += [stretch] if not number else [mask, stretch]
+    return tokenizer.encode_around(stretch for stretch in stretches if stretch != "")
+
+
+def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[int]:
+    """The same as a model reads it; what does not fit is cut off, and said."""
+    before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
+    ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
+    if len(ids) > room:
+        say(f"the text is {len(ids):,} tokens long and cut after {room:,}: no more fit")
+        if _mask(tokenizer) in ids[room:]:
+            raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
+    return [*before, *ids[:room], *after]
+
+
+@torch.inference_mode()
+def fill(model: MaskedLanguageModel, tokenizer: Tokenizer, text: str, *, context: int, most: int, say: Say) -> Filled:
+    """The likeliest tokens for every MASK of a text; `most` of them. Tokens that stand for no text are none."""
+    if most < 1:
+        raise Misuse(f"--top {most} must be at least 1")
+    ids = framed_ids(tokenizer, text, context, say)
+    mask = _mask(tokenizer)
+    if mask not in ids:
+        own = " or ".join(dict.fromkeys([MASK, tokenizer.token(mask)]))
+        raise Misuse(f"'{cut(text, LONGEST)}' has nothing to guess: write {own} where a token is missing")
+    places = [place for place, id in enumerate(ids) if id == mask]
+    features = model.features(torch.tensor([ids], device=device_of(model)))[0, places]
+    chances = model.head(features).float().softmax(-1)
+    guesses = [_likeliest(tokenizer, row, most) for row in chances.cpu()]
+    for place, likeliest in zip(places, guesses, strict=True):
+        ids[place] = likeliest[0].id
+    return Filled(text, guesses, tokenizer.decode(ids))
+
+
+def _likeliest(tokenizer: Tokenizer, chances: Tensor, most: int) -> list[Guessed]:
+    known = torch.tensor(tokenizer.texts)
+    best = chances[known].topk(min(most, len(known)))
+    pairs = zip(known[best.indices].tolist(), best.values.tolist(), strict=True)
+    return [Guessed(tokenizer.token(id), chance, id) for id, chance in pairs]
+
+
+def _mask(tokenizer: Tokenizer) -> int:
+    if tokenizer.mask is None:
+        raise Misuse("the tokens of this run have no MASK: it has nothing to guess")
+    return tokenizer.mask
+
+
+# --- the family ---
+
+
+@dataclass(frozen=True, repr=False)
+class LoadedMasked(Loaded):
+    """A masked language model: it guesses what is missing."""
+
+    model: MaskedLanguageModel
+    tokenizer: Tokenizer
+
+    @overload
+    def fill(self, texts: str, *, most: int = LIKELIEST, say: Say = silent) -> Filled: ...
+    @overload
+    def fill(self, texts: Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> list[Filled]: ...
+    @check_arguments
+    def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
+        """The likeliest tokens for each `<mask>` of a text, or of each of several."""
+        reader, context = reader_of(self, "fill"), self.config.model.context
+        found = [
+            fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in reader.texts(texts)
+        ]
+        return found[0] if reader.is_one(texts) else found
+
+    predict = fill
+
+
+class MaskedFamily(StreamFamily):
+    task = MASKED
+    title = "A masked language model"
+    text_loss = False
+    loaded_class = LoadedMasked
+
+    def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
+        """Refuse tokens among which none stands for what is to be guessed."""
+        if tokenizer.mask is None and config.tokenizer.file is not None:
+            raise SettingError(
+                f"tokenizer.file {config.tokenizer.file} has no {MASK}, which {MASKED} needs: leave it away, or train "
+                "one that has it: glassformer tokenizer train DATA --mask"
+            )
+        if tokenizer.mask is None:
+            raise SettingError(
+                f"the tokens of {config.model.from_run} have no MASK, which {MASKED} needs: begin from a run of "
+                f"{MASKED}, or leave --from away"
+            )
+        super().check_tokenizer(config, tokenizer)
+
+    def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> MaskedModelling:
+        training = config.training
+        masking = Masking.of(tokenizer, rate=training.mask_rate, whole_words=training.whole_words)
+        return MaskedModelling(parts, masking=masking, **window_settings(config, tokenizer, context))
+
+    def build_model(self, config: Config, processor: Processor) -> MaskedLanguageModel:
+        return build_masked_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
+
+    def encode_example(
+        self, loaded: LoadedMasked, example: Example, *, target: str | None, beam: int, say: Say
+    ) -> ModelInput:
+        """The example with MASK wherever the text says so."""
+        tokenizer, text = loaded.tokenizer, check_text(example)
+        ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
+        say_unknown(tokenizer, ids, say)
+        never = {tokenizer.mask, *tokenizer.roles.marks}
+        answers = ["" if id == tokenizer.mask else tokenizer.shown(id) for id in ids]
+        return tokens_input(loaded, text, ids, answers=answers, stand=[None if id in never else id for id in ids])
+
+    def answer_function(self, loaded: LoadedMasked, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        return lambda text: loaded.fill(text, most=top, say=say).to_dict()
+
+    def example_argument(self, run: Path, config: Config) -> str:
+        return f"'A text with a {MASK} in it'"
+
+
+FAMILIES = (LanguageFamily(), MaskedFamily())

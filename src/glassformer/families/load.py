@@ -7,15 +7,7 @@ import torch
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.encoders import OWN, is_own_model
-from glassformer.config.errors import (
-    Misuse,
-    RunError,
-    Say,
-    is_overflow,
-    refuse_unknown,
-    silent,
-    warn,
-)
+from glassformer.config.errors import Misuse, RunError, Say, is_overflow, refuse_unknown, silent, warn
 from glassformer.config.plugins import load_plugins, parts_of
 from glassformer.config.presets import INFERENCE_PRECISIONS, TEXT
 from glassformer.config.resolve import Config
@@ -46,14 +38,15 @@ def load(
     """
     run = run if isinstance(run, Run) else Run.open(run)
     config, place = run.config(), choose_device(device)
+    tell = warn if say is silent else say
     _check_precision(precision, place, config)
     if slow := Precision(precision, place).slowdown_warning("--precision"):
-        warn(slow) if say is silent else say(f"warning: {slow}")
+        tell(slow if say is silent else f"warning: {slow}")
     family = FAMILIES[config.task]
     run.verify_card(verify=verify)
     processor = family.read_processor(run, config)
     for line in run.changed_parts():
-        (warn if say is silent else say)(line)
+        tell(line)
     if parts_of(config) or config.model.encoder == OWN:  # a person's own code may need numbers to be built
         built = build_model(config, processor, model)
     else:

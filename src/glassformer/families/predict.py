@@ -113,23 +113,21 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
             f"the model's scores for '{inputs.texts[row][:40]}' are not finite ({scores[row].tolist()[:3]}), so there "
             "is no answer: check for damaged weights, or use a higher precision"
         )
-    noun, marks = inputs.noun, _marks(inputs)
-    if isinstance(answers, Scale):
-        values = answers.values(scores).tolist()
-        return [
-            Prediction(text, value=value, noun=noun, **mark)
-            for text, value, mark in zip(inputs.texts, values, marks, strict=True)
-        ]
-    rows = [dict(zip(answers.names, row, strict=True)) for row in answers.probabilities(scores.double()).tolist()]
-    if isinstance(answers, Labels):
-        return [
-            Prediction(text, None, row, noun=noun, labels=answers.said(list(row.values())), **mark)
-            for text, row, mark in zip(inputs.texts, rows, marks, strict=True)
-        ]
     return [
-        Prediction(text, max(row, key=row.__getitem__), row, noun=noun, **mark)
-        for text, row, mark in zip(inputs.texts, rows, marks, strict=True)
+        Prediction(text, noun=inputs.noun, **answer, **mark)
+        for text, answer, mark in zip(inputs.texts, _answers(answers, scores), _marks(inputs), strict=True)
     ]
+
+
+def _answers(answers: Answers, scores: Tensor) -> list[dict[str, Any]]:
+    """Return the fields of a `Prediction` that each row of scores stands for."""
+    if isinstance(answers, Scale):
+        return [{"value": value} for value in answers.values(scores).tolist()]
+    shares = answers.probabilities(scores.double()).tolist()
+    rows = [dict(zip(answers.names, row, strict=True)) for row in shares]
+    if isinstance(answers, Labels):
+        return [{"probabilities": row, "labels": answers.said(list(row.values()))} for row in rows]
+    return [{"probabilities": row, "label": max(row, key=row.__getitem__)} for row in rows]
 
 
 def _marks(inputs: Inputs) -> list[dict[str, Any]]:

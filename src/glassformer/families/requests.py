@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from glassformer.config.defaults import cpu_defaults
 from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.presets import DEFAULT_TASK, settings_task
-from glassformer.config.resolve import BUDGETS, Config, flatten, resolve
+from glassformer.config.resolve import BUDGETS, Config, cpu_defaults, flatten, resolve
 from glassformer.config.sections import DataSettings
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
@@ -86,6 +85,18 @@ class ConfigRequest:
             return resolve(self.file, self.flags, facts, starts=starts)
         more = self.finetuning.settings(self.task or facts["task"], rows)
         return self.finetuning.finish(resolve(self.file, self.flags, {**facts, **more}, starts=self.starts))
+
+
+class EvaluateArguments(TypedDict, total=False):
+    """Arguments of `evaluate` and `errors`: the fields of `EvaluateOptions` beside the data."""
+
+    part: str | None
+    stride: int | None
+    beam: int | None
+    length_penalty: float | None
+    lowercase: bool
+    bleu_tokenizer: str | None
+    reading: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, kw_only=True)

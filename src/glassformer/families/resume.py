@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from glassformer.config.errors import (
-    Misuse,
-    Say,
-    SettingError,
-)
+from glassformer.config.errors import Misuse, Say, SettingError
 from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
 from glassformer.families.base import Prepared
 from glassformer.runs.run import DONE, Run

@@ -1,6 +1,6 @@
 """Translators: one model reads a text, another writes it another way."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack, overload
 
@@ -23,7 +23,6 @@ from glassformer.decoding.options import Search, SearchArguments
 from glassformer.decoding.translate import marks_of, translate
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.build import say_tokens, tokenizer_of_texts
-from glassformer.families.memory import reader_of
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
 from glassformer.families.requests import (
     ConfigRequest,
@@ -36,6 +35,7 @@ from glassformer.families.requests import (
     random_tokens,
     say_unknown,
 )
+from glassformer.families.schema import reader_of
 from glassformer.models.build import build_seq2seq
 from glassformer.models.modules import Seq2Seq, device_of
 from glassformer.notebook.display import progress_bar
@@ -112,19 +112,11 @@ def translate_texts(
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
-    hypotheses = iter(best)
-    return [
-        Translation(
-            text,
-            [
-                Scored(target_tokenizer.decode(hypothesis.ids), hypothesis.rank(how.length_penalty), hypothesis.ids)
-                for hypothesis in next(hypotheses)
-            ]
-            if text.strip()
-            else [],
-        )
-        for text in texts
-    ]
+    scored = (
+        [Scored(target_tokenizer.decode(one.ids), one.rank(how.length_penalty), one.ids) for one in hypotheses]
+        for hypotheses in best
+    )
+    return [Translation(text, next(scored) if text.strip() else []) for text in texts]
 
 
 # --- the family ---
@@ -151,37 +143,20 @@ class LoadedTranslator(Loaded):
     @progress_bar()
     @check_arguments
     def translate(
-        self,
-        texts: str | Iterable[Any],
-        *,
-        beam: int | None = None,
-        length_penalty: float = 1.0,
-        nbest: int = 1,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-        say: Say = silent,
+        self, texts: str | Iterable[Any], *, say: Say = silent, **how: Unpack[SearchArguments]
     ) -> Translation | list[Translation]:
         """Translate a text, or each text in a list, an array or a DataFrame with the source column of the run.
 
-        The default is beam search with a `beam` of 5; a beam of 1 is greedy. With `temperature`, `top_k` or `top_p`,
-        translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
+        The default is beam search with a `beam` of 5; a beam of 1 is greedy. `length_penalty` (1) weighs the length of
+        its translations, and `nbest` (1) is how many of them there are for each text. With `temperature`, `top_k` or
+        `top_p`, translations are sampled with the seeds `seed` (0), `seed` + 1 … for each text.
         """
-        how = Search.of(
-            beam=beam,
-            length_penalty=length_penalty,
-            nbest=nbest,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
-        )
+        search = Search.of(**how)
         reader = reader_of(self, "translate")
         several = reader.texts(texts)
         context = self.config.model.context
         translations = translate_texts(
-            self.model, self.tokenizer, self.target_tokenizer, several, how, context=context, say=say
+            self.model, self.tokenizer, self.target_tokenizer, several, search, context=context, say=say
         )
         return translations[0] if reader.is_one(texts) else translations
 
@@ -212,11 +187,8 @@ class TranslationFamily(Family):
     def prepare(self, config: Config, corpus: PairCorpus, known: Processor, say: Say) -> Prepared:
         train = corpus.parts["train"]
         tokenizer, target_tokenizer = known.tokenizer, known.target_tokenizer
-        if tokenizer is None and config.tokenizer.shared:
-            tokenizer = tokenizer_of_texts([*train.sources, *train.targets], config, say)
-        elif tokenizer is None:
-            tokenizer = tokenizer_of_texts(train.sources, config, say)
-            target_tokenizer = tokenizer_of_texts(train.targets, config, say)
+        if tokenizer is None:
+            tokenizer, target_tokenizer = tokenizers_of_sides(train.sources, train.targets, config, say)
         sides = (tokenizer, target_tokenizer or tokenizer)
         for side in sides:
             _check_marks(config, side)
@@ -339,6 +311,9 @@ class TranslationFamily(Family):
             output=output,
         )
 
+    def answer_function(self, loaded: LoadedTranslator, *, top: int, say: Say) -> Callable[[str], dict[str, Any]]:
+        return lambda text: {"text": text, "translation": loaded.translate(text, say=say).text}
+
     def held_out_examples(
         self, loaded: LoadedTranslator, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
     ) -> Iterator[ModelInput]:
@@ -351,6 +326,15 @@ class TranslationFamily(Family):
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
         source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
+
+
+def tokenizers_of_sides(
+    sources: list[str], targets: list[str], config: Config, say: Say
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Train the tokenizer of the sources, and that of the targets unless both sides share one."""
+    if config.tokenizer.shared:
+        return tokenizer_of_texts([*sources, *targets], config, say), None
+    return tokenizer_of_texts(sources, config, say), tokenizer_of_texts(targets, config, say)
 
 
 def _check_marks(config: Config, tokenizer: Tokenizer) -> None:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import nn
@@ -32,21 +32,19 @@ from glassformer.training.events import (
 )
 
 
+@dataclass(eq=False)
 class Recorder:
     """Writes metrics.jsonl and samples, tells loggers and a doctor of each line, and passes every event on."""
 
-    def __init__(
-        self, run: Run, model: nn.Module, prepared: Prepared, config: Config, listen: Listener, loggers: Loggers
-    ) -> None:
-        self.run = run
-        self.model = model
-        self.prepared = prepared
-        self.config = config
-        self.listen = listen
-        self.loggers = loggers
-        self.doctor: Doctor | None = None
-        self.lines: list[dict[str, Any]] = []
-        self.flushed = time.monotonic()
+    run: Run
+    model: nn.Module
+    prepared: Prepared
+    config: Config
+    listen: Listener
+    loggers: Loggers
+    doctor: Doctor | None = None
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    flushed: float = field(default_factory=time.monotonic)
 
     def __call__(self, event: Event) -> None:
         self.listen(event)
@@ -94,45 +92,37 @@ class Recorder:
         self.loggers.add(self.lines)
         self.lines, self.flushed = [], time.monotonic()
 
-
-class TrainingDoctor:
-    """A doctor who knows the log so far, and hears from now on all that is logged."""
-
-    def __init__(self, recorder: Recorder, config: Config, prepared: Prepared) -> None:
-        self.recorder, self.prepared = recorder, prepared
-        self.doctor = Doctor(training_facts(config, recorder.run.card()))
-
-    def begin(self, parameters: int) -> None:
-        """The log so far is read, and what the data shows is told."""
-        run = self.recorder.run
-        lines = run.read_metrics()
+    def begin_diagnosis(self, parameters: int) -> None:
+        """Let a doctor read the log so far and hear all that is logged from now on; report what the data shows."""
+        lines = self.run.read_metrics()
         kept = [line for line in lines if not line.get("end")]
         if len(kept) < len(lines):  # a training that goes on has not ended: what was found at its end may be so no more
-            write_text(run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
-        self.recorder.doctor = self.doctor
+            write_text(self.run.metrics_path, "".join(json.dumps(line) + "\n" for line in kept))
+        self.doctor = Doctor(training_facts(self.config, self.run.card()))
         self.doctor.take_up(kept)
         if not self.doctor.log.step:
-            self.recorder.tell(self.doctor.look_at_data(self.prepared, parameters))
+            self.tell(self.doctor.look_at_data(self.prepared, parameters))
 
-    def conclude(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
-        """What shows at the end. `model`: with the weights that are kept; None: it is not looked at. `evaluation`:
-        theirs on the validation part, if there is one.
+    def conclude_diagnosis(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
+        """Report what shows at the end. `model`: with the weights that are kept; None: it is not looked at.
 
-        A training that is done does not fail for its sake: what is wrong is said.
+        `evaluation`: theirs on the validation part, if there is one. A training that is done does not fail for its
+        sake: what is wrong is said.
         """
-        recorder, doctor, prepared = self.recorder, self.doctor, self.prepared
-        recorder.tell(doctor.end(), end=True)
+        doctor = self.doctor
+        assert doctor is not None
+        self.tell(doctor.end(), end=True)
         if evaluation is not None:
-            recorder.tell(doctor.look_at_evaluation(prepared, evaluation), end=True)
+            self.tell(doctor.look_at_evaluation(self.prepared, evaluation), end=True)
         if model is not None:
             try:
-                findings = doctor.look_at_model(model, prepared, evaluation)
+                findings = doctor.look_at_model(model, self.prepared, evaluation)
             except Exception as error:
                 if is_strict():
                     raise
                 why = error_line(error)
-                recorder.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
-                recorder.listen(Noted(f"the doctor could not look at the model: {why}"))
+                self.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
+                self.listen(Noted(f"the doctor could not look at the model: {why}"))
             else:
-                recorder.tell(findings, end=True)
-        recorder.flush()
+                self.tell(findings, end=True)
+        self.flush()

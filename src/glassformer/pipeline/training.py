@@ -10,19 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.defaults import cpu_defaults
 from glassformer.config.encoders import OWN
-from glassformer.config.errors import (
-    GlassformerError,
-    Misuse,
-    RunError,
-    SettingError,
-    TrainingFailed,
-    silent,
-)
+from glassformer.config.errors import GlassformerError, Misuse, RunError, SettingError, TrainingFailed, silent
 from glassformer.config.loggers import logger_names
 from glassformer.config.plugins import parts_of
-from glassformer.config.resolve import Config, flatten
+from glassformer.config.resolve import Config, cpu_defaults, flatten
 from glassformer.config.setting import value_text
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import FAMILIES, Family, Prepared
@@ -42,7 +34,7 @@ from glassformer.pipeline.continuing import (
     with_loss_after,
 )
 from glassformer.pipeline.loggers import Loggers, asked_loggers
-from glassformer.pipeline.recorder import Recorder, TrainingDoctor
+from glassformer.pipeline.recorder import Recorder
 from glassformer.pipeline.request import Trained, TrainRequest
 from glassformer.planning.capacity import available_memory, choose_sharding
 from glassformer.reporting.papers import PAPERS, first_files, leave_papers, rewind
@@ -70,7 +62,7 @@ class Training:
     prepared: Prepared
     model: nn.Module
     trainer: Trainer
-    doctor: TrainingDoctor
+    recorder: Recorder
     loggers: Loggers
     ended: Ended
 
@@ -79,8 +71,8 @@ class Training:
         self.request = _after_restart(request)
         self.listen = request.listen if self.processes.first else silent
         self.rows: Any = None
-        self.columns: list[str] = []
-        """What was said of the data before it was divided."""
+        self.remarks: list[str] = []
+        """Lines about the data, and about how the model of a run that this one continues suits the new text."""
         self.snapshot: Snapshot | None = None
         self.resumes = False
         self.same = True
@@ -89,8 +81,6 @@ class Training:
         """What the card says of the run whose weights were taken."""
         self.old_text: OldText | None = None
         """Validation text of the run that this one continues."""
-        self.continuing: list[str] = []
-        """Lines about how the model of that run suits the new text."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
         """What these are of, where they are of a sample."""
@@ -108,6 +98,7 @@ class Training:
                 if self.processes.join(self.device, alone=self.config.training.parallel == "fsdp"):
                     self.held.callback(self.processes.leave)
                 self.prepare()
+                self.remarks += self.prepared.corpus.remarks
                 self.build()
                 self.fit()
                 return self.report()
@@ -119,12 +110,9 @@ class Training:
     def say(self, text: str) -> None:
         self.listen(Noted(text))
 
-    def _say_columns(self, text: str) -> None:
-        self.columns.append(text)
-        self.say(text)
-
-    def _say_continuing(self, text: str) -> None:
-        self.continuing.append(text)
+    def remark(self, text: str) -> None:
+        """Say a line that the result keeps."""
+        self.remarks.append(text)
         self.say(text)
 
     @property
@@ -152,7 +140,7 @@ class Training:
             for line in self.run.changed_parts():
                 self.say(line)
         else:
-            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self._say_columns)
+            self.config, self.rows = infer_config(file, with_vectors({**file, **flags}, flags), self.remark)
         if request.expects_refit:
             refuse_refit(self.config)
         if self.config.model.encoder == OWN and request.own_model is None:
@@ -261,21 +249,19 @@ class Training:
         A resumed run keeps its learning rate, and the loss before its first update.
         """
         if self.sharded:
-            self._say_continuing("the loss on the new and the old text is not compared before training with FSDP")
+            self.remark("the loss on the new and the old text is not compared before training with FSDP")
             return
         self.model.to(self.device)
         loss = None if self.resumes else start_loss(self.model, self.prepared)
         if loss is not None:
             loss = self.processes.from_first(loss)  # all processes must choose the same rate
             if flatten(self.request.all_settings()).get("training.lr") is None:
-                self.config = with_chosen_rate(
-                    self.config, self.prepared, continued.path.name, loss, self._say_continuing
-                )
-            warn_of_misfit(self.prepared, continued.path.name, loss, self._say_continuing)
+                self.config = with_chosen_rate(self.config, self.prepared, continued.path.name, loss, self.remark)
+            warn_of_misfit(self.prepared, continued.path.name, loss, self.remark)
         source = self.finetuned_from or {}
         if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
             return
-        self.old_text = OldText.of(continued, self.prepared, self.config, self._say_continuing)
+        self.old_text = OldText.of(continued, self.prepared, self.config, self.remark)
         if self.old_text is not None and self.snapshot is None:
             self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
@@ -292,7 +278,7 @@ class Training:
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
         listen = self.listen  # not this object: what it holds open goes when the last who knows it goes
         self.loggers = Loggers(self.run, names, lambda text: listen(Noted(text)), lambda text: listen(Failed(text)))
-        recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
+        self.recorder = recorder = Recorder(self.run, self.model, prepared, self.config, self.listen, self.loggers)
         self.trainer = Trainer(
             self.model,
             self.family.training_task(prepared.task, self.model, self.config),
@@ -313,8 +299,7 @@ class Training:
         self.first = None
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:
-            self.doctor = TrainingDoctor(recorder, self.config, prepared)
-            self.doctor.begin(learned_count(self.model))
+            recorder.begin_diagnosis(learned_count(self.model))
             self.held.callback(self.loggers.end)
             self.loggers.begin(card, self.snapshot.progress.step if self.snapshot else 0, same=self.same)
         self.processes.barrier()
@@ -368,18 +353,14 @@ class Training:
 
     # --- report ---
 
-    def _threads(self) -> dict[str, str]:
-        """The number of threads, and since which update it was used if it changed."""
-        progress = self.trainer.progress
-        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
-        return {"threads": str(progress.threads), **since}
-
     def report(self) -> Trained:
         """The best weights judged, and what a person finds in the folder."""
         draft, interrupted = self.request.draft, self.ended.reason == "interrupted"
         if not interrupted:
             self._evaluate()
         status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
+        progress = self.trainer.progress
+        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
         changes = {
             "status": status,
             "steps": self.ended.step,
@@ -388,7 +369,8 @@ class Training:
                 **self.run.card()["environment"],
                 "device": str(self.device),
                 "matrix products": self.trainer.precision.name,
-                **self._threads(),
+                "threads": str(progress.threads),
+                **since,
                 "processes": str(self.processes.world),
             },
             "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},
@@ -396,21 +378,20 @@ class Training:
         }
         if self.old_text is not None and self.finetuned_from is not None and not interrupted:
             source = with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
-            self._say_continuing(str(forgetting_line(source)))
+            self.remark(str(forgetting_line(source)))
             changes["from"] = source
         card = {**self.run.card(), **changes}
         if self.processes.first:
             if not interrupted:
                 validation = self.evaluations.get("validation")
-                self.doctor.conclude(None if draft or not self._has_time() else self.model, validation)
+                self.recorder.conclude_diagnosis(None if draft or not self._has_time() else self.model, validation)
             if not draft:
                 judged = self.judged or self.prepared
                 leave_papers(self.run, card, self.config, judged, self.model, self.evaluations, self.say)
             self.loggers.end(status, {name: entry.metrics for name, entry in self.evaluations.items()})
             # the last word: killed before it, a run goes on from here, and writes all of this again
             self.run.update_card(**changes, weights=None if interrupted else self.run.weights_digest())
-        remarks = (*self.columns, *self.prepared.corpus.remarks, *self.continuing)
-        trained = Trained.from_card(self.run, card, self.evaluations, remarks)
+        trained = Trained.from_card(self.run, card, self.evaluations, tuple(self.remarks))
         return replace(trained, signal=self.ended.signal)
 
     def _evaluate(self) -> None:

@@ -23,8 +23,7 @@ from typing import IO, Any
 from safetensors import SafetensorError
 
 from glassformer.config.errors import Misuse, NotARun, RunError, Say, first_line, silent
-from glassformer.config.locks import is_there, lock_file
-from glassformer.config.parts import PART, is_alive, part_of, remove, sweep
+from glassformer.config.parts import PART, is_alive, is_there, lock_file, part_of, remove, sweep
 
 LOCK = ".lock"
 NEW, INSTEAD = ".glassformer-new", ".glassformer-instead"

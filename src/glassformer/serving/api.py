@@ -21,8 +21,8 @@ from glassformer.data.features.build import MixedFeatures
 from glassformer.decoding.options import SEARCH_OPTIONS
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
-from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example
+from glassformer.families.schema import reader_of
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
 from glassformer.serving.answers import Server, require
@@ -41,7 +41,6 @@ from glassformer.serving.schema import (
     TranslateBody,
 )
 from glassformer.serving.writing import Chat, Completion, write
-from glassformer.verbs.answer import AnswerOptions, answer_function
 from glassformer.verbs.look import look
 
 MOST_OF = {"beam": 64, "tokens": 1000, "samples": 16}
@@ -146,7 +145,7 @@ def routes(server: Server) -> APIRouter:
                     for entry, example in zip(found, body.examples, strict=True):
                         entry.update({key: example for key in ("image",) if key in entry})
                 else:
-                    ask = answer_function(loaded.family, loaded, AnswerOptions(loaded.run.path.name, 5, say))
+                    ask = loaded.family.answer_function(loaded, top=5, say=say)
                     found = [ask(_text(example)) for example in examples]
             return {"predictions": found}
 

@@ -21,10 +21,9 @@ from glassformer.data.datasets.embedded import DATASETS, open_dataset
 from glassformer.decoding.options import Sampling
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily
-from glassformer.families.masked import MaskedFamily
-from glassformer.families.memory import reader_of
+from glassformer.families.language import LanguageFamily, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
+from glassformer.families.schema import reader_of
 from glassformer.families.translation import TranslationFamily
 from glassformer.inspection.views.tree import Choice, choices_of
 from glassformer.text.display import quoted

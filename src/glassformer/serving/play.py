@@ -20,9 +20,8 @@ from glassformer.data.features.build import MixedFeatures
 from glassformer.decoding.sampling import distribution, keep_top_k, keep_top_p
 from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
-from glassformer.families.memory import reader_of
 from glassformer.families.requests import Example, ModelInput
-from glassformer.families.schema import table_in
+from glassformer.families.schema import reader_of, table_in
 from glassformer.inspection.attention import SELF_ATTENTION, changeable, sizes_of, stacks_of
 from glassformer.inspection.capture import has_layers
 from glassformer.inspection.change import Change, scale

@@ -22,10 +22,9 @@ from glassformer.data.split.pairs import Pairs
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import prepare, split_data
 from glassformer.families.labelling import LabellingFamily
-from glassformer.families.language import LanguageFamily, StreamFamily
-from glassformer.families.masked import MaskedFamily
+from glassformer.families.language import LanguageFamily, MaskedFamily, StreamFamily
 from glassformer.families.recognition import pairs_of
-from glassformer.families.translation import TranslationFamily
+from glassformer.families.translation import TranslationFamily, tokenizers_of_sides
 from glassformer.finetuning.sources import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
 from glassformer.tasks.language_model import WindowBatch
@@ -130,10 +129,8 @@ def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
     if config.is_finetuned:
         of_source, of_target = source_tokenizers(config)
-    elif config.tokenizer.shared:
-        of_source, of_target = Tokenizer.train([*sources, *targets], config.tokenizer, say), None
     else:
-        of_source, of_target = (Tokenizer.train(texts, config.tokenizer, say) for texts in (sources, targets))
+        of_source, of_target = tokenizers_of_sides(sources, targets, config, say)
     lengths, target_lengths = (_lengths(tokenizer, 1) for tokenizer in (of_source, of_target or of_source))  # END
     return check_pairs(
         table,

@@ -78,27 +78,19 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         check_consistent_length(next(iter(columns.values())), answers)
         label = next(name for name in (LABEL, f"{LABEL} (y)") if name not in columns)
         out = self._own_folder() if self.out is None else Path(self.out)
-        settings: dict[str, Any] = {
+        texts_alone = list(columns) == [TEXT]
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+        settings = {
             "task": self._task,
-            "model": self.model,
-            "size": self.size,
-            "steps": self.steps,
-            "epochs": self.epochs,
-            "minutes": self.minutes,
-            "lr": self.lr,
-            "seed": self.seed,
-            "device": self.device,
             "data.label": label,
-            "data.text": TEXT if list(columns) == [TEXT] else None,
-            "data.extra_columns": None if list(columns) == [TEXT] else ALL_COLUMNS,
-            "data.validation_fraction": self.validation_fraction,
+            **({"data.text": TEXT} if texts_alone else {"data.extra_columns": ALL_COLUMNS}),
+            "data.validation_fraction": chosen.pop("validation_fraction", 0.0),
             "data.test_fraction": 0.0,
+            **chosen.pop("settings", {}),
         }
-        said = {name: value for name, value in settings.items() if value is not None}
         rows = {**columns, label: answers.tolist()}
-        train(
-            rows, out=out, draft=self.out is None, keep_data=False, overwrite=True, **{**said, **(self.settings or {})}
-        )
+        run: dict[str, Any] = {**chosen, "out": out, "draft": self.out is None, "keep_data": False, "overwrite": True}
+        train(rows, **{**run, **settings})
         self.loaded_: Any = load(out, self.device)
         return self
 

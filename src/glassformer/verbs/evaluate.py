@@ -1,7 +1,6 @@
 """How good a run is, and where it is wrong: `gf.evaluate` and `gf.errors`."""
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, silent, warn
@@ -12,7 +11,7 @@ from glassformer.error_analysis.analysis import check_request, comparison_view, 
 from glassformer.families.base import AnyRun, EvaluatedPart, Loaded
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.load import load
-from glassformer.families.requests import EvaluateOptions
+from glassformer.families.requests import EvaluateArguments, EvaluateOptions
 from glassformer.notebook.display import progress_bar
 from glassformer.rendering.view import View
 from glassformer.tasks.base import Evaluation
@@ -24,38 +23,24 @@ def evaluate(
     run: AnyRun,
     data: Any = None,
     *,
-    part: str | None = None,
-    stride: int | None = None,
-    beam: int | None = None,
-    length_penalty: float | None = None,
-    lowercase: bool = False,
-    bleu_tokenizer: str | None = None,
     device: str = "auto",
     precision: str = "fp32",
-    reading: Mapping[str, Any] | None = None,
     say: Say | None = None,
+    **arguments: Unpack[EvaluateArguments],
 ) -> Evaluation:
     """A full pass over `data`, or without it over a part of the run's own: test if it has one, else validation.
 
     `data` is a file, the name of a data set, or what `train` takes: a table in memory (a DataFrame, a Dataset, a list
     of rows) with the columns that the run learned from, pairs (text, label) or (source, target), arrays (images,
     labels); for language models a list of texts.
-    `stride` is for language models. `beam` (5), `length_penalty` (1), `lowercase` (also BLEU of lower-cased texts) and
-    `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts without spaces, else 13a) are for translators.
+    `part` names a part of the run's own data. `stride` is for language models. `beam` (5), `length_penalty` (1),
+    `lowercase` (also BLEU of lower-cased texts) and `bleu_tokenizer` (13a, char, zh, intl or ja-mecab; char for scripts
+    without spaces, else 13a) are for translators.
     Rows that cannot be scored are counted by reason in `details["skipped"]`. Columns that the run does not read are
     reported to `say`; without `say`, they are a warning. `precision`: precision of the loaded
     run, as in `load`. `reading`: data settings that differ from the run's, such as `{"encoding": "latin-1"}`.
     """
-    options = EvaluateOptions(
-        data=keep(data, "evaluate"),
-        part=part,
-        stride=stride,
-        beam=beam,
-        length_penalty=length_penalty,
-        lowercase=lowercase,
-        bleu_tokenizer=bleu_tokenizer,
-        reading=dict(reading or {}),
-    )
+    options = _options("evaluate", data, arguments)
     if precision != "fp32":
         if isinstance(run, Loaded):
             raise Misuse(f"precision={precision!r} is for a run's folder; this one is loaded in {run.precision}")
@@ -63,6 +48,10 @@ def evaluate(
     evaluated = evaluate_run(run, options, device, say or silent)
     _warn_of_ignored(evaluated, say)
     return evaluated.evaluation
+
+
+def _options(verb: str, data: Any, arguments: EvaluateArguments) -> EvaluateOptions:
+    return EvaluateOptions(**{**arguments, "data": keep(data, verb), "reading": dict(arguments.get("reading") or {})})
 
 
 def _warn_of_ignored(evaluated: EvaluatedPart, say: Say | None) -> None:
@@ -78,15 +67,11 @@ def errors(
     run: AnyRun,
     data: Any = None,
     *,
-    part: str | None = None,
     versus: AnyRun | None = None,
     accuracy: float | None = None,
-    stride: int | None = None,
-    beam: int | None = None,
-    length_penalty: float | None = None,
     device: str = "auto",
-    reading: Mapping[str, Any] | None = None,
     say: Say | None = None,
+    **arguments: Unpack[EvaluateArguments],
 ) -> View:
     """Where a run is wrong on `data`, or without it on a part of its own: test if it has one, else validation.
 
@@ -94,14 +79,7 @@ def errors(
     answers should be right (0.95); the view tells below which probability a person should look instead. The rest is
     as in `evaluate`.
     """
-    options = EvaluateOptions(
-        data=keep(data, "errors"),
-        part=part,
-        stride=stride,
-        beam=beam,
-        length_penalty=length_penalty,
-        reading=dict(reading or {}),
-    )
+    options = _options("errors", data, arguments)
     return evaluate_errors(run, options, versus=versus, accuracy=accuracy, device=device, say=say)[1]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from glassformer.config.errors import GlassformerError
-from glassformer.config.locks import claimed
+from glassformer.config.parts import claimed
 from glassformer.data.packing import packer
 from glassformer.data.packing.store import Shards
 from glassformer.data.packing.windows import WindowOrder

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.config.locks import claimed, sweep_claims
-from glassformer.config.parts import part_of
+from glassformer.config.parts import claimed, part_of, sweep_claims
 from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source as reading
 from glassformer.data.io.source import FileGroup, Source

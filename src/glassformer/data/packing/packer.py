@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.config.errors import Say
-from glassformer.config.locks import claimed
-from glassformer.config.parts import part_of, sweep
+from glassformer.config.parts import claimed, part_of, sweep
 from glassformer.data.cache import free_bytes
 from glassformer.data.io.source import Chunk
 from glassformer.data.split.base import digest

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
-from glassformer.config.locks import sweep_claims
-from glassformer.config.parts import sweep
+from glassformer.config.parts import sweep, sweep_claims
 from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
 from glassformer.data.io import source
 from glassformer.data.packing.packer import Packing, PartEntry, claim_name, map_ids, path_of, read_entry, write_entry

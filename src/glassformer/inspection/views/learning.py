@@ -10,8 +10,7 @@ from glassformer.config.errors import Misuse, silent
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel
-from glassformer.families.masked import LoadedMasked, MaskedFamily
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel, LoadedMasked, MaskedFamily
 from glassformer.families.requests import Example, ModelInput
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.inspection.views.attention import attention_panels, clearest_heads

@@ -12,8 +12,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
 from glassformer.families.base import FAMILIES, Family
-from glassformer.families.language import LanguageFamily
-from glassformer.families.masked import MaskedFamily
+from glassformer.families.language import LanguageFamily, MaskedFamily
 from glassformer.families.translation import TranslationFamily
 from glassformer.trials.settings import split_words
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import GlassformerError, MissingPackage, out_of_memory
-from glassformer.config.locks import lock_file
+from glassformer.config.parts import lock_file
 from glassformer.config.plugins import load_plugins
 from glassformer.runs.files import read_json
 from glassformer.trials.outcome import Cell, Outcome

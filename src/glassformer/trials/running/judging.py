@@ -31,10 +31,14 @@ from glassformer.decoding.options import Sampling
 from glassformer.decoding.running import generate
 from glassformer.families.base import FAMILIES, DataParts, Family, Loaded
 from glassformer.families.build import split_data
-from glassformer.families.label_kinds import ClassificationFamily, MultilabelFamily, RegressionFamily
-from glassformer.families.labelling import LabellingFamily, LoadedPredictor
-from glassformer.families.language import LanguageFamily, LoadedLanguageModel, StreamFamily
-from glassformer.families.masked import LoadedMasked, MaskedFamily
+from glassformer.families.labelling import (
+    ClassificationFamily,
+    LabellingFamily,
+    LoadedPredictor,
+    MultilabelFamily,
+    RegressionFamily,
+)
+from glassformer.families.language import LanguageFamily, LoadedLanguageModel, LoadedMasked, MaskedFamily, StreamFamily
 from glassformer.families.translation import LoadedTranslator, TranslationFamily
 from glassformer.models.modules import device_of
 from glassformer.runs.run import Run

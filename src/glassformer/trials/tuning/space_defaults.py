@@ -5,11 +5,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from glassformer.config.defaults import WORDS
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import SettingError
 from glassformer.config.presets import IMAGE, TABLE, has_decoder, labels_examples, reads_stream
-from glassformer.config.resolve import BUDGETS, Config
+from glassformer.config.resolve import BUDGETS, WORDS, Config
 from glassformer.trials.tuning.space import Dimension
 
 SIZED = ("model.layers", "model.heads", "model.width")

@@ -25,8 +25,7 @@ from glassformer.config.errors import (
     silent,
 )
 from glassformer.config.limits import LimitExceeded, parse_json
-from glassformer.config.locks import lock_file
-from glassformer.config.parts import is_alive
+from glassformer.config.parts import is_alive, lock_file
 from glassformer.runs.json_shape import WrongShape, check_shape
 from glassformer.trials.tuning.search import Search
 

@@ -24,10 +24,9 @@ from glassformer.models.modules import device_of
 from glassformer.runs.run import Run
 from glassformer.runs.weight_files import digest_of
 from glassformer.verbs.parts.manifest import Identity, Manifest
-from glassformer.verbs.parts.on_ray import RayWorkers, import_ray
+from glassformer.verbs.parts.on_ray import answer_on_ray, import_ray
 from glassformer.verbs.parts.options import PartOptions
-from glassformer.verbs.parts.part import Part, PartResult, parts_in, write_part
-from glassformer.verbs.parts.work import FileWork
+from glassformer.verbs.parts.work import FileWork, Part, PartResult, parts_in, write_part
 
 
 @dataclass(frozen=True)
@@ -130,8 +129,7 @@ def write_rows(
         answer: Answer = partial(answer_here, load_here, work)
         if options.on == "ray":
             import_ray()  # without which nothing is begun
-            workers = RayWorkers(str(folder.path), options.device, options.precision, options.jobs)
-            answer = partial(workers.answer, work)
+            answer = partial(answer_on_ray, folder.path, options, work)
         return write_parts(folder, work, Path(file), Path(out), answer, options, say)
     loaded = load_here()
     began = time.monotonic()

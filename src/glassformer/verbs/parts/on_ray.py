@@ -10,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from glassformer.families.load import load
 from glassformer.families.predict import InputCounts
 from glassformer.runs.json_shape import made
 from glassformer.verbs.parts.manifest import PartEntry
-from glassformer.verbs.parts.part import Part, PartResult, write_part
-from glassformer.verbs.parts.work import FileWork
+from glassformer.verbs.parts.options import PartOptions
+from glassformer.verbs.parts.work import FileWork, Part, PartResult, write_part
 
 RETRIES = 3
 """How often a part may take its worker down with it."""
@@ -31,54 +31,47 @@ OURS = "GLASSFORMER_"
 """Variables of the environment that workers need too: limits, plugins, whether weights are verified."""
 
 
-@dataclass(frozen=True)
-class RayWorkers:
-    """Workers of the cluster that `RAY_ADDRESS` names, of the one that runs here already, or of a new one here."""
-
-    run: str
-    device: str
-    precision: str
-    jobs: int | None = None
-    """How many; unset: as many as there is room for, one a GPU where there are some."""
-
-    @contextmanager
-    def answer(self, work: FileWork, parts: Sequence[Part]) -> Iterator[Iterator[PartResult]]:
-        ray, data = import_ray()
-        begins = not ray.is_initialized()
-        if begins:
-            variables = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
-            ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": variables})
-        try:
-            yield self._results(ray, data, work, parts)
-        finally:
-            if begins:
-                ray.shutdown()
-
-    def _results(self, ray: Any, data: Any, work: FileWork, parts: Sequence[Part]) -> Iterator[PartResult]:
+@contextmanager
+def answer_on_ray(
+    run: Path, options: PartOptions, work: FileWork, parts: Sequence[Part]
+) -> Iterator[Iterator[PartResult]]:
+    """Use the cluster that `RAY_ADDRESS` names, the one that runs here already, or a new one here."""
+    ray, data = import_ray()
+    begins = not ray.is_initialized()
+    if begins:
+        variables = {name: value for name, value in os.environ.items() if name.startswith(OURS)}
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": variables})
+    try:
         room = ray.cluster_resources()
-        gpus = 0 if self.device == "cpu" else int(room.get("GPU", 0))
+        gpus = 0 if options.device == "cpu" else int(room.get("GPU", 0))
         answers = data.from_items([_to_row(part) for part in parts], override_num_blocks=len(parts)).map_batches(
             PartWorker,
-            fn_constructor_args=(os.path.abspath(self.run), self.device, self.precision, work),
+            fn_constructor_args=(os.path.abspath(run), options.device, options.precision, work),
             batch_size=1,
-            compute=data.ActorPoolStrategy(size=min(self.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
+            compute=data.ActorPoolStrategy(size=min(options.jobs or gpus or int(room.get("CPU", 1)), len(parts))),
             num_gpus=int(gpus > 0),
             num_cpus=int(not gpus),
             ray_remote_args_fn=lambda: {"max_task_retries": RETRIES},  # as a keyword it is deprecated
         )
-        sizes = {part.name: part.size for part in parts}
-        done, total, progress = 0, sum(sizes.values()), progress_of(BYTE)
-        try:
+
+        def results() -> Iterator[PartResult]:
+            sizes = {part.name: part.size for part in parts}
+            done, total, progress = 0, sum(sizes.values()), progress_of(BYTE)
             for row in answers.iter_rows():
                 result = _from_row(row)
                 yield result
                 done += sizes[result.part]
                 progress(done, total)
-        except ray.exceptions.RayError as error:
-            raise RunError(
-                f"Ray lost the cluster, or {RETRIES + 1} workers over one part: what is done is kept, so give the same "
-                f"command again, with fewer --jobs where memory is short ({first_line(error)[:200]})"
-            ) from None
+
+        yield results()
+    except ray.exceptions.RayError as error:
+        raise RunError(
+            f"Ray lost the cluster, or {RETRIES + 1} workers over one part: what is done is kept, so give the same "
+            f"command again, with fewer --jobs where memory is short ({first_line(error)[:200]})"
+        ) from None
+    finally:
+        if begins:
+            ray.shutdown()
 
 
 class PartWorker:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Self, TypedDict, TypeVar
 
 from glassformer.config.errors import Misuse, refuse_unknown
 
@@ -37,6 +37,17 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.number}-of-{self.of}"
+
+
+class PartArguments(TypedDict, total=False):
+    """Arguments of the verbs that answer a folder of parts: the fields of `PartOptions`."""
+
+    shard: str | None
+    on: str
+    jobs: int | None
+    overwrite: bool
+    device: str
+    precision: str
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,27 @@
-"""What a verb does with one file of rows: a brick that folders, shards and workers are built on."""
+"""What a verb does with one file of rows, and the parts of a folder to which it does so."""
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, TextIO
 
-from glassformer.config.errors import Misuse, Say, refuse_unknown
+from glassformer.config.errors import DataError, Misuse, Say, read_failure, refuse_unknown
 from glassformer.data.columns.inference import text_column
 from glassformer.data.columns.schema import ignored_in_words
-from glassformer.data.io.place import find
+from glassformer.data.io.place import files_below, find
 from glassformer.data.io.rows import is_table, kind_of
 from glassformer.data.io.table import RowFile
+from glassformer.data.wording import EXAMPLES, counted, listed
 from glassformer.families.base import Loaded
 from glassformer.families.predict import InputCounts
+from glassformer.runs.folders import writing
 from glassformer.runs.run import Run
+from glassformer.verbs.added_columns import NO_TEXT
+from glassformer.verbs.parts.manifest import FileState, PartEntry
+
+READ = ("parquet", "jsonl", "csv", "tsv", "txt")
+"""The kinds of files that are parts; each but the first may be gzipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +31,8 @@ class FileWork(ABC):
     verb: ClassVar[str]
     kinds: ClassVar[tuple[str, ...]]
     """What can be written; a file of none of these kinds becomes one of the first."""
+    result: ClassVar[str]
+    """What a row without text does not get."""
 
     format: str | None = None
     """The kind that is written; unset: what the name of the output ends with."""
@@ -57,6 +67,11 @@ class FileWork(ABC):
             say(line)
         return rows, text
 
+    def tell_blank(self, file: str, counts: InputCounts, say: Say) -> None:
+        """Report the rows without text."""
+        if blank := counts.unanswered.get(NO_TEXT):
+            say(f"{file}: {counted(blank, 'row')} without text, and so without {self.result}")
+
     def refuse_format(self) -> None:
         """Refuse a kind that is not written here."""
         if self.format is not None:
@@ -71,3 +86,77 @@ class FileWork(ABC):
 
     def options(self) -> dict[str, Any]:
         return asdict(self)
+
+
+# --- parts of a folder ---
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of the folder that is read."""
+
+    name: str
+    """Its path in there, with / between folders."""
+    path: Path
+    output: Path
+    """What becomes of it."""
+    size: int
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What came of a part: an entry, or why there is none."""
+
+    part: str
+    entry: PartEntry | None
+    remarks: tuple[str, ...] = ()
+    failure: str = ""
+    counts: InputCounts = field(default_factory=InputCounts)
+
+
+def parts_in(folder: Path, out: Path, work: FileWork, say: Say) -> list[Part]:
+    """Every part of a folder, sorted by name. Names that begin with . or _ are not data, as elsewhere in the field."""
+    if out.resolve() == folder.resolve() or folder.resolve() in out.resolve().parents:
+        raise Misuse(f"--out {out} is in the folder that is read: write to another")
+    files = {file.relative_to(folder): file for file in files_below(folder)}
+    shown = {name: file for name, file in files.items() if not any(word.startswith((".", "_")) for word in name.parts)}
+    parts = [
+        Part(name.as_posix(), file, out / work.output_name(name.as_posix()), file.stat().st_size)
+        for name, file in shown.items()
+        if kind_of(file) in READ
+    ]
+    if not parts:
+        raise Misuse(f"{folder} holds no parts: their names end in {', '.join(f'.{kind}' for kind in READ)}")
+    if len(parts) < len(shown):
+        others = [str(name) for name, file in shown.items() if kind_of(file) not in READ]
+        say(f"left out: {counted(len(others), 'file')} of other kinds ({listed(others, EXAMPLES)})")
+    output, count = Counter(part.output for part in parts).most_common(1)[0]
+    if count > 1:
+        same = listed([part.name for part in parts if part.output == output], EXAMPLES)
+        raise Misuse(f"{same} would all be written as {output.name}: rename them, or give them folders of their own")
+    return parts
+
+
+def write_part(loaded: Loaded, work: FileWork, part: Part) -> PartResult:
+    """One part from its beginning to its end; what cannot be read of it is told."""
+    remarks: list[str] = []
+    try:
+        read = _state(part.path)
+        with writing(part.output):
+            part.output.parent.mkdir(parents=True, exist_ok=True)
+        counts = work.write(loaded, str(part.path), str(part.output), remarks.append)
+        if not read.is_still(part.path, read=False):
+            raise DataError(f"{part.path} has changed while it was read: give the same command again")
+    except Misuse as error:
+        return PartResult(part.name, None, tuple(remarks), str(error))
+    written = _state(part.output)
+    name = part.name
+    entry = PartEntry(name, work.output_name(name), counts.rows, written.size, written.sha256, read)
+    return PartResult(name, entry, tuple(remarks), counts=counts)
+
+
+def _state(path: Path) -> FileState:
+    try:
+        return FileState.of(path)
+    except OSError as error:
+        raise DataError(read_failure(path, error)) from None
