@@ -1,10 +1,12 @@
-"""A bag of words trained beside scikit-learn's TF-IDF + logistic regression, by turns: seconds and accuracy.
+"""Compare a bag of words with scikit-learn's TF-IDF and logistic regression: seconds and accuracy.
 
     python benchmarks/bag.py imdb.jsonl --rounds 3
 
-Both are whole processes, from starting Python to the end, on the same split: ours is the command that a person types,
-which reads the file, splits it, and leaves a run with its report; scikit-learn's is handed the parts as JSON. Beside
-the seconds stand those of the CPU, which other programs on the machine change little; with OMP_NUM_THREADS=1, hardly.
+Both are whole processes, from starting Python to the end, on the same split, in alternating runs. Ours is the command
+`train`: it reads the file, splits it, and writes a run with its report. scikit-learn gets the parts as JSON.
+
+Prints wall-clock and CPU seconds (medians) and their ratio to scikit-learn's. CPU seconds depend little on other
+programs, least with OMP_NUM_THREADS=1.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from labels import ours, peer
 
 
 def with_cpu(contestant, *arguments):
-    """(accuracy, seconds, seconds of the CPU) of one process."""
+    """Return the accuracy, wall-clock seconds and CPU seconds of one process."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     scores, seconds, _ = contestant(*arguments)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -24,8 +26,8 @@ def with_cpu(contestant, *arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("data", help="read the labelled texts from this file")
+    parser.add_argument("--rounds", type=int, default=3, help="train with this many seeds (default %(default)s)")
     options = parser.parse_args()
     results = {"bag": [], "scikit-learn": []}
     for seed in range(options.rounds):

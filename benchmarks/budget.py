@@ -1,9 +1,10 @@
-"""Whether `train --minutes` keeps its promise: the whole command, a process of its own, against the clock on the wall.
+"""Check that `train --minutes` keeps its budget: wall-clock time of the whole command, in a process of its own.
 
-python benchmarks/budget.py [--minutes 0.5 1] [--data ../shared/data] [--device cpu] [kinds …]
+    python benchmarks/budget.py [--minutes 0.5 1] [--data ../shared/data] [--device cpu] [KIND …]
 
-Prints, for each kind of data and budget, the seconds of the command, whether they are within the budget (and a tenth of
-it, or five seconds, if that is more), updates, what was judged at the end, and how busy the machine was.
+Prints for each kind of data and each budget: the seconds of the command, whether they are within the limit, the number
+of updates, the share of the validation set that was scored at the end, and the load of the machine. The limit is the
+budget plus a tenth or five seconds, whichever is more.
 """
 
 import argparse
@@ -29,7 +30,7 @@ REAL = {
     "SST-2, bag": ["sst2/train.csv", "--model", "bag"],
     "Multi30k": ["multi30k/train.en-de.tsv", "--data.validation_fraction", "0.17"],
 }
-"""Of Multi30k about 5,000 pairs are held out."""
+"""Public data sets. About 5,000 pairs of Multi30k are held out."""
 
 
 def measure(words: list[str], minutes: float, out: Path, device: str) -> dict[str, object]:
@@ -46,11 +47,18 @@ def measure(words: list[str], minutes: float, out: Path, device: str) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kinds", nargs="*", metavar="KIND")
-    parser.add_argument("--minutes", type=float, nargs="+", default=[0.5, 1.0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--device", default="cpu")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help="measure only these kinds of data (default: all)")
+    parser.add_argument(
+        "--minutes", type=float, nargs="+", default=[0.5, 1.0], help="measure these budgets (default 0.5 1)"
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("../shared/data"),
+        help="read the public data sets from this folder (default %(default)s; skipped if it does not exist)",
+    )
+    parser.add_argument("--device", default="cpu", help="train on this device (default %(default)s)")
     options = parser.parse_args()
     kinds = dict(EMBEDDED)
     if options.data.is_dir():

@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing that survives a noisy machine, and a training without a folder."""
+"""Helpers of the benchmarks: timing on a busy machine, and training without a run folder."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ from glassformer.training.loop import Trainer
 
 
 class Nowhere:
-    """Keeps nothing: a benchmark leaves no run."""
+    """Checkpointer that stores nothing, because a benchmark writes no run."""
 
     def checkpoint(self, snapshot):
         return ""
@@ -30,7 +30,7 @@ def random_tokens(count, vocab, seed=0):
 
 
 def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):
-    """A Trainer on random tokens (or the given parts) with these settings."""
+    """Return a Trainer with these settings, on random tokens or on `parts`."""
     config = resolve({}, {"training.validate_every": 10**9, **flags})
     parts = parts or {"train": random_tokens(3_000_000, vocab), "validation": random_tokens(5_000, vocab, 1)}
     task = LanguageModelling(
@@ -41,7 +41,7 @@ def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):
 
 
 def alternating(contestants: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:
-    """Median seconds of each, measured in turns, so that a busy moment of the machine hits all of them."""
+    """Return the median seconds of each, in alternating rounds, so that a busy moment of the machine affects all."""
     times = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, run in contestants.items():

@@ -1,6 +1,8 @@
-"""Decoding on the CPU: with state, by recomputing the past, and Hugging Face's GPT-2 `generate` with its cache.
+"""Decoding on the CPU: with state, by recomputing the past, and by Hugging Face's GPT-2 `generate` with its cache.
 
-python benchmarks/decoding_cpu.py [--tokens 512] [--rounds 3]
+    python benchmarks/decoding_cpu.py [--tokens 512] [--rounds 3]
+
+All models have the same shape and random weights. Checks that both of our methods generate the same tokens.
 """
 
 import argparse
@@ -22,7 +24,7 @@ def ours(**flags):
     settings = resolve({}, {"size": "tiny", "model.context": CONTEXT, **flags}).model
     model = build_language_model(settings, vocab=VOCAB).eval()
     torch.manual_seed(1)
-    for weight in model.parameters():  # a model that has learned nothing writes one token for ever
+    for weight in model.parameters():  # with the initial weights, the model repeats one token
         torch.nn.init.normal_(weight, std=0.08)
     return model
 
@@ -37,9 +39,9 @@ def recomputing(model, ids, count):
 
 def main():
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--tokens", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=512, help="generate this many tokens (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="repeat each measurement (default %(default)s)")
     options = parser.parse_args()
     config = GPT2Config(vocab_size=VOCAB, n_positions=1024, n_embd=128, n_layer=4, n_head=4, bos_token_id=1,
                         eos_token_id=None)  # fmt: skip

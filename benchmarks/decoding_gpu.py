@@ -1,9 +1,12 @@
-"""Decoding on a CUDA GPU, bf16, random weights: 256 tokens after 32, beside Hugging Face's GPT-2 in the same run.
+"""Decoding on a CUDA GPU: bf16, random weights, 256 tokens after a prompt of 32.
 
-python benchmarks/decoding_gpu.py [--plain FILE] [--hugging-face]
+    python benchmarks/decoding_gpu.py [--plain FILE] [--hugging-face]
 
-FILE: a program with a `measure(layers, heads, width, batch)` that gives the tokens/s of a step written straight down.
-Each step reads all weights: beside the tokens/s stands the part of a copy's bytes/s that this comes to.
+FILE is a Python file with a function `measure(layers, heads, width, batch)` that returns the tokens/s of a direct
+implementation. --hugging-face adds transformers' GPT-2 with a static cache, in the same run.
+
+Each step reads all weights. So next to tokens/s, this prints the rate at which weights are read, relative to the
+bytes/s of a memory copy.
 """
 
 import argparse
@@ -38,7 +41,7 @@ def copied_bytes_per_second():
 
 
 def best_of(run, times=3):
-    """Tokens/s of the best of several runs; the first, which makes ready, does not count."""
+    """Return the tokens/s of the fastest of several runs, after one run for warm-up."""
     speeds = []
     for _ in range(times + 1):
         torch.cuda.synchronize()
@@ -83,9 +86,9 @@ def hugging_face(shape, batch):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--plain")
-    parser.add_argument("--hugging-face", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plain", help="measure this file's direct implementation too")
+    parser.add_argument("--hugging-face", action="store_true", help="measure transformers' GPT-2 too")
     options = parser.parse_args()
     copied = copied_bytes_per_second()
     for name, batch in (("124M", 1), ("124M", 64), ("1.5B", 1)):

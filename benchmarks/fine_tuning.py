@@ -1,12 +1,12 @@
-"""A sentence encoder of somebody else's on few labels: frozen, fine-tuned, and by way of reviews of another kind.
+"""Fine-tune an imported sentence encoder on few labels, and compare it with models trained from scratch.
 
     python benchmarks/fine_tuning.py RUN train.csv dev.csv [--reviews reviews.jsonl] [--seeds 3] [--precision bf16]
 
-RUN: all-MiniLM-L6-v2, imported. Every row is trained by the commands that a person types; every seed holds out another
-tenth of train.csv. dev.csv is scored, never chosen by.
+RUN is the imported all-MiniLM-L6-v2. Every model is trained by the commands that a user types. Every seed holds out
+another tenth of train.csv. dev.csv is scored and never used to choose anything.
 
-`--reviews` (texts of several sentences with the same labels) adds the row "by way of reviews": the encoder learns first
-from these, whole and a few sentences of each, and from train.csv after it.
+`--reviews` (texts of several sentences with the same labels) adds the row "by way of reviews": the encoder is
+fine-tuned on whole reviews and on a few sentences of each, and then on train.csv.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 RECIPE = Path(__file__).parent.parent / "recipes" / "fine-tune-sst2.yaml"
 WORDS = range(5, 46)
-"""Of a sentence that is worth judging."""
+"""Number of words of a sentence that is kept."""
 
 
 def glassformer(*words):
@@ -29,7 +29,7 @@ def glassformer(*words):
 
 
 def mixed(reviews, out):
-    """Every review, and its first two and last three sentences, where a verdict stands, with its label."""
+    """Write every review, and its first two and last three sentences, which often state the opinion, with its label."""
     with open(reviews) as source, open(out, "w") as target:
         for row in map(json.loads, source):
             text = re.sub(r"<[^>]*>", " ", row["text"]).strip()
@@ -39,7 +39,7 @@ def mixed(reviews, out):
 
 
 def rows_of(run, train, dev, reviews, seed, precision, folder):
-    """Accuracy on dev, by name."""
+    """Yield the name of each model and its accuracy on dev."""
 
     def trained(name, data, *more, test=True):
         scored = ["--test", dev, "--data.split_seed", seed] if test else []
@@ -61,12 +61,17 @@ def rows_of(run, train, dev, reviews, seed, precision, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    for name in ("run", "train", "dev"):
-        parser.add_argument(name)
-    parser.add_argument("--reviews")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--precision", default="auto")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    helps = {
+        "run": "fine-tune this imported encoder",
+        "train": "train on these labelled texts",
+        "dev": "score these labelled texts",
+    }
+    for name, text in helps.items():
+        parser.add_argument(name, help=text)
+    parser.add_argument("--reviews", help="fine-tune on these reviews first (adds a row)")
+    parser.add_argument("--seeds", type=int, default=3, help="train with this many seeds (default %(default)s)")
+    parser.add_argument("--precision", default="auto", help="train in this precision (default %(default)s)")
     options = parser.parse_args()
     scores = {}
     for seed in range(options.seeds):

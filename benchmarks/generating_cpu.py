@@ -1,11 +1,15 @@
-"""Writing on the CPU with real weights, SmolLM2's: ours in fp32, bf16 and int8, Hugging Face's with its cache in fp32,
-and llama.cpp in Q8_0.
+"""Generate text on the CPU with real weights (SmolLM2): glassformer, Hugging Face's transformers and llama.cpp.
 
-python benchmarks/generating_cpu.py SmolLM2.gguf [--text FILE] [--llama FOLDER] [--tokens 64] [--rounds 5] [--threads 2]
+    python benchmarks/generating_cpu.py SmolLM2.gguf [--text FILE] [--llama FOLDER] [--tokens 64] [--rounds 5]
+        [--threads 2]
 
-The GGUF file is imported, and the run exported for transformers: both have the same weights, and must write the same.
---text: what int8 and bf16 cost, as loss and as the share of places with the same likeliest token, step by step.
---llama: where llama-cpp-python was installed, `pip install --target FOLDER llama-cpp-python`.
+Ours runs in fp32, bf16 (where the CPU has it) and int8, transformers in fp32 with its cache, llama.cpp in Q8_0. The
+GGUF file is imported and exported again for transformers, so both have the same weights. The last column counts the
+tokens that equal those of our fp32.
+
+--text: also print, token by token, the loss in each precision and the share of positions with the same most likely
+        token as in fp32.
+--llama: also measure llama-cpp-python, installed with `pip install --target FOLDER llama-cpp-python`.
 """
 
 import argparse
@@ -32,13 +36,13 @@ PLACES = 256
 
 def main():
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser()
-    parser.add_argument("file")
-    parser.add_argument("--text")
-    parser.add_argument("--llama")
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=2)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="import this GGUF file")
+    parser.add_argument("--text", help="measure the loss in each precision on this text")
+    parser.add_argument("--llama", help="measure llama-cpp-python from this folder")
+    parser.add_argument("--tokens", type=int, default=64, help="generate this many tokens (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="repeat each measurement (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="use this many threads (default %(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as place:
@@ -85,7 +89,7 @@ def main():
 
 
 def llama_cpp(options, path):
-    """A function from a prompt to what llama.cpp writes, of the same file in Q8_0."""
+    """Return a function from a prompt to the tokens of llama.cpp, with the same file in Q8_0."""
     sys.path.append(options.llama)
     import llama_cpp
 
@@ -97,7 +101,7 @@ def llama_cpp(options, path):
     model = llama_cpp.Llama(str(path), n_ctx=1024, n_threads=options.threads, n_threads_batch=options.threads,
                             verbose=False)  # fmt: skip
 
-    def write(prompt, quiet=quiet):  # which must live as long as the model
+    def write(prompt, quiet=quiet):  # the callback must live as long as the model
         model.reset()
         written = model.generate(prompt, top_k=1, temp=0.0, repeat_penalty=1.0)
         return [token for token, _ in zip(written, range(options.tokens), strict=False)]
@@ -107,7 +111,7 @@ def llama_cpp(options, path):
 
 
 def bandwidth():
-    """Bytes a second that a copy reads, of more than any cache holds."""
+    """Return the bytes per second that a memory copy larger than the caches reads."""
     numbers, room = torch.zeros(2**27), torch.zeros(2**27)
     seconds = []
     for _ in range(5):
@@ -119,7 +123,7 @@ def bandwidth():
 
 @torch.inference_mode()
 def cost(ours, ids):
-    """Loss and likeliest tokens of a text that is read token by token."""
+    """Print the loss and the agreement of the most likely tokens on a text that is read token by token."""
     likeliest = {}
     for name, loaded in ours.items():
         model, state, scores = loaded.model, loaded.model.init_state(1, PLACES), []

@@ -1,9 +1,9 @@
-"""Seconds to grade 100 submissions of one lesson, with this source and with that of another worktree, by turns.
+"""Measure the seconds to grade 100 submissions of one lesson, optionally next to another version of the source.
 
     git worktree add /tmp/before COMMIT
     python benchmarks/grading.py --other /tmp/before/src --rounds 3
 
-The submissions are the lesson's solution in folders of their own. Each call starts a new process.
+Each submission is a copy of the lesson's solution. Each measurement starts a new process; the versions alternate.
 """
 
 import argparse
@@ -35,10 +35,12 @@ def seconds(source: str, lesson: str, files: list[str]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--other", metavar="SRC", help="source folder to compare with")
-    parser.add_argument("--lesson", default="attention")
-    parser.add_argument("--submissions", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--other", metavar="SRC", help="compare with the source in this folder")
+    parser.add_argument("--lesson", default="attention", help="grade this lesson (default %(default)s)")
+    parser.add_argument(
+        "--submissions", type=int, default=100, help="grade this many submissions (default %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="repeat each measurement (default %(default)s)")
     options = parser.parse_args()
     sources = [str(Path(gf.__file__).parents[1]), *filter(None, [options.other])]
     took: dict[str, list[float]] = {source: [] for source in sources}

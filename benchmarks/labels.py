@@ -1,13 +1,14 @@
-"""Classifiers beside scikit-learn's TF-IDF + logistic regression: same training texts, same held-out texts.
+"""Compare classifiers with scikit-learn's TF-IDF and logistic regression on the same training and held-out texts.
 
     python benchmarks/labels.py trec.csv --models bag,average,cnn,lstm,transformer --seeds 3
     python benchmarks/labels.py imdb.jsonl --models bag,bag:bigrams --seeds 1
     python benchmarks/labels.py opinions --models bag,lstm,transformer --seeds 3
     python benchmarks/labels.py sst2.csv --also dev.csv
 
-Each model, and scikit-learn's, is trained in a process of its own; ours by the command that a person types, with the
-defaults. Seconds are everything from starting Python to the end (ours leaves a run with pictures); memory is the
-highest peak of any process so far, so ours come first. `--also` is scored, never chosen by.
+Each model is trained in a process of its own: ours by `glassformer train` with its default settings. Seconds are for
+the whole process, from starting Python to the end; ours includes writing a run with its figures. Memory is the highest
+peak of any process so far, so our models are measured first. The texts of --also are scored and never used to choose
+anything.
 """
 
 import argparse
@@ -40,7 +41,7 @@ print(json.dumps([model.score(features.transform(texts), labels) for texts, labe
 
 
 def peer(data, also, longest):
-    """scikit-learn on glassformer's own split; `longest`: runs of words that count."""
+    """Train scikit-learn on glassformer's split, with word n-grams up to `longest`."""
     config, table = infer_config({}, {"data.path": data}, silent)
     parts = split_data(config, table).parts
     held = {"train": parts["train"], "held": parts.get("test", parts["validation"])}
@@ -88,10 +89,14 @@ def show(name, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data")
-    parser.add_argument("--also")
-    parser.add_argument("--models", default="bag,bag:bigrams,average,cnn,rnn,lstm,gru,bilstm,transformer")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("data", help="train on this file or embedded data set")
+    parser.add_argument("--also", help="score these texts too")
+    parser.add_argument(
+        "--models",
+        default="bag,bag:bigrams,average,cnn,rnn,lstm,gru,bilstm,transformer",
+        help="train these models, separated by commas (default %(default)s)",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="train with this many seeds (default %(default)s)")
     options = parser.parse_args()
     for model in options.models.split(","):
         show(model, [ours(options.data, options.also, model, seed) for seed in range(options.seeds)])

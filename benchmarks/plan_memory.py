@@ -1,4 +1,4 @@
-"""What `glassformer plan` says a step holds, beside what torch records of the real loop, for models on a CPU.
+"""Compare the memory of a training step by `glassformer plan` with torch's record of the real loop, on a CPU.
 
 OMP_NUM_THREADS=1 PYTHONPATH=tests/verbs:tests python benchmarks/plan_memory.py [NAME …]
 """

@@ -1,10 +1,12 @@
-"""What one of several processes holds and exchanges in an update, beside what `glassformer plan` says, on a CPU.
+"""Compare the memory and communication of one of several processes with `glassformer plan`, on a CPU.
 
-PYTHONPATH=tests python benchmarks/processes.py [WORLD …]
+    PYTHONPATH=tests python benchmarks/processes.py [WORLD …]
 
 A language model of 63 million weights, AdamW, float32, 4 windows of 16 tokens; 1, 2 and 4 processes with gloo, each
-with the whole model (DDP) or a shard of it (FSDP). Tensors: the most at any operation of the third update.
-Resident: the most that the process ever had (ru_maxrss), Python and torch included. It takes 8 GB.
+with the whole model (DDP) or a shard of it (FSDP). Needs 8 GB. Prints MB of the first process:
+
+- tensors: the largest total during the third update
+- resident: the peak of the process (ru_maxrss), including Python and torch
 """
 
 import json

@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def sign(self) -> int:
-        """1 where a higher score is better."""
+        """1 if a higher score is better, else −1."""
         return -1 if self.metric == "loss" else 1
 
 
@@ -133,10 +133,10 @@ def is_worse(name: str, recipe: Recipe, now: Summary, accepted: Summary | None) 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=RECIPES)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
-    parser.add_argument("--jobs", type=int, default=2, help="training runs at a time")
-    parser.add_argument("--only", default="", help="recipes whose name contains this text")
+    parser.add_argument("set", choices=RECIPES, help="train these recipes")
+    parser.add_argument("--data", type=Path, required=True, help="read the data sets from this folder")
+    parser.add_argument("--jobs", type=int, default=2, help="train this many runs at once (default %(default)s)")
+    parser.add_argument("--only", default="", help="train only recipes whose name contains this text")
     parser.add_argument("--accept", action="store_true", help="store the scores as the accepted ones")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread per run: no run waits for another run's threads

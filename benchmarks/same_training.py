@@ -1,8 +1,10 @@
-"""Is training still the same, bit for bit? `python benchmarks/same_training.py BEFORE_TREE [AFTER_TREE]`
+"""Check that two source trees train the same weights, bit for bit.
 
-Trains 50 updates of a model of each family with two source trees, each training in a process of its own with the same
-number of threads, and compares the weights they end with. AFTER_TREE is by itself the tree that this file lies in.
-Exits with 1 if any differ.
+    python benchmarks/same_training.py BEFORE_TREE [AFTER_TREE] [--only TEXT] [--threads 1]
+
+Trains a model of each family for 50 updates with both source trees and compares the final weights. Each training run
+is a process of its own, with the same number of threads. AFTER_TREE is by default the tree of this file. Exits with 1
+if any weights differ.
 """
 
 import argparse
@@ -62,11 +64,17 @@ SETTINGS = "import json; from glassformer.config.resolve import keys; print(json
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path, nargs="?", default=Path(__file__).parents[1])
-    parser.add_argument("--only", default="", help="families whose name holds this")
-    parser.add_argument("--threads", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("before", type=Path, help="train with the source in this folder")
+    parser.add_argument(
+        "after",
+        type=Path,
+        nargs="?",
+        default=Path(__file__).parents[1],
+        help="compare with the source in this folder (default: this one)",
+    )
+    parser.add_argument("--only", default="", help="train only families whose name contains this text")
+    parser.add_argument("--threads", type=int, default=1, help="train with this many threads (default %(default)s)")
     options = parser.parse_args()
     families = {name: settings for name, settings in FAMILIES.items() if options.only in name}
     if any("from" in settings for settings in families.values()):
@@ -90,7 +98,7 @@ def main() -> int:
 
 
 def run(tree: Path, place: Path, threads: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Python with a source tree, in a process of its own."""
+    """Run Python with a source tree, in a process of its own."""
     count = str(threads)
     env = {
         **os.environ,
@@ -103,7 +111,7 @@ def run(tree: Path, place: Path, threads: int, *words: str) -> subprocess.Comple
 
 
 def train(tree: Path, place: Path, name: str, settings: dict[str, Any], threads: int) -> dict[str, Tensor] | str:
-    """The weights that a training ends with, or what went wrong."""
+    """Return the final weights of a training run, or the error."""
     unknown = RENAMED_SETTINGS.keys() - settings_of(tree)
     settings = {RENAMED_SETTINGS[key] if key in unknown else key: value for key, value in settings.items()}
     whole = {**ALWAYS, **settings, "out": name, "training.threads": threads}
@@ -141,12 +149,12 @@ def difference(before: dict[str, Tensor] | str, after: dict[str, Tensor] | str) 
 
 
 def present_name(name: str) -> str:
-    """Return the present name of a weight, which an older tree may call differently."""
+    """Return the current name of a weight, which may have another name in an older tree."""
     return ".".join(RENAMED_WEIGHTS.get(part, part) for part in name.split("."))
 
 
 def write_tables(folder: Path) -> None:
-    """Texts with several labels, and rows with a number."""
+    """Write a table of texts with several labels and a table for regression."""
     chance = Random(0)
     words = {"food": ("soup", "bread"), "money": ("price", "coin"), "sport": ("ball", "team")}
     tags, houses = [], []

@@ -1,9 +1,10 @@
-"""A server under load: one client alone, then many at once, all streaming; and how soon the playground answers a key.
+"""Measure a server under load, and how soon the playground reacts to a key.
 
-python benchmarks/serving.py [--clients 200] [--seconds 60]
+    python benchmarks/serving.py [--clients 200] [--seconds 60]
 
-A `tiny` language model is trained for a few updates first: what it writes does not matter. Beside it the same weights
-are served by `transformers serve` (needs `accelerate`), one text after the other and with its continuous batching.
+First one client, then many clients at once; all stream. A `tiny` language model is trained for a few updates first,
+because the quality of its text does not matter. `transformers serve` (needs `accelerate`) serves the same weights, one
+text after the other and with continuous batching.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def percentiles(values):
 
 
 async def one_request(host, port, path, body, seen):
-    """Ask once; `seen` gets (seconds to the first piece, seconds in all, pieces), or what went wrong."""
+    """Send one request and append (status or error, seconds to the first chunk, seconds in all, chunks) to `seen`."""
     began, first, pieces = time.perf_counter(), None, 0
     data = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -48,7 +49,7 @@ async def one_request(host, port, path, body, seen):
 
 
 async def load(address, path, body, clients, seconds):
-    """So many clients, each of which asks again as soon as it was answered."""
+    """Run clients that send the next request as soon as they have their answer, and print the results."""
     host, port = address.removeprefix("http://").split(":")
     seen, until = [], time.perf_counter() + seconds
 
@@ -71,7 +72,7 @@ async def load(address, path, body, clients, seconds):
 
 
 def started(words, ready):
-    """A server's process, once its address answers."""
+    """Start a server and return its process as soon as the server answers."""
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(600):
         try:
@@ -96,7 +97,7 @@ def measure(name, words, address, ready, body, options):
 
 
 def keystrokes(run, keys):
-    """A key in the playground of a real browser, until all that it moves has moved."""
+    """Measure the time from a key in the playground until all panels are updated, in a browser."""
     from playwright.sync_api import sync_playwright
 
     import glassformer as gf
@@ -131,9 +132,13 @@ def keystrokes(run, keys):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--clients", type=int, default=200, help="start this many clients after the single one (default %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="measure each load for this many seconds (default %(default)s)"
+    )
     options = parser.parse_args()
 
     import glassformer as gf

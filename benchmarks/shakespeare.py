@@ -1,9 +1,10 @@
-"""Small models of like size on tiny Shakespeare, characters, the last tenth held out: loss over several seeds.
+"""Train small models of about the same size on the characters of tiny Shakespeare: loss over several seeds.
 
-The shape is that of nanoGPT's CPU example (4 layers, 4 heads, width 128, context 64, batches of 12, 2,000 updates);
-the other encoders have as many weights. The loss is a full pass over the held-out part, windows of 64, 64 apart.
+    python benchmarks/shakespeare.py input.txt [--models "transformer;lstm;rnn"] [--seeds 3] [--jobs 1]
 
-    python benchmarks/shakespeare.py input.txt [--models transformer,lstm,rnn] [--seeds 3] [--jobs 1]
+The shape is that of nanoGPT's CPU example: 4 layers, 4 heads, width 128, context 64, batches of 12, 2,000 updates. The
+other encoders have about as many weights. The last tenth is the validation set. The loss covers all of it, in
+non-overlapping windows of 64.
 """
 
 import argparse
@@ -44,12 +45,16 @@ def one(data, name, seed, steps):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data")
-    parser.add_argument("--models", default="transformer;lstm;rnn", help="names of recipes with ; between, or all")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--jobs", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="train on this text file")
+    parser.add_argument(
+        "--models",
+        default="transformer;lstm;rnn",
+        help="train these recipes, separated by semicolons, or all (default %(default)s)",
+    )
+    parser.add_argument("--seeds", type=int, default=3, help="train with this many seeds (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=2000, help="train for this many updates (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="train this many models at once (default %(default)s)")
     options = parser.parse_args()
     names = list(RECIPES) if options.models == "all" else options.models.split(";")
     work = [(options.data, name, seed, options.steps) for name in names for seed in range(options.seeds)]

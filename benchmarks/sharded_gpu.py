@@ -1,11 +1,11 @@
-"""FSDP on one GPU: what sharding costs where there is nothing to share, what checkpoints cost that are written while
-the training goes on, and whether three billion weights train.
+"""FSDP on one GPU: overhead of sharding, cost of asynchronous checkpoints, and a model of three billion weights.
 
     python benchmarks/sharded_gpu.py [step|checkpoints|large …]
 
-step: GPT-2's shape (124M), batches of 64 windows of 1024 tokens, compiled, beside the plain compiled step, both without
-a recording of the whole step. checkpoints: the same with one every 200 updates. large: 3 billion weights, AdamW,
-each block computed again in the backward pass.
+- step: GPT-2's shape (124M), batches of 64 windows of 1024 tokens, compiled, next to a plain compiled step. Neither
+  records the whole step as a CUDA graph.
+- checkpoints: the same, with a checkpoint every 200 updates.
+- large: 3 billion weights, AdamW, each block recomputed in the backward pass.
 """
 
 import json
@@ -35,7 +35,7 @@ LARGE = {"model.layers": 32, "model.heads": 22, "model.width": 2816, "model.cont
 
 
 def seconds_of(steps, checkpointer=None, **flags):
-    """Seconds of each step in the second half, the model's size, and the memory it took."""
+    """Return the seconds per step in the second half, the number of weights, and the peak memory in GiB."""
     vocab = flags.pop("vocab")
     config = resolve({}, {"training.validate_every": 10**9, "steps": steps, "training.validation_tokens": 1, **flags})
     parts = {"train": random_tokens(3_000_000, vocab), "validation": random_tokens(5_000, vocab, 1)}

@@ -1,9 +1,9 @@
-"""How long each verb takes beside `python -c "import torch"`, by turns: what a person waits before work begins.
+"""Measure how long each command takes to start, relative to `python -c "import torch"`, in alternating runs.
 
     python benchmarks/startup.py --rounds 3
 
-Runs of a few updates are trained first, in a temporary folder. A figure is the median of a verb's seconds over that of
-the import. `train` makes one update of a bag and leaves its report; `plan` is paper arithmetic (`--no-probe`).
+Trains runs of a few updates first, in a temporary folder. The last column is the median seconds of a command divided by
+those of the import. `train` makes one update of a bag and writes its report; `plan` only calculates (`--no-probe`).
 """
 
 import argparse
@@ -47,9 +47,9 @@ def call(command, folder, refused=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="repeat each measurement (default %(default)s)")
     options = parser.parse_args()
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # who starts it a second time has the bytecode
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every start but the first finds the bytecode
     with tempfile.TemporaryDirectory() as folder:
         for run, words in RUNS.items():
             call([*GLASSFORMER, "train", *words, "--out", run], folder)

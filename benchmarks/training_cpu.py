@@ -1,4 +1,4 @@
-"""A training step on the CPU beside Hugging Face's GPT-2 of the same shape, measured in turns in one run.
+"""Compare a training step on the CPU with Hugging Face's GPT-2 of the same shape, in alternating rounds.
 
 python benchmarks/training_cpu.py [--rounds 60] [--compiled]
 """
@@ -36,9 +36,9 @@ def hugging_face():
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--compiled", action="store_true", help="the step of long runs too, which is compiled first")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60, help="repeat each measurement (default %(default)s)")
+    parser.add_argument("--compiled", action="store_true", help="measure a compiled step too")
     options = parser.parse_args()
     contestants = {
         "Hugging Face GPT-2, AdamW": hugging_face(),

@@ -1,9 +1,11 @@
-"""A training step on one GPU: tokens/s and memory, beside nanoGPT's and Hugging Face's, compiled, in the same run.
+"""Compare a training step on one GPU with nanoGPT's and Hugging Face's: tokens/s and memory, compiled, in one run.
 
-    python benchmarks/training_gpu.py [--shape 124M|tiny] [--nanogpt model.py] [--tuned] [--steps 120]
+    python benchmarks/training_gpu.py [--shape 124M|tiny] [--nanogpt model.py] [--hugging-face] [--tuned] [--steps 120]
 
-model.py: nanoGPT's own, or what has its GPT and GPTConfig. 124M: GPT-2, batches of 64 windows of 1024 tokens. tiny: the
-shape of nanoGPT's Shakespeare of characters (6 layers, 6 heads, width 384), batches of 64 windows of 256.
+model.py is nanoGPT's own, or a module with its GPT and GPTConfig.
+
+- 124M: GPT-2, batches of 64 windows of 1024 tokens
+- tiny: the shape of nanoGPT's character-level Shakespeare (6 layers, 6 heads, width 384), batches of 64 windows of 256
 """
 
 import argparse
@@ -52,7 +54,7 @@ def ours(shape, steps, **flags):
 
 
 def timed(step, steps):
-    """Seconds of a step, in the second half of them."""
+    """Return the seconds per step, after as many steps for warm-up."""
     for _ in range(steps // 2):
         step()
     torch.cuda.synchronize()
@@ -105,12 +107,21 @@ def hugging_face(shape, steps):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--shape", choices=SHAPES, default="124M")
-    parser.add_argument("--nanogpt", metavar="model.py")
-    parser.add_argument("--hugging-face", action="store_true")
-    parser.add_argument("--tuned", action="store_true")
-    parser.add_argument("--steps", type=int, default=120)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--shape", choices=SHAPES, default="124M", help="train a model of this shape (default %(default)s)"
+    )
+    parser.add_argument("--nanogpt", metavar="model.py", help="measure nanoGPT too, with its model.py")
+    parser.add_argument(
+        "--hugging-face", action="store_true", help="measure transformers' GPT-2 too, with half the batch"
+    )
+    parser.add_argument("--tuned", action="store_true", help="measure --training.compile tuned too")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=120,
+        help="train for this many updates, of which the second half is timed (default %(default)s)",
+    )
     options = parser.parse_args()
     shape, steps = SHAPES[options.shape], options.steps
     gpt2 = {"style": "gpt2", "optimizer": "adamw"}
@@ -125,7 +136,7 @@ def main():
             shape, steps, **gpt2, **{"training.compile": "tuned"}
         )
     if options.hugging_face:
-        half = shape._replace(batch=shape.batch // 2)  # the whole would need more memory than there is
+        half = shape._replace(batch=shape.batch // 2)  # the whole batch does not fit
         contestants["Hugging Face GPT-2, half the batch"] = lambda: hugging_face(half, steps)
     for name, run in contestants.items():
         torch._dynamo.reset()

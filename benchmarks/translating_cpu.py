@@ -4,13 +4,13 @@
     python benchmarks/translating_cpu.py --train train.tsv --validation val.tsv [--pairs 20000] [--minutes 2] [--seed 0]
 
 Decoding, with a beam of 5: neither model is trained, and neither may end a sentence. Every sentence is translated into
-the same number of tokens, so that both do the same work. Batches are the same, sorted by length. With `--run`, a
-translator of your own is timed too, on real sentences that end where they end.
+the same number of tokens, so that both do the same work. Both get the same batches, sorted by length. With `--run`, a
+trained translator is also timed, on real sentences that may end.
 
 Training, with `--train`: BLEU of greedy translations after the same minutes of CPU time on one thread, which other
-processes change little. Our models use their default settings, and their minutes include reading, learning the tokens
-and validating. Marian's minutes are updates only. It has the size, tokens, batches, dropout and label smoothing of our
-Transformer, and AdamW with warm-up and cosine decay.
+processes change little. Our models use their default settings, and their minutes include reading, training the
+tokenizer and validating. Marian's minutes are updates only. It has the size, tokens, batches, dropout and label
+smoothing of our Transformer, and AdamW with warm-up and cosine decay.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def ours(**flags):
     settings = resolve({}, {"task": "translation", **shape, **flags}).model
     torch.manual_seed(1)
     model = build_seq2seq(settings, source_vocab=VOCAB, target_vocab=VOCAB).eval()
-    for weight in model.parameters():  # as they start, all words score alike
+    for weight in model.parameters():  # with the initial weights, all tokens have the same score
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.08)
     return model, settings.hidden
@@ -63,7 +63,7 @@ def theirs(hidden, *, vocab=VOCAB, width=WIDTH, layers=LAYERS, heads=HEADS, pad=
 
 
 def batches(count, seed=0):
-    """Sentences as long as captions are, sorted, so that little is padded."""
+    """Yield batches of random sentences as long as captions, sorted by length to reduce padding."""
     draw = random.Random(seed)
     lengths = sorted(max(4, round(draw.gauss(15, 5))) for _ in range(count))
     for first in range(0, count, TOGETHER):
@@ -158,18 +158,24 @@ def print_training(name, updates, size, score):
 
 def main():
     warnings.simplefilter("ignore")
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--train")
-    parser.add_argument("--validation")
-    parser.add_argument("--pairs", type=int, default=20_000)
-    parser.add_argument("--minutes", type=float, default=2)
-    parser.add_argument("--rate", type=float, default=2e-3, help="Marian's learning rate")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--tokens", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--run")
-    parser.add_argument("--file")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", help="compare training on these pairs instead of decoding")
+    parser.add_argument("--validation", help="score translations of these pairs")
+    parser.add_argument("--pairs", type=int, default=20_000, help="train on this many pairs (default %(default)s)")
+    parser.add_argument(
+        "--minutes", type=float, default=2, help="train for this many minutes of CPU time (default %(default)s)"
+    )
+    parser.add_argument("--rate", type=float, default=2e-3, help="set Marian's learning rate (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="set the seed of training (default %(default)s)")
+    parser.add_argument(
+        "--sentences", type=int, default=1000, help="translate this many sentences (default %(default)s)"
+    )
+    parser.add_argument(
+        "--tokens", type=int, default=20, help="translate each sentence into this many tokens (default %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="repeat each measurement (default %(default)s)")
+    parser.add_argument("--run", help="time this trained translator too")
+    parser.add_argument("--file", help="read its source sentences from this file")
     options = parser.parse_args()
     (compare_training if options.train else compare_decoding)(options)
 

@@ -1,10 +1,10 @@
-"""What verifying weights adds to starting up: `glassformer predict`, with and without `--no-verify`.
+"""Measure what verifying the weights adds to `glassformer predict`, compared with `--no-verify`.
 
     python benchmarks/verification.py --turns 7
 
-A small run, and one of about 100 MB of weights, neither trained to any good. Processor seconds with one thread, which
-a busy machine changes least; the commands take turns, each in a process of its own. Beside them loading in this
-process, and the digest alone.
+Uses a small run and one with about 100 MB of weights, both trained for one update. Prints CPU seconds with one thread,
+which a busy machine changes least. The commands alternate, each in a process of its own. It also measures loading in
+this process, and the digest alone.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def measure(run, turns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=7, help="repeat each measurement (default %(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     load = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
