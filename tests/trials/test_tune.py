@@ -290,6 +290,10 @@ def test_bad_input_is_one_line(tmp_path: Path, more: dict[str, Any], told: str) 
 def test_without_optuna(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import sys
 
+    from glassformer import trials
+    from glassformer.trials import tuning
+
+    monkeypatch.setattr(trials, "tuning", tuning)  # restores the package too, not only sys.modules
     for name in [name for name in sys.modules if name.startswith("glassformer.trials.tuning")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "optuna", None)

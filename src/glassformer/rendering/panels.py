@@ -7,7 +7,7 @@ panels look on a page is told in `viewer/`, how they look in a picture in `drawi
 import base64
 import math
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -236,9 +236,9 @@ class Lines(Panel):
     """Lines from side to side: their names and heights."""
 
     @classmethod
-    def by_layer(cls, layers: Sequence[str], series: Mapping[str, Sequence[float]], **facts: Any) -> "Lines":
-        """Return series with a value after each layer; `facts`: the other fields."""
-        dotted = [Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in series.items()]
+    def by_layer(cls, layers: Sequence[str], series: Iterable[tuple[str, Sequence[float]]], **facts: Any) -> "Lines":
+        """Return named series with a value after each layer; `facts`: the other fields."""
+        dotted = [Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in series]
         return cls(series=dotted, x_name="after", x_ticks=layers, **facts)
 
 

@@ -199,7 +199,7 @@ def lens_view(
         panels.append(
             Lines.by_layer(
                 layers,
-                {right: mean},
+                [(right, mean)],
                 title="Probability of the right token",
                 takeaway=f"The right token's probability {course(mean)}",
                 y_name="probability",
@@ -212,7 +212,7 @@ def lens_view(
         y = entropy.mean(1).tolist()
         takeaway = f"The entropy {course(y, 'nats')}"
         facts = {"title": "How undecided it is", "takeaway": takeaway, "y_name": "entropy (nats)"}
-        panels.append(Lines.by_layer(layers, {"entropy": y}, **facts))
+        panels.append(Lines.by_layer(layers, [("entropy", y)], **facts))
     return View(title, panels, note)
 
 

@@ -356,9 +356,10 @@ def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int]
     """`colours`: of each; runs with other layers than the others leave out what comes after their last."""
     same_layers = len({tuple(difference.layers) for _, difference in differences}) == 1
     layers = [difference.layers if same_layers else difference.layers[:-1] for _, difference in differences]
-    distances = {
-        name: difference.distances[: len(names)] for (name, difference), names in zip(differences, layers, strict=True)
-    }
+    distances = [
+        (name, difference.distances[: len(names)])
+        for (name, difference), names in zip(differences, layers, strict=True)
+    ]
     places = [f"{name} · {layer}" if name else layer for name, one in differences for layer in one.layers]
     apart = [distance for _, one in differences for distance in one.distances]
     takeaway = leader("furthest apart", places, apart) if any(apart) else "They are the same after every layer"

@@ -190,7 +190,7 @@ def _anchor_charts(
         last = [values[-1] for values in by_anchor.values()]
         takeaway = leader("nearest anchor", list(map(quoted, by_anchor)), last, layer=layers[-1])
         y_name = f"cosine with “{word}”"
-        charts.append(Lines.by_layer(layers, by_anchor, title=f"“{label}”", takeaway=takeaway, y_name=y_name))
+        charts.append(Lines.by_layer(layers, by_anchor.items(), title=f"“{label}”", takeaway=takeaway, y_name=y_name))
         moves = ", ".join(f"“{anchor}” {values[0]:.2f} → {values[-1]:.2f}" for anchor, values in by_anchor.items())
         notes.append(f"In “{label}”: {moves}.")
     return charts, notes
@@ -216,7 +216,7 @@ def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"]
             )
     course_of_mean = Lines.by_layer(
         layers,
-        {"mean of all pairs": means},
+        [("mean of all pairs", means)],
         title="How alike, layer by layer",
         takeaway=f"The mean cosine {course(means)}",
         y_name="cosine",
