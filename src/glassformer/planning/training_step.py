@@ -1,6 +1,7 @@
 """One update as the loop makes it, to see what it needs: on real tensors, or on ones that only have a shape."""
 
 import contextlib
+import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -282,6 +283,7 @@ def measure_step_memory(
 
     What the others need beside these is taken to grow in proportion.
     """
+    gc.collect()  # garbage that is freed during a measured step would count as memory that the step returned
     count = len(piece[0])
     sizes = [count] if count <= 2 * FEW else [FEW, 2 * FEW]
     with torch.random.fork_rng(devices=[]):
