@@ -37,11 +37,13 @@ class Rows(NamedTuple):
 
 
 def write_rows(path: Path, rows: Mapping[str, Rows]) -> str:
-    """Rows of many tensors in one file; gives its digest.
+    """Write rows of many tensors to one file and return its digest.
 
-    Written here, for nothing in it keeps other threads waiting: the writers of `safetensors` and of torch copy each
-    tensor into an object of Python first, and a training that goes on meanwhile stalls for seconds.
+    Equal tensors give equal files, whatever their order in `rows`: wide numbers first, then by name. This function writes
+    the file itself, because the writers of `safetensors` and of torch first copy each tensor into a Python object. Other
+    threads wait for that, and a training run that continues meanwhile stalls for seconds.
     """
+    rows = dict(sorted(rows.items(), key=lambda item: (-item[1].tensor.element_size(), item[0])))
     header: dict[str, Any] = {}
     end = 0
     for name, (tensor, _) in rows.items():
