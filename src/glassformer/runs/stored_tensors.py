@@ -39,9 +39,9 @@ class Rows(NamedTuple):
 def write_rows(path: Path, rows: Mapping[str, Rows]) -> str:
     """Write rows of many tensors to one file and return its digest.
 
-    Equal tensors give equal files, whatever their order in `rows`: wide numbers first, then by name. This function writes
-    the file itself, because the writers of `safetensors` and of torch first copy each tensor into a Python object. Other
-    threads wait for that, and a training run that continues meanwhile stalls for seconds.
+    Equal tensors give equal files, whatever their order in `rows`: wide numbers first, then by name. The writers of
+    `safetensors` and of torch are not used: they first copy each tensor into a Python object, for which other threads
+    wait, and a training run that continues meanwhile stalls for seconds.
     """
     rows = dict(sorted(rows.items(), key=lambda item: (-item[1].tensor.element_size(), item[0])))
     header: dict[str, Any] = {}
