@@ -224,6 +224,7 @@ def test_texts_of_several_columns(folder: Path, text: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*not read. long")
 def test_a_comma_in_the_name_of_a_column(folder: Path) -> None:
     rows = [{"body, full": text, "label": label, "long": len(text)} for text, label in opinions(60, 3)]
     for further in ({}, {"extra_columns": "long"}):
