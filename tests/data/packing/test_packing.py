@@ -102,9 +102,7 @@ def test_a_stretch_of_one_text_in_shards(monkeypatch: pytest.MonkeyPatch, tmp_pa
     text = "\n".join(TEXTS)
     parts = split_texts(Source("text", lambda: iter([iter([text])])), DataSettings(test_fraction=0.1)).parts
     for part in parts.values():
-        assert (
-            ids_of(packed(part)) == ids_of(in_one_file(part, monkeypatch, tmp_path))
-        )
+        assert ids_of(packed(part)) == ids_of(in_one_file(part, monkeypatch, tmp_path))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.95])
@@ -178,10 +176,7 @@ def test_two_parts_that_have_the_same_tokens_with_other_uses_are_two(cache: Path
     start, end = TOKENIZER.start, TOKENIZER.end
     assert packed(part_of(["cat"])).ids[0] == start
     other = Tokenizer.from_json(TOKENIZER.to_json(), roles=Roles(start=None, end=end, unk=TOKENIZER.unk))
-    assert (
-        ids_of(packed(part_of(["cat"]), other))
-        == ids_of(packed(part_of(["cat"])))[1:]
-    )
+    assert ids_of(packed(part_of(["cat"]), other)) == ids_of(packed(part_of(["cat"])))[1:]
 
 
 def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
