@@ -1,7 +1,7 @@
-"""What `mkdocs build` does beside turning Markdown into pages.
+"""Hooks of `mkdocs build`.
 
-Fenced blocks of three languages become what they name: `look` a live panel, made by that very command; `source` code of
-ours as it stands; `math` a formula. README.md is the front page, and the reference is written from the code.
+Three kinds of fenced blocks are replaced: `look` by the live panel that the command writes, `source` by the source code of
+the named function or class, `math` by a formula. README.md is the front page. The reference is generated from the code.
 """
 
 import contextlib
@@ -54,6 +54,10 @@ SOURCES = {
     "src/glassformer/teaching/lessons/": "lessons/",
 }
 """Pages that exist only on the site, by the source file that the documents link to so that links work on GitHub too."""
+PICTURE = r"!\[[^\]\n]*\]\([./]*images/panels/[\w-]+\.png\)"
+"""The picture below a `look` block. GitHub shows it; the site shows the live panel instead."""
+PLAIN_TEXT: dict[str, str] = {}
+"""Markdown of each page, by the path of its source, in the order in which the pages are built."""
 DIGIT = "digit.png"
 """The image that panels look at: the first of `digits`."""
 
@@ -72,18 +76,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    PLAIN_TEXT[page.file.src_uri] = re.sub(PICTURE + r"\n*", "", markdown)
+
     def block(match: re.Match[str]) -> str:
         language, content = match[1], match[2].strip()
         if language == "math":
             return convert(content, display="block")
         if language == "source":
             return "\n\n".join(map(source, content.split()))
-        return "\n\n".join(look(command, page, config, files) for command in content.splitlines())
+        return look(content.removeprefix("glassformer look "), page, config, files)
 
     markdown = re.sub(r"\]\(\.\./((?:\.\./)*(?:SECURITY|CONTRIBUTING)\.md)", r"](\1", markdown)
     for path, name in SOURCES.items():
         markdown = re.sub(rf"\]\(\.\./((?:\.\./)*){re.escape(path)}", rf"](\1{name}", markdown)
-    markdown = re.sub(r"^```(math|source|look)\n(.*?)^```", block, markdown, flags=re.M | re.S)
+    markdown = re.sub(rf"^```(math|source|look)\n(.*?)^```(?:\n\n{PICTURE})?", block, markdown, flags=re.M | re.S)
     return re.sub(r"\$`(.+?)`\$", lambda match: f"<span>{convert(match[1])}</span>", markdown)
 
 
@@ -97,6 +103,13 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
         flags=re.S,
     )
     return re.sub(r"<code>([^<\n]{1,28})</code>", r'<code class="one-piece">\1</code>', content)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Write all pages as one plain text, for programs that read documentation (https://llmstxt.org)."""
+    title = f"# {config.site_name}\n\n> {config.site_description}"
+    pages = (f"<!-- {uri} -->\n\n{text.strip()}" for uri, text in PLAIN_TEXT.items())
+    Path(config.site_dir, "llms.txt").write_text("\n\n".join((title, *pages)) + "\n")
 
 
 def source(name: str) -> str:
@@ -116,7 +129,7 @@ def source(name: str) -> str:
 
 
 def look(command: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """A live panel: the page that `glassformer look …` writes, in a frame, with the command below it."""
+    """Return a frame with the page that `glassformer look …` writes, and the command below it."""
     made = panel_page(command)
     name = f"panels/{made.name}"
     panel = files.get_file_from_path(name)
@@ -133,7 +146,7 @@ def look(command: str, page: Page, config: MkDocsConfig, files: Files) -> str:
 
 @cache
 def panel_page(command: str) -> Path:
-    """The file that `glassformer look COMMAND` writes; its runs are trained before, if they are not there."""
+    """Write the page of `glassformer look COMMAND` and return its path. Missing runs are trained first."""
     for run in re.findall(r"runs/([\w-]+)", command):
         glassformer("train", *shlex.split(RUNS[run]), "--out", f"runs/{run}", "--resume", "--quiet")
     file = WORK / "panels" / f"{hashlib.sha256(command.encode()).hexdigest()[:12]}.html"
