@@ -1,5 +1,6 @@
 """Every command in the documents runs, with few updates; every link in them leads somewhere."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.views import VIEWS
+from glassformer.data.datasets.embedded import DATASETS
 from helpers.warm_commands import warm_commands
 
 ROOT = Path(__file__).parent.parent
@@ -81,6 +83,25 @@ def test_links_lead_somewhere(document: Path) -> None:
     """On GitHub too: a page that only the site has is linked by the source that it is made of."""
     for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
         assert (document.parent / target).resolve().exists(), target
+
+
+LOOK = re.compile(r"^```look\nglassformer look (.*)\n```(?:\n\n!\[[^\]]*\]\((.*?)-(\w+)\.png\))?", re.M)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_each_panel_has_a_picture_of_its_present_command(document: Path) -> None:
+    text = document.read_text()
+    panels = LOOK.findall(text)
+    assert len(panels) == text.count("```look\n")
+    for command, picture, digest in panels:
+        renew = f"run docs/generate/pictures.py: no picture of {command}"
+        assert digest == hashlib.sha256(command.encode()).hexdigest()[:6], renew
+        assert (document.parent / f"{picture}-{digest}.png").is_file(), renew
+
+
+def test_every_embedded_data_set_is_in_the_catalogue() -> None:
+    catalogue = (ROOT / "docs" / "reference" / "data-sets.md").read_text()
+    assert [name for name in DATASETS if f"`{name}`" not in catalogue] == []
 
 
 def test_every_script_named_exists() -> None:

@@ -1,7 +1,8 @@
 """Hooks of `mkdocs build`.
 
-Three kinds of fenced blocks are replaced: `look` by the live panel that the command writes, `source` by the source code of
-the named function or class, `math` by a formula. README.md is the front page. The reference is generated from the code.
+Three kinds of fenced blocks are replaced: `look` by the live panel that the command writes, `source` by the source code
+of the named function or class, `math` by a formula. README.md is the front page. The reference is generated from the
+code.
 """
 
 import contextlib

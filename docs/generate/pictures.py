@@ -1,8 +1,8 @@
 """Take the pictures of the documentation in a real browser: `python docs/generate/pictures.py [NAME …]`.
 
-Without names, it takes the missing pictures of the `look` blocks in docs/, writes a link to each picture below its block,
-and removes pictures without a block. Names select pictures of README.md (`playground`, `compared` and those in LOOKS), or
-pictures of panels to take again (`panels` selects all).
+Without names, it takes the missing pictures of the `look` blocks in docs/, writes a link to each picture below its
+block, and removes pictures without a block. Names select pictures of README.md (`playground`, `compared` and those in
+LOOKS), or pictures of panels to take again (`panels` selects all).
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from pages import PICTURE, ROOT, WORK, glassformer, panel_page
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import glassformer as gf
@@ -19,8 +20,8 @@ import glassformer as gf
 SCALE = 1.5
 """Pixels of a picture per pixel of the page."""
 IMAGES = ROOT / "docs" / "images"
-MAX_HEIGHT = 900
-"""Height in page pixels at which the picture of a panel is cut off."""
+MAX_HEIGHT = 720
+"""Height in page pixels at which the picture of a view is cut off."""
 LOOKS = {
     "next": 'runs/writer "Return the" --view next --temperature 0.7 --top-k 5',
     "words": 'runs/lstm "the food was good, not bad at all" --view attribution',
@@ -28,7 +29,7 @@ LOOKS = {
     "attention": 'runs/pronouns "ruth met bruno behind the house . she dances ." --view attention --mode lines '
     "--layer 0 --head 2",
 }
-"""Pictures of README.md and the commands whose first panel they show."""
+"""Pictures of README.md and the commands whose panels they show."""
 COMPARE = "opinions:rows=3000 --models bag,average,cnn,lstm --seeds 2 --epochs 15 --size nano --out runs/compared"
 LOOK_BLOCK = re.compile(rf"^```look\nglassformer look (.*)\n```(?:\n\n{PICTURE})?", re.M)
 
@@ -51,12 +52,17 @@ def open_page(browser: Browser, address: str, *, width: int, height: int = 900) 
 
 
 def take_panel(browser: Browser, command: str, to: Path, width: int) -> None:
-    """Take the first panel of the page that `glassformer look COMMAND` writes."""
+    """Take the panels of the page that `glassformer look COMMAND` writes, from the first one on."""
     page = open_page(browser, panel_page(command).as_uri(), width=width)
-    box = page.locator(".panel").first.bounding_box()
-    assert box is not None
-    page.screenshot(path=to, full_page=True, clip={**box, "height": min(box["height"], MAX_HEIGHT)})
+    panels = page.locator(".panel")
+    first, last = panels.first.bounding_box(), panels.last.bounding_box()
+    assert first is not None
+    assert last is not None
+    height = min(last["y"] + last["height"] - first["y"], MAX_HEIGHT)
+    page.screenshot(path=to, full_page=True, clip={**first, "height": height})
     page.close()
+    with Image.open(to) as picture:
+        picture.quantize(128).save(to, optimize=True)
 
 
 def take_readme_picture(browser: Browser, name: str, to: Path) -> None:
