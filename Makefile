@@ -60,6 +60,8 @@ lint: $(DEV_STAMP)
 	$(BIN)/ruff check src tests benchmarks docs locks; \
 	$(BIN)/mypy; \
 	$(BIN)/lint-imports --no-logo; \
+	$(BIN)/codespell src docs recipes benchmarks *.md; \
+	$(BIN)/python docs/prose.py; \
 	set +x; echo "lint took $$(($$(date +%s) - start)) s"
 
 format: $(DEV_STAMP)

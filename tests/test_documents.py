@@ -140,3 +140,15 @@ def test_a_concept_has_its_formula_its_panel_and_what_is_not_so(page: str) -> No
 
 def test_every_concept_is_in_the_navigation() -> None:
     assert sorted(CONCEPTS) == sorted(f"concepts/{path.name}" for path in (ROOT / "docs" / "concepts").glob("*.md"))
+
+
+def test_wording_check_names_the_line_and_the_replacement(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("Fine.\n\nThe run goes on with `goes on`.\n")
+    (tmp_path / "module.py").write_text('"""Whatever."""\n\nERROR = """one\ncannot be told from"""\n')
+    command = [sys.executable, str(ROOT / "docs/prose.py"), str(tmp_path / "page.md"), str(tmp_path / "module.py")]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        f"{tmp_path}/page.md:3: replace 'goes on' by: continues",
+        f"{tmp_path}/module.py:4: replace 'cannot be told from' by: not significantly different from",
+    ]

@@ -75,7 +75,7 @@ def run_lesson(lesson: Lesson, *, share: float) -> Any:
     """Run a lesson with its solutions, which must get all points, and return the executed notebook."""
     from lessons import executed
 
-    notebook = executed(lesson, share=share, anew=True)
+    notebook = executed(lesson, share=share, again=True)
     checked = [
         output["data"]["text/plain"]
         for cell in notebook.cells

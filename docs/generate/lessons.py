@@ -24,14 +24,15 @@ from glassformer.teaching.notebook import page_of
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / "build" / "lessons"
-LONGEST = 1800
-"""Seconds that a cell may take on a slow machine."""
+MAX_CELL_SECONDS = 1800
+"""Time limit of a cell, for a slow machine."""
 
 
-def executed(one: Lesson, *, share: float = 1.0, seed: int = 0, anew: bool = False) -> nbformat.NotebookNode:
-    """The notebook with its solutions and what they show, run once and kept until its text changes. `share`: of the
-    updates that its trainings make; `seed`: of its trainings; `anew`: run it, whatever is kept, as glassformer may have
-    changed. What came of the variables that it expects something of is in its metadata.
+def executed(one: Lesson, *, share: float = 1.0, seed: int = 0, again: bool = False) -> nbformat.NotebookNode:
+    """Return a lesson's notebook with its solutions and their outputs; a stored copy is used until the text changes.
+
+    `share` is the fraction of the updates that each training run makes. `again` ignores the stored copy, for use after
+    a change of glassformer. The metadata hold the values of the variables whose range the lesson states.
     """
     notebook = nbformat.reads(json.dumps(one.notebook(solution=True)), as_version=4)
     for cell in notebook.cells:
@@ -39,7 +40,7 @@ def executed(one: Lesson, *, share: float = 1.0, seed: int = 0, anew: bool = Fal
             cell.source = _reduced(cell.source, share).replace("seed=0", f"seed={seed}")
     known = hashlib.sha256(json.dumps([notebook, seed]).encode()).hexdigest()[:12]
     kept = WORK / f"{one.name}-{known}.ipynb"
-    if anew or not kept.exists():
+    if again or not kept.exists():
         folder = WORK / f"{one.name}-{known}"
         shutil.rmtree(folder, ignore_errors=True)
         one.write(folder, solution=True, overwrite=True)
@@ -47,7 +48,7 @@ def executed(one: Lesson, *, share: float = 1.0, seed: int = 0, anew: bool = Fal
         notebook.cells.append(nbformat.v4.new_code_cell(f"[float(one) for one in ({', '.join([*names, ''])})]"))
         began = time.monotonic()
         NotebookClient(
-            notebook, timeout=LONGEST, kernel_name="python3", resources={"metadata": {"path": folder}}
+            notebook, timeout=MAX_CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
         ).execute(env=os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"})
         last = notebook.cells.pop().outputs[0]["data"]["text/plain"]
         found = dict(zip(names, ast.literal_eval(last), strict=True))
@@ -57,13 +58,13 @@ def executed(one: Lesson, *, share: float = 1.0, seed: int = 0, anew: bool = Fal
 
 
 def _reduced(source: str, share: float) -> str:
-    """With fewer updates; what trains by epochs, for less of one."""
+    """Return the source with that fraction of the updates or epochs."""
     source = re.sub(r"\bsteps=(\d+)", lambda match: f"steps={max(2, round(int(match[1]) * share))}", source)
     return re.sub(r"\bepochs=([\d.]+)", lambda match: f"epochs={max(0.02, float(match[1]) * share):g}", source)
 
 
 def page(one: Lesson, share: float) -> tuple[str, dict[str, str]]:
-    """A lesson's Markdown for students, with what its solution showed, and the panels in it by their files' names."""
+    """Return a lesson's Markdown with the outputs of its solution, and its panels by file name."""
     panels: dict[str, str] = {}
     parts = []
     for cell, run in zip(one.cells, executed(one, share=share).cells, strict=True):
@@ -74,7 +75,7 @@ def page(one: Lesson, share: float) -> tuple[str, dict[str, str]]:
 
 
 def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Lines that came one after the other are one output."""
+    """Join consecutive outputs of the same stream."""
     joined: list[nbformat.NotebookNode] = []
     for output in outputs:
         streams = joined and joined[-1].output_type == output.output_type == "stream"
@@ -106,13 +107,13 @@ def _shown(output: nbformat.NotebookNode, panels: dict[str, str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=[one.name for one in lessons()])
-    parser.add_argument("--seeds", type=int, default=1, help="trainings from so many seeds")
-    parser.add_argument("--share", type=float, default=1.0, help="of the updates")
-    parser.add_argument("--anew", action="store_true", help="run again what was run before")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds to train from")
+    parser.add_argument("--share", type=float, default=1.0, help="fraction of the updates")
+    parser.add_argument("--again", action="store_true", help="repeat lessons whose outputs are stored")
     options = parser.parse_args()
     failed = False
     for one in map(lesson, options.names):
-        asked = {"share": options.share, "anew": options.anew}
+        asked = {"share": options.share, "again": options.again}
         runs = [executed(one, seed=seed, **asked).metadata["lesson"] for seed in range(options.seeds)]
         print(f"{one.number} {one.name}: {', '.join(str(run['seconds']) for run in runs)} s")
         for name, (least, most) in one.expects.items():

@@ -29,7 +29,7 @@ GROUPS = {
 
 def command_line() -> str:
     sections = [
-        "# Command line\n\nWhat `glassformer VERB --help` prints, verb by verb; `gf` is short for `glassformer`.\n"
+        "# Command line\n\nThe output of `glassformer VERB --help` for each verb; `gf` is short for `glassformer`.\n"
     ]
     for verb, summary in VERBS.items():
         sections.append(f"## {verb}\n\n{summary[0].upper()}{summary[1:]}.\n\n```text\n{_printed(verb, '--help')}```\n")
