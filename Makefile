@@ -67,6 +67,7 @@ lint: $(DEV_STAMP)
 format: $(DEV_STAMP)
 	$(BIN)/ruff format src tests benchmarks docs locks
 	$(BIN)/ruff check --fix src tests benchmarks docs locks
+	$(BIN)/python docs/generate/sources.py
 
 # Renew the locks after a change to pyproject.toml or constraints.txt; `make lock UPGRADE=--upgrade` renews every version.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -16,6 +16,7 @@ from glassformer.data.datasets.embedded import DATASETS
 from helpers.warm_commands import warm_commands
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "generate"))
 NAMES = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 DOCUMENTS = [*(ROOT / name for name in NAMES), *sorted((ROOT / "docs").rglob("*.md"))]
 SHORT_TRAINING = ROOT / "tests" / "helpers" / "short_training.py"
@@ -133,13 +134,24 @@ CONCEPTS = re.findall(r"- (concepts/[\w-]+\.md)$", (ROOT / "mkdocs.yml").read_te
 @pytest.mark.parametrize("page", CONCEPTS)
 def test_a_concept_has_its_formula_its_panel_and_what_is_not_so(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
-    assert "```math\n" in text or "```source\n" in text
+    assert "```math\n" in text or "<!-- source: " in text
     for part in ("```look\n", "\n## Try it\n", "\n## Not so\n"):
         assert part in text, part
 
 
 def test_every_concept_is_in_the_navigation() -> None:
     assert sorted(CONCEPTS) == sorted(f"concepts/{path.name}" for path in (ROOT / "docs" / "concepts").glob("*.md"))
+
+
+def test_quoted_source_code_is_up_to_date() -> None:
+    """After a change of quoted code, `make format` renews the quotations."""
+    from sources import with_quotations
+
+    for document in DOCUMENTS:
+        text = document.read_text()
+        assert with_quotations(text) == text, document.name
+    assert "<!-- source: " in (ROOT / "docs/concepts/norm.md").read_text()
+    assert "return" in with_quotations("<!-- source: glassformer.bricks.norm.rms_norm -->\n")
 
 
 def test_wording_check_names_the_line_and_the_replacement(tmp_path: Path) -> None:

@@ -1,23 +1,18 @@
 """Hooks of `mkdocs build`.
 
-Three kinds of fenced blocks are replaced: `look` by the live panel that the command writes, `source` by the source code
-of the named function or class, `math` by a formula. README.md is the front page. The reference is generated from the
-code.
+Two kinds of fenced blocks are replaced: `look` by the live panel that the command writes, `math` by a formula.
+README.md is the front page. The reference is generated from the code.
 """
 
 import contextlib
 import hashlib
 import html
-import inspect
 import io
 import os
 import re
 import shlex
-import textwrap
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import lessons
 import reference
@@ -83,14 +78,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         language, content = match[1], match[2].strip()
         if language == "math":
             return convert(content, display="block")
-        if language == "source":
-            return "\n\n".join(map(source, content.split()))
         return look(content.removeprefix("glassformer look "), page, config, files)
 
     markdown = re.sub(r"\]\(\.\./((?:\.\./)*(?:SECURITY|CONTRIBUTING)\.md)", r"](\1", markdown)
     for path, name in SOURCES.items():
         markdown = re.sub(rf"\]\(\.\./((?:\.\./)*){re.escape(path)}", rf"](\1{name}", markdown)
-    markdown = re.sub(rf"^```(math|source|look)\n(.*?)^```(?:\n\n{PICTURE})?", block, markdown, flags=re.M | re.S)
+    markdown = re.sub(rf"^```(math|look)\n(.*?)^```(?:\n\n{PICTURE})?", block, markdown, flags=re.M | re.S)
     return re.sub(r"\$`(.+?)`\$", lambda match: f"<span>{convert(match[1])}</span>", markdown)
 
 
@@ -111,22 +104,6 @@ def on_post_build(config: MkDocsConfig) -> None:
     title = f"# {config.site_name}\n\n> {config.site_description}"
     pages = (f"<!-- {uri} -->\n\n{text.strip()}" for uri, text in PLAIN_TEXT.items())
     Path(config.site_dir, "llms.txt").write_text("\n\n".join((title, *pages)) + "\n")
-
-
-def source(name: str) -> str:
-    """The code of a function, class or method, by its dotted name."""
-    path = name.split(".")
-    for cut in range(len(path), 0, -1):
-        try:
-            found: Any = import_module(".".join(path[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for part in path[cut:]:
-            found = getattr(found, part)
-        found = inspect.unwrap(found)
-        file = Path(inspect.getfile(found)).relative_to(ROOT)
-        return f'```python title="{file}"\n{textwrap.dedent(inspect.getsource(found)).rstrip()}\n```'
-    raise PluginError(f"no such code: {name}")
 
 
 def look(command: str, page: Page, config: MkDocsConfig, files: Files) -> str:
