@@ -1,6 +1,5 @@
 """Decoding as a tree: the paths, scores and probabilities are those that decoding itself has."""
 
-import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -255,14 +254,3 @@ def test_the_tree_of_greedy_decoding(runs: dict[str, Any]) -> None:
     assert seen.title == "Greedy decoding, token by token"
     assert seen.note == "At temperature 0, each token is the most probable one, so all seeds write the same text."
     assert len({row[1] for row in seen.panels[1].to_dict()["rows"]}) == 1
-
-
-def test_where_branches_stand() -> None:
-    from helpers.every_panel import PANELS
-
-    tree = PANELS["tree"]
-    assert isinstance(tree, Tree)
-    columns, rows = tree.layout()
-    assert columns == [1, 1, 2, 2, 2]
-    assert rows == [0, 1, 0, 1, 2]
-    assert all(a != b for a, b in itertools.combinations(zip(columns, rows, strict=True), 2))

@@ -33,7 +33,6 @@ def test_confusion(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(axes.images[0].get_array(), counts)
     assert [one.get_text() for one in axes.texts] == ["1,500", "500", "0", "3", "9", "0", "0", "0", "0"]
     assert {"true →", "predicted →", "runs/a"} <= set(said_in(figure))
-    assert "The most frequent confusions" not in said_in(figure)
 
 
 @pytest.mark.slow
@@ -55,9 +54,7 @@ def test_confusion_of_two_hundred_classes(monkeypatch: pytest.MonkeyPatch) -> No
     rows = names_of(figure.axes[0])[0]
     assert len(rows) == 40  # every one of them with its name
     assert {f"class number {place}" for place in (3, 7, 120, 190)} <= set(rows)
-    said = [one.get_text() for one in figure.texts]
-    start = said.index("times") + 1
-    assert said[start:] == ["class number 120", "class number 3", "77", "class number 7", "class number 190", "41"]
+    assert "“class number 120” is most often taken for “class number 3”: 77 times" in said_in(figure)
 
 
 def test_confusion_is_a_file(tmp_path: Path) -> None:

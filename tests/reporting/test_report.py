@@ -12,7 +12,7 @@ from glassformer.error_analysis.language import MOST_SURPRISING, surprising_pass
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
-from glassformer.rendering.curves import MOST_POINTS, WARMED_UP, curves
+from glassformer.rendering.curves import MOST_POINTS, curves
 from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
 from glassformer.reporting.report import by_class, samples, scores, three_digits
 
@@ -77,15 +77,6 @@ def test_a_loss_that_falls_far_has_a_logarithmic_axis() -> None:
         loss = curves([line for line in log(steps) if line["event"] == "step"], unit="nats")[0]
         assert isinstance(loss, Lines)
         assert loss.log_y is logarithmic
-
-
-def test_the_rate_says_why_it_steps_down_where_the_warm_up_ends() -> None:
-    def note(rates: list[float]) -> str:
-        steps = [{"event": "step", "step": step, "loss": 1.0, "lr": lr} for step, lr in enumerate(rates, 1)]
-        return curves(steps, unit="nats")[-1].note
-
-    assert note([0.002, 0.004, 0.006, 0.005868, 0.00586, 0.00585]) == WARMED_UP
-    assert note([0.002, 0.004, 0.006, 0.006, 0.006]) == note([0.006, 0.0059, 0.0058]) == note([0.006]) == ""
 
 
 def test_words_with_three_digits() -> None:

@@ -4,31 +4,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glassformer.data.wording import counted
-from glassformer.rendering.panels import Grid, Panel, Table
-from glassformer.rendering.takeaways import leading
+from glassformer.rendering.panels import Grid
 from glassformer.rendering.view import View
 from glassformer.text.display import cut, quoted
 
 MOST_NUMBERS = 30
-"""Classes up to which a number fits into every cell; of more, the most frequent confusions stand in a table."""
+"""Classes up to which a number fits into every cell; of more, the cells are only shaded."""
 MOST_CLASSES = 40
 """Classes of a confusion matrix; of more, those most often taken for others."""
-MOST_NAMED = 12
-"""Confusions in the table."""
 MOST_LETTERS = 24
 """Letters of a class's name."""
-NO_ERROR = "Nothing was taken for anything else"
-MOST_OFTEN = {"one": "{name}: {times}", "several": "{leaders} confusions are the most frequent: {times} each"}
 
 
 def draw_confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]], *, path: Path, title: str) -> None:
-    """A picture of the confusion matrix; of many classes also which are most often taken for which others."""
-    panels: list[Panel] = [confusion(labels, matrix)]
-    if len(labels) > MOST_NUMBERS:
-        panels.append(most_frequent(labels, matrix))
-    View(title, panels).save(path)
+    """Write a picture of the confusion matrix."""
+    View(title, [confusion(labels, matrix)]).save(path)
 
 
 def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
@@ -43,7 +36,7 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
     names = [cut(labels[place], MOST_LETTERS) for place in chosen]
     return Grid(
         title="What was taken for what",
-        takeaway=_most_often(labels, matrix),
+        takeaway=_most_often(labels, counts),
         values=counts[np.ix_(chosen, chosen)],
         rows=names,
         columns=names,
@@ -54,20 +47,11 @@ def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Grid:
     )
 
 
-def _most_often(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> str:
-    wrong = np.where(np.eye(len(labels), dtype=bool), 0, np.array(matrix))
-    pairs = [f"{quoted(true)} is most often taken for {quoted(said)}" for true in labels for said in labels]
-    return leading(pairs, wrong, MOST_OFTEN, times=counted(int(wrong.max()), "time")) if wrong.any() else NO_ERROR
-
-
-def most_frequent(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Table:
-    """Which classes are most often taken for which others."""
-    names = [cut(label, MOST_LETTERS) for label in labels]
-    wrong = np.where(np.eye(len(labels), dtype=bool), 0, np.array(matrix))
-    order = np.argsort(-wrong, axis=None, kind="stable")[:MOST_NAMED]
-    pairs = [divmod(int(place), len(labels)) for place in order]
-    rows = [(names[true], names[said], int(wrong[true, said])) for true, said in pairs if wrong[true, said]]
-    taken = _most_often(labels, matrix)
-    return Table(
-        title="The most frequent confusions", takeaway=taken, columns=["true", "predicted", "times"], rows=rows
-    )
+def _most_often(labels: Sequence[str], counts: NDArray[np.float64]) -> str:
+    """Return the most frequent confusion; the first one of several."""
+    wrong = counts - np.diag(np.diag(counts))
+    if not wrong.any():
+        return "Nothing was taken for anything else"
+    true, predicted = np.unravel_index(wrong.argmax(), wrong.shape)
+    pair = f"{quoted(labels[true])} is most often taken for {quoted(labels[predicted])}"
+    return f"{pair}: {counted(int(wrong.max()), 'time')}"

@@ -18,7 +18,6 @@ MOST_POINTS = 600
 """Points of a curve; of more, some at even distances are drawn."""
 NEAR = 1.1
 """A level that is higher than so many times the highest loss would squeeze the curve."""
-WARMED_UP = "The cosine counts from the first update on: where the warm-up ends, it has already fallen a little."
 LOGARITHMIC = 10
 """From a fall by this factor on, the loss has a logarithmic axis."""
 
@@ -81,11 +80,10 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
         *judged,
         Lines(
             title="Learning rate",
-            takeaway=_rate(rates),
+            takeaway=f"The rate {course(rates)}",
             series=[_line("learning rate", at, rates)],
             y_name="rate",
             x_name="updates",
-            note=WARMED_UP if _steps_down(rates) else "",
         ),
     ]
 
@@ -96,12 +94,7 @@ def _lowest(validations: Records, losses: Sequence[float]) -> str:
     if not known:
         return f"The training loss {course(smoothed(losses))}"
     step, lowest = min(known, key=lambda pair: pair[1])
-    where = "Validation is lowest"
-    if len(known) == 1:
-        where = "The only validation is"
-    elif step == known[-1][0]:
-        where = "Validation is lowest at the end,"
-    return f"{where} after {counted(step, 'update')}: {three(lowest)}"
+    return f"Validation is lowest after {counted(step, 'update')}: {three(lowest)}"
 
 
 def _extreme(name: str, validations: Records) -> str:
@@ -110,20 +103,6 @@ def _extreme(name: str, validations: Records) -> str:
         return ""
     best = (min if name in LOWER else max)(known, key=lambda pair: pair[1])
     return f"The best is {three(best[1])}, after {counted(best[0], 'update')}"
-
-
-def _rate(rates: Sequence[float]) -> str:
-    top = max(rates)
-    if len(set(rates)) == 1:
-        return f"It stays at {three(top)}"
-    rises = f"rises to {three(top)}" if rates[0] < top else f"starts at {three(top)}"
-    return f"It {rises}{f' and falls to {three(rates[-1])}' if rates[-1] < top else ''}"
-
-
-def _steps_down(rates: Sequence[float]) -> bool:
-    """Whether after its highest the rate falls at once by more than it goes on to fall."""
-    first, second, third = [*rates[(peak := rates.index(max(rates))) : peak + 3], 0.0, 0.0, 0.0][:3]
-    return third > 0 and first - second > 2 * (second - third)
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:

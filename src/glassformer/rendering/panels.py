@@ -16,6 +16,7 @@ from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
 
 from glassformer.config.arrays import Array
+from glassformer.text.display import visible
 
 MOST_WEIGHTS = 2**20
 """Weights of a panel, all heads and moments together: so many go to the page as they are, of more the largest of each
@@ -260,6 +261,15 @@ class Choices(Panel):
     why: Sequence[str] = ()
     """Why a row was cut ("": it was not)."""
 
+    def as_table(self) -> Table:
+        """Return the rows as a table, with the reason in place of a number that was cut."""
+        reasons = self.why or [""] * len(self.rows)
+        rows = [
+            [visible(name), *(float(value) if math.isfinite(value) else why or "cut" for value in values)]
+            for name, values, why in zip(self.rows, self.values, reasons, strict=True)
+        ]
+        return Table(columns=[self.name, *self.columns], rows=rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Branch:
@@ -285,26 +295,6 @@ class Tree(Panel):
     kind = "tree"
     root: str
     branches: Sequence[Branch]
-
-    def layout(self) -> tuple[list[int], list[int]]:
-        """The column of each branch, from 1, and its row: those of one column stand in the order of their parents, what
-        was chosen above what was kept or pruned.
-        """
-        columns, rows = list[int](), [0] * len(self.branches)
-        for one in self.branches:
-            columns.append(1 if one.parent is None else columns[one.parent] + 1)
-
-        def order(at: int) -> tuple[int, int, float]:
-            one = self.branches[at]
-            return 0 if one.parent is None else rows[one.parent], FATES.index(one.fate), -one.probability
-
-        for column in range(1, max(columns, default=0) + 1):
-            for row, at in enumerate(sorted((at for at, its in enumerate(columns) if its == column), key=order)):
-                rows[at] = row
-        return columns, rows
-
-
-FATES = ("chosen", "kept", "pruned")
 
 
 @dataclass(frozen=True, kw_only=True)

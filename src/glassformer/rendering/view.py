@@ -26,23 +26,9 @@ if TYPE_CHECKING:
 
 
 SCRIPTS = (
-    "core",
-    "colours",
-    "formula",
-    "weights",
-    "stage",
-    "heat",
-    "heads",
-    "head_lines",
-    "texts",
-    "charts",
-    "pictures",
-    "choices",
-    "tree",
-    "diagram",
-    "tools",
-    "start",
-)
+    "core", "colours", "formula", "weights", "stage", "heat", "heads", "head_lines", "texts", "charts", "pictures",
+    "choices", "tree", "diagram", "tools", "start",
+)  # fmt: skip
 """Files of the folder `viewer`, in the order in which they build on each other."""
 
 EXPORTED = (

@@ -1,6 +1,5 @@
 """Views in a terminal: what fits there, as text; pictures are for files."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from glassformer.cli.terminal.show import console, make_table, show_text, visible
-from glassformer.rendering.panels import Cell, Chips, Choices, Guesses, Panel, Table, Tokens, Tree
+from glassformer.rendering.panels import Cell, Chips, Guesses, Panel, Table, Tokens, Tree
 from glassformer.rendering.view import View, Views
 from glassformer.text.display import visible as signs
 
@@ -75,13 +74,6 @@ def _last_guesses(panel: Guesses) -> object:
     return make_table(("at" if panel.at else "after", "expects", "probability", "second", ""), rows)
 
 
-def _choices(panel: Choices) -> object:
-    rows = []
-    for name, values, why in zip(panel.rows, panel.values.tolist(), panel.why or [""] * len(panel.rows), strict=True):
-        rows.append([visible(name), *(f"{value:.4g}" if math.isfinite(value) else why or "cut" for value in values)])
-    return make_table((panel.name, *panel.columns), rows)
-
-
 def _tree(panel: Tree) -> object:
     """What was followed; what was pruned is for pages."""
     root = RichTree(Text(visible(panel.root)))
@@ -105,7 +97,7 @@ PRINTERS: dict[str, Callable[[Any], object]] = {
     "chips": _chips,
     "words": lambda panel: panel.text,
     "guesses": _last_guesses,
-    "choices": _choices,
+    "choices": lambda panel: _table(panel.as_table()),
     "tree": _tree,
 }
 """What makes text of a panel, by its kind; other kinds are for pages and pictures."""

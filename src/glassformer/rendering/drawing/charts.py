@@ -37,10 +37,8 @@ WIDE, HIGH = 7.5, 3.8
 MAP_WIDE, MAP_HIGH, MAP_LEFT, MAP_BELOW = 7.0, 5.4, 0.8, 0.55
 """Inches of a map, and of the room for its numbers."""
 WAYS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)]
-REACHES = (0.06, 0.16, 0.28, 0.4, 0.55)
-"""Where a point's name may stand: which way from it, and how many inches away."""
-UNTIED = 0.12
-"""Inches; a name that stands farther from its point is tied to it by a thin line."""
+REACHES = (0.06, 0.14, 0.22)
+"""Where a point's name may be: its direction from the point, and its distance in inches."""
 WIDEST_NAME = 1.8
 MOST_MARKS, APART = 12, 0.07
 """Ticks where something was measured, and how far apart they are at least, as a part of the axis."""
@@ -227,11 +225,8 @@ def points(panel: Points, wish: float) -> Block:
             axes.scatter(places[own, 0], places[own, 1], s=28, color=colours[own], marker=key.shape, zorder=3)
             if len(ends[0]):
                 axes.vlines(places[own, 0], *(end[own] for end in ends), color=colours[own], linewidth=1.4, alpha=0.6)
-        for name, spot, (px, py) in zip(names, spots, inches, strict=True):
+        for name, spot in zip(names, spots, strict=True):
             if spot is not None:
-                near = _nearest((px, py), spot)
-                if math.dist(near, (px, py)) > UNTIED:
-                    sheet.line((left + px, top + py), (left + near[0], top + near[1]), color=GREY, linewidth=0.6)
                 sheet.words(left + spot.x0, top + spot.y0, name, SMALL)
 
     written, wanted = len(spots) - spots.count(None), len(names) - names.count("")
@@ -257,41 +252,24 @@ def _named_level(name: str, y: float) -> Bbox:
 def spread(
     inches: NDArray[Any], names: Sequence[str], size: tuple[float, float], also: Sequence[Bbox] = ()
 ) -> list[Bbox | None]:
-    """Where each name stands so that it covers no other name, no point, no line and none of `also`; None: nowhere, as
-    does a name of no letters.
+    """Return a place for each name that covers no other name, no point and none of `also`; None without such a place,
+    and for an empty name.
     """
     taken = [*also, *(Bbox.from_bounds(px - 0.05, py - 0.05, 0.1, 0.1) for px, py in inches)]
     spots: list[Bbox | None] = []
     for point, name in zip(inches.tolist(), names, strict=True):
-        options = _options(point, width_of(name, SMALL), size) if name else ()
-        free = next((option for option in options if not any(part.count_overlaps(taken) for part in option)), [])
-        taken += free
-        spots.append(free[0] if free else None)
+        options = _options(point, width_of(name, SMALL), size) if name else iter(())
+        free = next((option for option in options if not option.count_overlaps(taken)), None)
+        taken += [] if free is None else [free]
+        spots.append(free)
     return spots
 
 
-def _options(point: Point, wide: float, size: tuple[float, float]) -> Iterator[list[Bbox]]:
-    """The places within the map for a name so wide, the nearest first, each with what its tie to the point covers."""
+def _options(point: Point, wide: float, size: tuple[float, float]) -> Iterator[Bbox]:
+    """Yield the places within the map for a name of this width, the nearest first."""
     high = SMALL.line_height
     for reach, (right, up) in itertools.product(REACHES, WAYS):
         left = point[0] + right * reach - wide * (0 if right > 0 else 1 if right < 0 else 0.5)
         top = point[1] - up * reach - high * (1 if up > 0 else 0 if up < 0 else 0.5)
         if left >= 0 and top >= 0 and left + wide <= size[0] and top + high <= size[1]:
-            spot = Bbox.from_bounds(left, top, wide, high)
-            yield [spot, *_tie(point, spot)]
-
-
-def _nearest(point: Point, spot: Bbox) -> Point:
-    """The place on a name's edge that is nearest to its point."""
-    return min(max(point[0], spot.x0), spot.x1), min(max(point[1], spot.y0), spot.y1)
-
-
-def _tie(point: Point, spot: Bbox) -> list[Bbox]:
-    """What the line from a point to its name covers, in small squares."""
-    near = _nearest(point, spot)
-    far = math.dist(point, near)
-    if far <= UNTIED:
-        return []
-    shares = np.arange(0.1, far - 0.02, 0.04) / far  # neither on the point nor on the name
-    middles = np.array(point) + shares[:, None] * (np.array(near) - point)
-    return [Bbox.from_bounds(x - 0.01, y - 0.01, 0.02, 0.02) for x, y in middles.tolist()]
+            yield Bbox.from_bounds(left, top, wide, high)

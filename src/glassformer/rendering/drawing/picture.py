@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
 from glassformer.rendering.drawing.charts import lines, points
-from glassformer.rendering.drawing.diagram import diagram, tree
+from glassformer.rendering.drawing.diagram import diagram
 from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import (
     APART,
@@ -30,7 +30,7 @@ from glassformer.rendering.drawing.sheet import (
     rows_of,
     stack,
 )
-from glassformer.rendering.drawing.text import chips, choices, table, tokens, words
+from glassformer.rendering.drawing.text import chips, choices, table, tokens, tree, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
 from glassformer.text.escaping import encodable

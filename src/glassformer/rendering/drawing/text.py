@@ -9,7 +9,6 @@ from matplotlib.colors import Colormap, Normalize, to_rgb
 from glassformer.config.errors import Misuse
 from glassformer.rendering.drawing.cells import MOST_WIDTH, ends_of
 from glassformer.rendering.drawing.sheet import (
-    BLUE,
     CODE,
     GREY,
     HATCH,
@@ -35,7 +34,7 @@ from glassformer.rendering.drawing.sheet import (
     width_of,
     wrap,
 )
-from glassformer.rendering.panels import Cell, Chips, Choices, Table, Tokens, Words
+from glassformer.rendering.panels import Cell, Chips, Choices, Table, Tokens, Tree, Words
 
 READING = 8.5
 """Inches: longer lines are hard to read."""
@@ -47,8 +46,8 @@ TRACK, SHORT_TRACK, MANY_BARS = 0.7, 0.35, 4
 MOST_LINES = 8
 """Lines of words in a cell."""
 PAD = 0.05
-STEP_TRACK, STEP_VALUE = 0.95, 0.62
-"""Inches of a bar of `choices`, and of the number before it."""
+MOST_BRANCHES = 300
+"""Tokens of a tree."""
 SHADES, SHADE = 7, 0.16
 """How many shades the scale beneath a text has, and inches of each."""
 
@@ -217,34 +216,18 @@ def _bar(sheet: Sheet, x: float, y: float, track: float, value: Cell) -> None:
 
 
 def choices(panel: Choices, wish: float) -> Block:
-    """A row for each token: its number in every column, with a bar on the column's scale."""
-    values, ends = np.asarray(panel.values, float), [f"{number(low)} to {number(high)}" for low, high in panel.scales]
-    heads = [name if not column else f"→ {name}" for column, name in enumerate(panel.columns)]
-    names = [token_label(name) for name in panel.rows]
-    first = max([width_of(panel.name, STRONG), *(width_of(name) for name in names)]) + 0.2
-    widths = [max(STEP_VALUE + STEP_TRACK, width_of(head, STRONG)) + 0.25 for head in heads]
-    line, top = TEXT.line_height + 0.06, STRONG.line_height + SMALL.line_height + 0.06
-    width = first + sum(widths)
+    return table(panel.as_table(), wish)
 
-    def draw(sheet: Sheet, x: float, y: float) -> None:
-        lefts = [x + first + sum(widths[:column]) for column in range(len(heads))]
-        sheet.words(x, y, panel.name, STRONG)
-        for left, head, scale in zip(lefts, heads, ends, strict=True):
-            sheet.words(left, y, head, STRONG)
-            sheet.words(left, y + STRONG.line_height, scale, SMALL, color=GREY)
-        for row, name in enumerate(names):
-            under, why = y + top + row * line, panel.why[row] if panel.why else ""
-            sheet.box(x, under - 0.03, width, 0.007, facecolor=RULE)
-            sheet.words(x, under, name, color=GREY if why else INK)
-            for column, (left, value) in enumerate(zip(lefts, values[row], strict=True)):
-                if not np.isfinite(value):
-                    sheet.words(left + 0.1, under, why or "cut", SMALL, color=GREY)
-                    continue
-                low, high = panel.scales[column]
-                share = min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
-                colour = "#c9cdd1" if why else BLUE if column == len(heads) - 1 else UP(0.3)
-                sheet.words(left + STEP_VALUE - 0.1, under, number(value), ha="right", color=GREY if why else INK)
-                sheet.box(left + STEP_VALUE, under + 0.05, STEP_TRACK, 0.1, facecolor="#f2f2f2")
-                sheet.box(left + STEP_VALUE, under + 0.05, STEP_TRACK * share, 0.1, facecolor=colour)
 
-    return Block(width, top + line * len(names), draw)
+def tree(panel: Tree, wish: float) -> Block:
+    """Return a table of the tokens that were followed, step by step; the page also shows what was pruned."""
+    steps: list[int] = []
+    rows: list[tuple[int, str, str, float, str]] = []
+    for branch in panel.branches:
+        steps.append(1 if branch.parent is None else steps[branch.parent] + 1)
+        before = token_label(panel.root if branch.parent is None else panel.branches[branch.parent].token)
+        if branch.fate != "pruned":
+            fate = branch.why or branch.fate
+            rows.append((steps[-1], before, token_label(branch.token), branch.probability, fate))
+    columns = ["step", "after", "token", "probability", "fate"]
+    return table(Table(columns=columns, rows=sorted(rows)[:MOST_BRANCHES], bars=["probability"]), wish)
