@@ -1,8 +1,8 @@
-"""Runs that come along with lessons, where training takes longer than a reader waits.
+"""Train the runs that ship with lessons, where training takes longer than a reader waits.
 
-    python -m glassformer.teaching.shipped_runs [NAME …]
+    python docs/generate/shipped_runs.py [NAME …]
 
-trains them anew, minutes each, and keeps of each what using it and looking inside needs; weights in 16 bits.
+Each takes minutes. Only the files that a lesson needs are kept, with weights in 16 bits.
 """
 
 import shutil
@@ -16,17 +16,17 @@ import torch
 from glassformer.config.errors import refuse_unknown
 from glassformer.runs.files import write_json
 from glassformer.runs.run import CARD, Run
+from glassformer.teaching.lesson import RUNS
 from glassformer.verbs.train import train
 
-FOLDER = Path(__file__).with_name("runs")
-LARGEST = 300_000
-"""Bytes of a run, all its files together."""
+MAX_BYTES = 300_000
+"""Size of a run, all its files together."""
 KEPT = ("tokenizer.json", "target_tokenizer.json")
-"""Beside card and weights, where a run has them."""
+"""Files copied next to the card and the weights, if a run has them."""
 
 
 class Shipped(NamedTuple):
-    """What a run is trained on, and how."""
+    """Data and settings of a run."""
 
     data: str
     settings: dict[str, Any]
@@ -43,8 +43,8 @@ SHIPPED = {
 }
 
 
-def ship(name: str, folder: Path = FOLDER, *, data: str | None = None, **changes: Any) -> Path:
-    """Train a run of the table, on other data and with other settings if asked to, and keep it in a folder."""
+def ship(name: str, folder: Path = RUNS, *, data: str | None = None, **changes: Any) -> Path:
+    """Train a run of the table and keep it in a folder. `data` and `changes` replace those of the table."""
     refuse_unknown("shipped run", name, SHIPPED)
     with TemporaryDirectory() as place:
         train(data or SHIPPED[name].data, out=Path(place) / name, **{**SHIPPED[name].settings, **changes})
@@ -52,20 +52,20 @@ def ship(name: str, folder: Path = FOLDER, *, data: str | None = None, **changes
 
 
 def keep(run: Run, folder: Path) -> Path:
-    """A copy of a run without checkpoints, logs, pictures and report, its weights in 16 bits."""
+    """Copy a run without checkpoints, logs, pictures and report, with weights in 16 bits."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for file in KEPT:
         if (run.path / file).is_file():
             shutil.copy(run.path / file, folder)
     weights = {name: weight.to(torch.float16) for name, weight in run.read_weights().items()}
-    card = {**run.card(), "command": f"python -m glassformer.teaching.shipped_runs {folder.name}"}
+    card = {**run.card(), "command": f"python docs/generate/shipped_runs.py {folder.name}"}
     write_json(folder / CARD, {**card, "weights": Run(folder).write_weights(weights, card)})
     return folder
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all its files."""
+    """Return the size of all its files in bytes."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
