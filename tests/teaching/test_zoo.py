@@ -17,7 +17,9 @@ ZOO = {
     file.stem.replace("_", "-"): runpy.run_path(str(file))["WRONG"]
     for file in sorted(Path(__file__).parent.glob("zoo/*.py"))
 }
-"""By the lesson's name: exercise, source, points with the hidden cases, and a part of the line that is shown."""
+"""By the lesson's name: exercise, source, points with the hidden cases, and a part of the line that is shown; empty for
+rare mistakes, which have no hint.
+"""
 LESSONS = {lesson.name: lesson for lesson in lessons()}
 WITH_EXERCISES = [lesson for lesson in LESSONS.values() if lesson.exercises]
 

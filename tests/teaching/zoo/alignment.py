@@ -27,8 +27,8 @@ WRONG: list[tuple[str, str, float, str]] = [
     ("attend", attend(mask="scores.masked_fill(mask, -torch.inf)"), 0, "the mask is upside down"),
     ("attend", attend(weights="(scores / states.shape[-1] ** 0.5).softmax(-1)"), 1, "not divided by anything here"),
     ("attend", attend(weights="scores.softmax(0)"), 0, "over the texts of the batch"),
-    ("attend", attend(result="weights, (weights.unsqueeze(-1) * states).sum(1)"), 0, "the context comes first"),
-    ("attend", attend(result="(weights.unsqueeze(-1) * states).mean(1), weights"), 0, "not divided again"),
+    ("attend", attend(result="weights, (weights.unsqueeze(-1) * states).sum(1)"), 0, ""),
+    ("attend", attend(result="(weights.unsqueeze(-1) * states).mean(1), weights"), 0, ""),
     ("attend", attend(scores="states @ query.T", mask="scores"), 0, "raises"),
     ("attend", attend(weights="scores.exp() / scores.exp().sum(-1, keepdim=True)"), 5, "gives nan"),
     (
@@ -47,14 +47,14 @@ WRONG: list[tuple[str, str, float, str]] = [
         "additive_scores",
         "def additive_scores(query, states, w, u, v):\n    return ((query @ w)[:, None] + states @ u).tanh() @ v",
         0,
-        "turned around",
+        "",
     ),
     (
         "additive_scores",
         "def additive_scores(query, states, w, u, v):\n"
         "    return (((query @ w.T)[:, None] + states @ u.T).tanh() @ v).softmax(-1)",
         0,
-        "before the softmax",
+        "",
     ),
     (
         "additive_scores",

@@ -60,11 +60,11 @@ LINEAR = """
             all_h.append(h)"""
 
 WRONG: list[tuple[str, str, float, str]] = [
-    ("reach", "reach = (12, 28)", 0, "windows overlap"),
+    ("reach", "reach = (12, 28)", 0, ""),
     ("reach", "reach = (10, 10)", 0, "the layers add 3, 6 and 12"),
     ("reach", "reach = 22", 0, "is not how many tokens it sees"),
     ("Elman", elman(body=NO_STATE), 1, "the state is not carried on"),
-    ("Elman", elman(body=EARLY), 0, "the first must know the first word"),
+    ("Elman", elman(body=EARLY), 0, ""),
     ("Elman", elman(body=TURNED), 1, "W_h is turned around"),
     ("Elman", elman(body=DETACHED), 3, "detach cuts the gradient"),
     ("Elman", elman(body=LINEAR), 0, "tanh is missing"),
@@ -74,10 +74,10 @@ WRONG: list[tuple[str, str, float, str]] = [
     ("left", "left = 0", 0, "not quite nothing"),
     ("lstm_step", lstm(gates="i, f, o, g = (x @ w.T + h @ u.T + b).chunk(4, -1)"), 0, "the order of the four parts"),
     ("lstm_step", lstm(squash="i, f, g, o = (z.sigmoid() for z in (i, f, g, o))"), 0, "it may be negative"),
-    ("lstm_step", lstm(cell="(1 - f) * c + i * g"), 1, "c is multiplied by f, not by 1 - f"),
+    ("lstm_step", lstm(cell="(1 - f) * c + i * g"), 1, ""),
     ("lstm_step", lstm(cell="i * c + f * g"), 0, "i and f are exchanged"),
     ("lstm_step", lstm(result="o * new, new"), 0, "tanh is missing"),
     ("lstm_step", lstm(result="new, o * torch.tanh(new)"), 0, "h comes first"),
-    ("lstm_step", lstm(gates="i, f, g, o = (x @ w.T + h @ u.T).chunk(4, -1)"), 0, "b is left out"),
-    ("lstm_step", lstm(result="o * torch.tanh(c), new"), 0, "the new cell, not of the old one"),
+    ("lstm_step", lstm(gates="i, f, g, o = (x @ w.T + h @ u.T).chunk(4, -1)"), 0, ""),
+    ("lstm_step", lstm(result="o * torch.tanh(c), new"), 0, ""),
 ]

@@ -76,7 +76,7 @@ WRONG: list[tuple[str, str, float, str]] = [
     return pair, out
 """,
         0,
-        "the last token of a word is lost",
+        "",
     ),
     (
         "merge_step",
@@ -227,7 +227,7 @@ def average(vectors, mask):
     return vectors.masked_fill(mask.unsqueeze(-1), 0).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
 """,
         0,
-        "the mask is upside down",
+        "",
     ),
     (
         "average",
@@ -247,7 +247,7 @@ def average(vectors, mask):
     return (vectors * keep[:, :, None]).sum(1) / keep.sum(1)[:, None]
 """,
         0,
-        "the mask is upside down",
+        "",
     ),
     (
         "average",

@@ -18,16 +18,10 @@ def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") ->
         weights = (scores * seen).softmax(-1)
     elif mistake == "after":
         weights = scores.softmax(-1) * seen
-    elif mistake == "scores":
-        weights = scores * seen
     else:
         axis = 0 if mistake == "batch" else -1
         weights = scores.masked_fill(~seen, -torch.inf).softmax(axis)
     context = (weights.unsqueeze(-1) * states).sum(1)
-    if mistake == "mean":
-        context = context / mask.sum(1, keepdim=True)
-    if mistake == "exchanged":
-        return weights, context
     return context, weights
 
 
@@ -35,11 +29,8 @@ def additive_scores(query: Tensor, states: Tensor, w: Tensor, u: Tensor, v: Tens
     """Return the right result, or the one that a known mistake leads to."""
     if mistake == "exchanged":
         w, u = u, w
-    if mistake == "turned":
-        w, u = w.T, u.T
     joint = (query @ w.T).unsqueeze(1) + states @ u.T
-    scores = (joint if mistake == "linear" else joint.tanh()) @ v
-    return scores.softmax(-1) if mistake == "softmax" else scores
+    return (joint if mistake == "linear" else joint.tanh()) @ v
 
 
 def _memory(lengths: list[int], width: int, times: float = 1.0) -> Any:

@@ -10,27 +10,18 @@ def _head(length: int, width: int, inner: int) -> Args:
     return normal((length, width), *3 * [(width, inner)])
 
 
-def attention(
-    x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, causal: bool = False, *, mistake: str | None = None
-) -> Tensor:
+def attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, causal: bool = False, *, mistake: str = "") -> Tensor:
     """Return the right result, or the one that a known mistake leads to."""
     q, k, v = x @ w_q, x @ w_k, x @ w_v
     if mistake == "swapped":
         q, k = k, q
-    if mistake == "values":
-        v = x[:, : v.shape[1]]
-    divided = {"d": q.shape[-1], "input": x.shape[-1] ** 0.5, "bare": 1.0, "times": q.shape[-1] ** -0.5}
-    scores = q @ k.T / divided.get(mistake or "", q.shape[-1] ** 0.5)
-    past = torch.ones_like(scores).tril({"itself": -1, "ahead": 1}.get(mistake or "", 0)).bool()
-    if (not causal and mistake != "always") or mistake == "unmasked":
-        past = torch.ones_like(past)
-    if mistake == "upside down" and causal:
-        past = torch.ones_like(scores).triu().bool()
+    scores = q @ k.T / {"d": q.shape[-1], "bare": 1.0}.get(mistake, q.shape[-1] ** 0.5)
+    past = torch.ones_like(scores).bool()
+    if causal:
+        past = past.triu() if mistake == "upside down" else past.tril({"itself": -1, "ahead": 1}.get(mistake, 0))
     axis = 0 if mistake == "axis" else -1
     if mistake == "after":
         return (scores.softmax(axis) * past) @ v
-    if mistake == "no softmax":
-        return (scores * past) @ v
     if mistake == "zero":
         return (scores * past).softmax(axis) @ v
     return scores.masked_fill(~past, -torch.inf).softmax(axis) @ v
@@ -52,17 +43,15 @@ class MultiHeadAttention(nn.Module):
         def split(y: Tensor) -> Tensor:
             if self.mistake == "view":
                 return y.view(batch, self.heads, length, width // self.heads)
-            split_up = y.view(batch, length, self.heads, width // self.heads)
-            return split_up if self.mistake.startswith("across") else split_up.transpose(1, 2)
+            return y.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
         q, k, v = split(self.query(x)), split(self.key(x)), split(self.value(x))
-        wide = {"width": width, "bare": 1, "e": q.shape[-1] ** 2}.get(self.mistake, q.shape[-1])
+        wide = {"width": width, "bare": 1}.get(self.mistake, q.shape[-1])
         scores = q @ k.transpose(-1, -2) / wide**0.5
         if self.causal and self.mistake != "unmasked":
             scores = scores.masked_fill(torch.ones(length, length).triu(1).bool(), -torch.inf)
-        axis = {"heads": 1, "queries": -2}.get(self.mistake, -1)
-        mixed = scores.softmax(axis) @ v
-        if self.mistake not in ("not back", "across"):
+        mixed = scores.softmax(-2 if self.mistake == "queries" else -1) @ v
+        if self.mistake != "not back":
             mixed = mixed.transpose(1, 2)
         joined = mixed.reshape(batch, length, width)
         return joined if self.mistake == "no output" else self.output(joined)

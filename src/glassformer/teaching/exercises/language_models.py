@@ -1,6 +1,5 @@
 """Perplexity, the distribution that is sampled from, and the head that finds whom a pronoun means."""
 
-import math
 from typing import Any
 
 import torch
@@ -13,18 +12,16 @@ from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exerci
 
 def perplexity(probabilities: Tensor, *, mistake: str = "") -> float:
     """Return the right result, or the one that a known mistake leads to."""
-    chances, logs = probabilities.double(), probabilities.double().log()
-    return float(
-        {
-            "sum": lambda: (-logs.sum()).exp(),
-            "loss": lambda: -logs.mean(),
-            "sign": lambda: logs.mean().exp(),
-            "mixed": lambda: 2 ** -logs.mean(),
-            "mixed back": lambda: (-logs.mean() / math.log(2)).exp(),
-            "mean of p": lambda: 1 / chances.mean(),
-            "mean of 1/p": lambda: (1 / chances).mean(),
-        }.get(mistake, lambda: (-logs.mean()).exp())()
-    )
+    logs = probabilities.double().log()
+    right = (-logs.mean()).exp()
+    wrong = {
+        "sum": (-logs.sum()).exp(),
+        "loss": -logs.mean(),
+        "sign": logs.mean().exp(),
+        "mixed": 2 ** -logs.mean(),
+        "mean of p": 1 / probabilities.double().mean(),
+    }
+    return float(wrong.get(mistake, right))
 
 
 def _chances(tokens: int, least: float = 0.02) -> Any:
@@ -51,23 +48,22 @@ def next_distribution(
     if mistake == "after":
         chances = scores.softmax(-1) / temperature
         return chances / chances.sum() if top_k is None and top_p is None else chances
-    cool = scores * temperature if mistake == "times" else scores if mistake == "ignored" else scores / temperature
-    chances = (scores if mistake == "p first" else cool).softmax(-1)
-    order = chances.argsort(descending=mistake != "lowest")
+    cool = scores * temperature if mistake == "times" else scores / temperature
+    chances = cool.softmax(-1)
+    order = chances.argsort(descending=True)
     kept = torch.ones_like(chances, dtype=torch.bool)
-    if top_k is not None and mistake != "no k":
+    if top_k is not None:
         kept[order[top_k:]] = False
-    if top_p is not None and mistake != "no p":
+    if top_p is not None:
         among = torch.where(kept, chances, 0)[order]
-        among = among / among.sum() if mistake != "p of all" else among
-        before = among.cumsum(0) - (0 if mistake == "short" else among)
-        kept[order[before > top_p if mistake == "short" else before >= top_p]] = False
+        among = among / among.sum()
+        reached = among.cumsum(0) > top_p if mistake == "short" else among.cumsum(0) - among >= top_p
+        kept[order[reached]] = False
     if mistake == "zeros":
         return torch.where(kept, cool, 0).softmax(-1)
     if mistake == "not even":
-        return torch.where(kept, cool.softmax(-1), 0)
-    result = cool.masked_fill(~kept, -torch.inf).softmax(-1)
-    return result[order] if mistake == "sorted" else result
+        return torch.where(kept, chances, 0)
+    return cool.masked_fill(~kept, -torch.inf).softmax(-1)
 
 
 PRONOUN_HEAD = (0, 0)

@@ -18,21 +18,16 @@ def hide(
     masked, swapped = draw < 0.8, (draw >= 0.8) & (draw < 0.9)
     if mistake == "all":
         masked, swapped = torch.ones_like(chosen), torch.zeros_like(chosen)
-    if mistake == "none stay":
-        swapped = draw >= 0.8
-    if mistake == "none swapped":
-        swapped = torch.zeros_like(chosen)
     if mistake == "unchosen":
         inputs = torch.where(masked, mask, torch.where(swapped, other, ids))
     else:
         inputs = torch.where(chosen & masked, mask, torch.where(chosen & swapped, other, ids))
     asked = {
         "everywhere": torch.ones_like(chosen),
-        "opposite": ~chosen,
         "changed": inputs != ids,
         "hidden": chosen & masked,
     }.get(mistake, chosen)
-    return inputs, torch.where(asked, inputs if mistake == "read" else ids, 0 if mistake == "zero" else UNASKED)
+    return inputs, torch.where(asked, inputs if mistake == "read" else ids, UNASKED)
 
 
 def _tokens(*shape: int, rate: float) -> Any:
@@ -47,10 +42,7 @@ def _tokens(*shape: int, rate: float) -> Any:
 
 def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: str = "") -> Tensor:
     """Return the right result, or the one that a known mistake leads to."""
-    classes = range(int(labels.max()) + 1)
-    centroids = torch.stack([vectors[labels == one].mean(0) for one in classes])
-    if mistake == "sum":
-        centroids = torch.stack([vectors[labels == one].sum(0) for one in classes])
+    centroids = torch.stack([vectors[labels == one].mean(0) for one in range(int(labels.max()) + 1)])
     if mistake == "own":
         new = vectors
     if mistake == "neighbour":
@@ -58,12 +50,7 @@ def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: s
     if mistake == "dot":
         return (new @ centroids.T).argmax(1)
     distances = torch.cdist(new, centroids)
-    if mistake == "distance":
-        return distances.amin(1)
-    if mistake == "all":
-        return distances
-    axis = 0 if mistake == "axis" else 1
-    return distances.argmax(axis) if mistake == "farthest" else distances.argmin(axis)
+    return distances.argmax(1) if mistake == "farthest" else distances.argmin(1)
 
 
 def _clouds(classes: int, rows: int, *, shift: float = 0, uneven: bool = False) -> Any:

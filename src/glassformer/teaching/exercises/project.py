@@ -9,29 +9,16 @@ from torch import Generator, Tensor
 from glassformer.teaching.exercise import Answer, Case, Exercise, exercise, near
 
 
-def _same(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
 def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]:
     """Return the right result, or the one that a known mistake leads to."""
-    if mistake == "exact":
-        known = set(train)
-        return [text for text in test if text in known]
-    if mistake == "turned":
-        return leaked(test, train)
-    if mistake == "case":
-        return [text for text in test if text.lower() in {one.lower() for one in train}]
-    if mistake == "spaces":
-        return [text for text in test if " ".join(text.split()) in {" ".join(one.split()) for one in train}]
-    if mistake == "strip":
-        return [text for text in test if text.lower().strip() in {one.lower().strip() for one in train}]
-    found = [text for text in test if _same(text) in {_same(one) for one in train}]
-    if mistake == "once":
-        return list(dict.fromkeys(found))
-    if mistake == "rest":
-        return [text for text in test if text not in found]
-    return found
+
+    def same(text: str) -> str:
+        text = text if mistake in ("exact", "spaces") else text.lower()
+        return text if mistake in ("exact", "case") else " ".join(text.split())
+
+    known = {same(text) for text in train}
+    found = [text for text in test if same(text) in known]
+    return list(dict.fromkeys(found)) if mistake == "once" else found
 
 
 PLAIN = ["good soup", "the bill was fair", "cold pasta", "rude waiters", "a lovely view", "never again", "a dull party"]
@@ -65,16 +52,14 @@ def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
     least = 0 if mistake == "nan" else 1
     precision, recall = right / guesses.clamp(min=least), right / truths.clamp(min=least)
     f1 = 2 * right / (truths + guesses).clamp(min=1)
-    if mistake in ("nan", "nan f1"):
+    if mistake == "nan":
         f1 = 2 * precision * recall / (precision + recall)
     macro = f1.mean()
     if mistake == "of means":
         macro = 2 * precision.mean() * recall.mean() / (precision.mean() + recall.mean())
-    if mistake == "plain":
-        macro = ((precision + recall) / 2).mean()
     if mistake == "weighted":
         macro = (f1 * truths).sum() / truths.sum()
-    accuracy = recall.mean() if mistake == "balanced" else right.sum() / confusion.sum()
+    accuracy = right.sum() / confusion.sum()
     return {"accuracy": float(accuracy), "precision": precision, "recall": recall, "macro_f1": float(macro)}
 
 
@@ -96,14 +81,10 @@ def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> floa
     fewer, n = min(only_first, only_second), only_first + only_second
     if mistake == "all":
         n = len(first)
-    if mistake == "more":
-        fewer = max(only_first, only_second)
-    tail = sum(comb(n, k) for k in range(fewer + (mistake != "open"))) / 2**n
     if mistake == "exactly":
-        tail = comb(n, fewer) / 2**n
-    if mistake == "one side":
-        return tail
-    return 2 * tail if mistake == "above one" else min(1.0, 2 * tail)
+        return min(1.0, 2 * comb(n, fewer) / 2**n)
+    tail = sum(comb(n, k) for k in range(fewer + 1)) / 2**n
+    return tail if mistake == "one side" else min(1.0, 2 * tail)
 
 
 def _two_models(rows: int, first: float, second: float) -> Any:

@@ -22,8 +22,6 @@ def merge_step(words: Words, *, mistake: str = "") -> tuple[Pair, Words]:
     if mistake == "types":
         counted = [list(word) for word in dict.fromkeys(map(tuple, words))]
     counts = Counter(pair for word in counted for pair in pairwise(word))
-    if mistake == "last of ties":
-        counts = Counter(dict(reversed(counts.items())))
     best = max(counts, key=lambda pair: counts[pair])
     return best, [_merged(word, best, mistake) for word in words]
 
@@ -32,8 +30,6 @@ def _merged(word: list[str], pair: Pair, mistake: str) -> list[str]:
     out, place = list[str](), 0
     while place < len(word):
         here = tuple(word[place : place + 2]) == pair and not (mistake == "once" and "".join(pair) in out)
-        if mistake == "last lost" and not here and place == len(word) - 1:
-            break
         out.append("".join(pair) if here else word[place])
         place += 2 if here and mistake != "overlap" else 1
     return out
@@ -43,14 +39,10 @@ def tfidf(counts: Tensor, *, mistake: str = "") -> Tensor:
     """Return the right result, or the one that a known mistake leads to."""
     n = counts.shape[0]
     having = counts.sum(0) if mistake == "total" else (counts > 0).sum(0).float()
-    ratio = (n / having) if mistake == "plain" else (1 + n) / (1 + having)
-    logs = ratio.log2() if mistake == "log2" else ratio.log()
-    idf = logs if mistake == "no 1" else logs + 1
-    x = (counts > 0).float() * idf if mistake == "once" else counts * idf
+    ratio = n / having if mistake == "plain" else (1 + n) / (1 + having)
+    x = counts * (ratio.log() + (mistake != "no 1"))
     if mistake == "no length":
         return x
-    if mistake == "sum":
-        return x / x.sum(1, keepdim=True).clamp(min=1e-9)
     length = x.square().sum(1, keepdim=True).sqrt()
     return x / length if mistake == "0 by 0" else x / length.clamp(min=1e-9)
 
@@ -59,16 +51,11 @@ def average(vectors: Tensor, mask: Tensor, *, mistake: str = "") -> Tensor:
     """Return the right result, or the one that a known mistake leads to."""
     if mistake == "padding":
         return vectors.mean(1)
-    total = (vectors * mask.unsqueeze(-1)).sum(1)
-    real = mask.sum(1, keepdim=True)
-    if mistake == "sum":
-        return total
+    if mistake == "inverse":
+        mask = ~mask
+    total, real = (vectors * mask.unsqueeze(-1)).sum(1), mask.sum(1, keepdim=True)
     if mistake == "length":
         return total / vectors.shape[1]
-    if mistake.startswith("inverse"):
-        padding = (~mask).sum(1, keepdim=True)
-        divided = {"inverse": real.clamp(min=1), "inverse twice": padding.clamp(min=1), "inverse, 0 by 0": padding}
-        return (vectors * ~mask.unsqueeze(-1)).sum(1) / divided[mistake]
     return total / real if mistake == "0 by 0" else total / real.clamp(min=1)
 
 
