@@ -18,16 +18,13 @@ from glassformer.diagnosis.data import (
 from glassformer.diagnosis.doctor import Doctor
 from glassformer.diagnosis.evaluation import (
     class_collapse,
-    few_of_a_class,
     ignored_source,
     no_better_than_chance,
     output_collapse,
-    poor_outputs,
     small_validation,
 )
 from glassformer.diagnosis.layers import (
     attention_heads,
-    clipped_gradients,
     dead_units,
     learning_rate_too_low,
     saturated_units,
@@ -131,13 +128,6 @@ def test_stacks_by_number() -> None:
     assert stacks(layers) == [["a.0", "a.9", "a.10"], ["b.c.1"]]
 
 
-def test_clipping() -> None:
-    assert clipped_gradients([2.0] * 100, 1.0, PLAIN) is None  # a little each time is harmless
-    named(clipped_gradients([1.0] * 50 + [80.0] * 50, 1.0, PLAIN), "clipped", NOTE, "100%", "80.0")
-    assert clipped_gradients([80.0] * 100, None, PLAIN) is None
-    assert clipped_gradients([80.0] * 90 + [0.1] * 10, 1.0, PLAIN) is None
-
-
 def test_a_rate_too_high() -> None:
     falling = 2.0 * np.exp(-np.arange(200) / 80) + noise(200, 0.05)
     assert learning_rate_too_high(falling.tolist(), PLAIN) is None
@@ -209,7 +199,7 @@ def test_a_training_that_ended_too_early() -> None:
     assert stopped_too_early(validations(3.0), LN_V, PLAIN, 10) is None
     found = stopped_too_early(validations(5, 4, 3, 2, 1), LN_V, advice_for(epochs=4), 50)
     assert found is not None
-    assert found.advice == "train longer: --epochs 8"
+    assert found.advice == "a longer training run (--epochs 8)"
 
 
 def records(right: int, of: int) -> list[dict[str, Any]]:
@@ -217,7 +207,7 @@ def records(right: int, of: int) -> list[dict[str, Any]]:
 
 
 def test_too_little_held_out() -> None:
-    named(small_validation(records(50, 100), "text", LABELS), "small-validation", NOTE, "100 texts", "0.500", "± 0.10")
+    named(small_validation(records(50, 100), "text", LABELS), "small-validation", NOTE, "100 texts", "0.5", "± 0.096")
     assert small_validation(records(2500, 5000), "text", LABELS) is None
     windows = [{"tokens": 8, "loss": 8 * loss} for loss in (1.0, 9.0, 2.0)]
     named(small_validation(windows, "window", LABELS), "small-validation", NOTE, "3 windows", "its loss, 4")
@@ -235,14 +225,6 @@ def answers(model: str, truth: str) -> list[dict[str, Any]]:
 
 def test_no_better_than_guessing() -> None:
     anything = [{}] * 100
-    named(
-        no_better_than_chance({"accuracy": 0.52, "majority": 0.5}, anything, 0.69, LABELS),
-        "no-better",
-        WARNING,
-        "0.520",
-    )
-    assert no_better_than_chance({"accuracy": 0.52, "majority": 0.5, "loss": 9.0}, [{}] * 10_000, 0.69, LABELS) is None
-    assert no_better_than_chance({"accuracy": 0.5, "majority": 0.5}, [{}] * 10, 0.69, LABELS) is None  # too few to tell
     several = {"micro_f1": 0.2, "majority_micro_f1": 0.2, "majority": 0.1, "loss": 0.1}
     named(no_better_than_chance(several, anything, 0.69, LABELS), "no-better", WARNING, "0.200")
     assert no_better_than_chance({**several, "micro_f1": 0.3}, anything, 0.69, LABELS) is None
@@ -257,20 +239,12 @@ def test_the_largest_class_is_judged_on_the_same_examples() -> None:
     counts = {"a": 1200, "b": 300}
     sure = answers("a" * 120 + "a" * 20 + "b" * 10, truth)
     assert no_better_than_chance(metrics, sure, 0.69, LABELS, counts) is None
-    assert no_better_than_chance(metrics, sure, 0.69, LABELS) is not None  # what the interval would have said
     chance = answers("b" * 8 + "a" * 112 + "a" * 20 + "b" * 10, truth)
     found = no_better_than_chance(metrics, chance, 0.69, LABELS, counts)
-    named(
-        found,
-        "no-better",
-        WARNING,
-        "not significantly different from",
-        "'a'",
-        "10 examples only the model",
-        "8 it alone",
-    )
+    named(found, "no-better", WARNING, "accuracy", "(over 150) is 0.813", "'a' has 0.800 (difference: -0.04 to 0.07)")
     worse = answers("b" * 30 + "a" * 90 + "a" * 30, truth)
-    named(no_better_than_chance(metrics, worse, 0.69, LABELS, counts), "no-better", WARNING, "is below", "'a', 0.800")
+    found = no_better_than_chance(metrics, worse, 0.69, LABELS, counts)
+    named(found, "no-better", WARNING, "is 0.600", "'a' has 0.800")
 
 
 def test_with_class_weights_the_classes_count_alike() -> None:
@@ -280,10 +254,10 @@ def test_with_class_weights_the_classes_count_alike() -> None:
     metrics = {"accuracy": 0.89, "majority": 0.95, "loss": 0.3}
     weighted = advice_for(task="classification", **{"training.class_weights": "balanced"})
     assert no_better_than_chance(metrics, found_rare, 0.69, weighted, counts) is None
-    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, counts), "no-better", WARNING, "accuracy 0.890")
+    named(no_better_than_chance(metrics, found_rare, 0.69, LABELS, counts), "no-better", WARNING, "is 0.890")
     nothing = answers("ab" * 95 + "ab" * 5, truth)
     found = no_better_than_chance(metrics, nothing, 0.69, weighted, counts)
-    named(found, "no-better", WARNING, "mean recall of the classes", "is 0.500", "Macro F1", "'a' has 0.487")
+    named(found, "no-better", WARNING, "mean recall of the classes", "is 0.500", "'a' has 0.500")
 
 
 @pytest.mark.parametrize(
@@ -307,20 +281,6 @@ def test_mean_recall_counts_for_rare_classes(counts: dict[str, int], settings: d
     named(no_better_than_chance(metrics, nothing, 0.69, advise, counts), "no-better", WARNING, reason)
 
 
-def test_without_errors_a_rare_class_may_have_too_few_examples() -> None:
-    truth, counts = "a" * 57 + "b" * 3, {"a": 513, "b": 27}
-    perfect, metrics = answers(truth, truth), {"accuracy": 1.0, "majority": 0.95, "loss": 0.1}
-    assert no_better_than_chance(metrics, perfect, 0.69, LABELS, counts) is None
-    found = few_of_a_class(perfect, counts, LABELS, 600)
-    named(found, "few-of-a-class", NOTE, "no error", "60 examples", "too few examples of 'b' (3)")
-    assert found is not None
-    assert "--folds" in found.advice
-    assert few_of_a_class(answers("b" + truth[1:], truth), counts, LABELS) is None
-    assert few_of_a_class(perfect, {"a": 300, "b": 300}, LABELS) is None
-    enough = "a" * 95 + "b" * 5
-    assert few_of_a_class(answers(enough, enough), counts, LABELS) is None
-
-
 def test_numbers_that_the_mean_tells_as_well() -> None:
     draw = np.random.default_rng(1)
     true = draw.normal(0, 1, 60)
@@ -332,8 +292,8 @@ def test_numbers_that_the_mean_tells_as_well() -> None:
         return no_better_than_chance({"rmse": 1.0, "r2": r2, "loss": 2.0}, told, 1.0, LABELS)
 
     assert judged(0.7 * true + 0.2 * draw.normal(0, 1, 60)) is None
-    named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "not significantly different from 0")
-    named(judged(true[::-1] * 3), "no-better", WARNING, "is below 0")
+    named(judged(0.1 * true + 0.35 * draw.normal(0, 1, 60)), "no-better", WARNING, "not significantly above 0")
+    named(judged(true[::-1] * 3), "no-better", WARNING, "not significantly above 0")
 
 
 def test_advice_speaks_of_what_the_data_has() -> None:
@@ -342,27 +302,20 @@ def test_advice_speaks_of_what_the_data_has() -> None:
         assert finding is not None
         return finding.advice
 
-    assert "whether the text is the one you mean" in advice()
-    assert "whether targets belong to their sources" in advice(task="translation")
+    assert "check that the text is the one you mean" in advice()
+    assert "check that targets belong to their sources" in advice(task="translation")
     labels = {"task": "classification", "model": "transformer"}
-    assert "whether labels belong to their examples" in advice(**labels)
+    assert "check that labels belong to their examples" in advice(**labels)
     assert "positions" not in advice(**labels)
     without = advice(**labels, **{"model.positions": "none"})
     assert without.startswith("positions, since the order of tokens is not seen (--model.positions rotary), ")
-
-
-def test_outputs_of_no_use() -> None:
-    records = [{"source": f"s{n}", "target": f"target {n}", "output": f"zzz{n}"} for n in range(20)]
-    named(poor_outputs(records, PLAIN), "poor-outputs", NOTE, "On 20 validation pairs", "0.0% exactly right")
-    assert poor_outputs([{**record, "output": "target 9"} for record in records], PLAIN) is None
-    assert poor_outputs(records[:9], PLAIN) is None  # too few to tell
 
 
 def test_one_output_for_all() -> None:
     def pairs(outputs: list[str]) -> list[dict[str, Any]]:
         return [{"source": f"s{n}", "target": f"t{n}", "output": output} for n, output in enumerate(outputs)]
 
-    named(output_collapse(pairs(["x"] * 12 + ["y"] * 8), PLAIN), "collapse", PROBLEM, "one output", "12 of 20", "0.0%")
+    named(output_collapse(pairs(["x"] * 12 + ["y"] * 8), PLAIN), "collapse", PROBLEM, "one output", "12 of 20")
     assert output_collapse(pairs(["x"] * 9 + [f"t{n}" for n in range(9, 20)]), PLAIN) is None
     assert output_collapse(pairs(["x"] * 9), PLAIN) is None  # too few to tell
     alike = [{"source": f"s{n}", "target": "x", "output": "x"} for n in range(20)]
@@ -415,12 +368,12 @@ def test_what_is_lost_in_reading() -> None:
     assert few_tokens(1000, 50_000, None, PLAIN) is None
     assert few_tokens(100_000, 50_000, 30.0, PLAIN) is None
     named(
-        repeated_examples(["12 texts", "warning: 3 of 9 rows of test also in training"]),
+        repeated_examples(["12 texts", "warning: 3 of 9 rows of test also in training"], PLAIN),
         "repeated",
         WARNING,
         "3 of 9 rows",
     )
-    assert repeated_examples(["12 texts", "warning: a score over 3 rows of test says little"]) is None
+    assert repeated_examples(["12 texts", "warning: a score over 3 rows of test says little"], PLAIN) is None
 
 
 def test_units_and_heads() -> None:

@@ -341,7 +341,7 @@ def test_what_knows_already_is_not_judged_by_its_first_loss(runs: dict[str, Path
     facts = training_facts(infer_config({}, settings, print)[0], {**Run(runs["writer"]).card(), "from": {"new": []}})
     assert not facts.judges_first
     assert facts.advise.put("model.initialisation", "zero") is None
-    assert facts.advise.put("model.dropout", 0.3) == "--model.dropout 0.3"
+    assert facts.advise.put("model.dropout", "0.3") == "--model.dropout 0.3"
     pairs, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["masked"])}, print)
     assert Advice(pairs, ["decoder"]).usual == pairs.training.lr == 3e-4
     again, _ = infer_config({}, {"data.path": data["pairs"], "from": str(runs["translator"])}, print)

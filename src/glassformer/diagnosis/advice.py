@@ -2,13 +2,13 @@
 already, or does nothing here, is not advised.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from glassformer.config.presets import SIZES
 from glassformer.config.resolve import Config, resolve
-from glassformer.config.sentences import sentence
+from glassformer.config.sentences import sentence, sentences
 from glassformer.config.setting import value_text
 from glassformer.families.base import FAMILIES, Family
 from glassformer.finetuning.settings import FREE, FURTHER, finetuning_rate
@@ -30,30 +30,56 @@ LEAST_WIDTH = 16
 
 
 def joined(*parts: str | None) -> str:
-    """Join several things to try, without those that do not apply."""
+    """Join the parts that are not empty."""
     return ", ".join(part for part in parts if part)
 
 
-def finding(key: str, severity: str, advice: str, numbers: Mapping[str, Any], **facts: object) -> Finding:
+def finding(
+    advise: "Advice",
+    key: str,
+    severity: str,
+    numbers: Mapping[str, Any],
+    *,
+    try_first: str | None = None,
+    **facts: object,
+) -> Finding:
     """Return a finding with the sentence `key` filled from `numbers`, which the log keeps, and other `facts`.
 
-    Its kind is the key up to a colon. The doctor adds the step.
+    Its kind is the key up to a colon. Its advice is `try_first` and the remedies for `key`. The doctor adds the step.
     """
     words = sentence(__name__, key, **{**numbers, **facts})
-    return Finding(key.partition(":")[0], 0, severity, words, advice, numbers)
+    return Finding(key.partition(":")[0], 0, severity, words, joined(try_first, advise.remedies(key)), numbers)
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Each method names flags with the value to try, or nothing where there is nothing to change."""
+    """What to try in a run with these settings: flags with values, or None if there is nothing to change."""
 
     config: Config
     new: Sequence[str] = ()
-    """What a model that begins from another run has beside what was taken."""
+    """New parts of a model that is initialised from another run."""
+
+    def remedies(self, key: str) -> str:
+        """Return what to try against the finding `key`, without the remedies that change nothing in this run.
+
+        An entry of the list in sentences.toml is a setting with its value, the name of a remedy, a setting to halve, or
+        words.
+        """
+        lists: Any = sentences(__name__)["advice"]
+        entries: Sequence[str] = lists.get(key) or lists.get(key.partition(":")[0], ())
+        return joined(*map(self._remedy, entries))
+
+    def _remedy(self, entry: str) -> str | None:
+        if entry in REMEDIES:
+            return REMEDIES[entry](self)
+        name, _, value = entry.removeprefix("--").partition(" ")
+        if entry.startswith("--"):
+            return self.put(name, value)
+        return self.fewer(value) if name == "halve" else entry
 
     @property
     def usual(self) -> float:
-        """Where the learning rate starts for this task, model and optimiser, if nobody sets it."""
+        """The default learning rate for this task, model and optimiser."""
         config, family = self.config, FAMILIES[self.config.task]
         if config.is_finetuned and not family.reads_stream and config.training.optimizer in ("adamw", "muon"):
             whole = not family.has_decoder or not self.new
@@ -70,13 +96,20 @@ class Advice:
     def rate(self) -> float:
         return self.config.training.lr or 0.0
 
-    def put(self, key: str, value: Any) -> str | None:
-        """A setting that should have a value, and has another. A body that was taken from another run stays."""
+    def put(self, key: str, value: str) -> str | None:
+        """Return the flag that sets a value; None if it is set or has no effect. The body of a model that was
+        initialised from another run cannot change.
+        """
         section, name = key.split(".")
         body = self.config.is_finetuned and section == "model" and name not in FREE
-        if body or self.config.idle(key) is not None or self.config.get(key) == value:
+        if body or self.config.idle(key) is not None or value_text(self.config.get(key)) == value:
             return None
-        return f"--{key} {value_text(value)}"
+        return f"--{key} {value}"
+
+    def fewer(self, key: str) -> str | None:
+        """Halve a count, such as that of layers."""
+        count = self.config.get(key)
+        return self.put(key, str(count // 2)) if isinstance(count, int) and count > 1 else None
 
     # --- the rate ---
 
@@ -84,18 +117,18 @@ class Advice:
         return f"--lr {lower_rate(self.rate, self.usual):.1g}"
 
     def higher_rate(self) -> str:
-        """Ten times as high; from far below, the usual one."""
+        """Ten times as high, and at least the default."""
         return f"--lr {max(10 * self.rate, self.usual):.1g}"
 
     def another_rate(self) -> str:
-        """Where nobody knows whether it is too high or too low; from far off, the usual one."""
+        """A lower or a higher rate; the default if the rate is far from it."""
         usual = self.usual
         if not usual / 10 < self.rate < usual * 10:
             return f"the usual rate (--lr {usual:.1g})"
         return f"a rate ten times lower, then ten times higher (--lr {self.rate / 10:.1g}, --lr {self.rate * 10:.1g})"
 
     def warmup(self) -> str | None:
-        """Twice as long; it never takes more than a tenth of the run."""
+        """Twice as many updates, but at most a tenth of the run."""
         settings = self.config.training
         longer = max(100, 2 * settings.warmup)
         longer = longer if settings.steps is None else min(longer, settings.steps // 10)
@@ -108,25 +141,24 @@ class Advice:
     # --- the model ---
 
     def norm(self) -> str | None:
-        """A norm, where there is none."""
+        """A norm if the model has none."""
         return self.put("model.norm", "rms") if self.config.model.norm == "none" else None
 
     def positions(self) -> str | None:
-        """Positions, where the order of tokens cannot be seen: no training makes up for it."""
+        """Positions if the model cannot see the order of tokens."""
         rotary = self.put("model.positions", "rotary") if self.config.model.positions == "none" else None
         return rotary and f"positions, since the order of tokens is not seen ({rotary})"
 
-    def read_source(self) -> str:
-        """Against a translator that does not read its source."""
-        blind = self.config.model.attention == "none"  # a decoder that sees only a summary of its source
-        attention = self.put("model.attention", "additive") if blind else None
-        return joined(self.positions(), f"a longer training ({self.longer()})", self.lower_rate(), attention)
+    def attention(self) -> str | None:
+        """Attention for a decoder that sees only a summary of its source."""
+        return self.put("model.attention", "additive") if self.config.model.attention == "none" else None
 
-    # --- less by heart ---
+    def gated(self) -> str | None:
+        return "--model lstm" if self.config.model.encoder == "rnn" and not self.config.is_finetuned else None
 
     def dropout(self) -> str | None:
         higher = next((step for step in DROPOUTS if step > self.config.model.dropout), None)
-        return None if higher is None else self.put("model.dropout", higher)
+        return None if higher is None else self.put("model.dropout", value_text(higher))
 
     def decay(self) -> str | None:
         return f"--training.weight_decay {DECAY}" if self.config.training.weight_decay < DECAY else None
@@ -136,40 +168,30 @@ class Advice:
         return f"--training.patience {PATIENCE}" if settings.patience is None and settings.keep == "best" else None
 
     def smaller(self) -> str | None:
-        """A size below the one that was named; else half the width."""
+        """The next smaller size, or half the width."""
         config, model = self.config, self.config.model
-        if config.is_finetuned:  # its body is what it is
+        if config.is_finetuned:
             return None
         names = list(SIZES)[1:]  # the smallest is for reading its numbers, not for learning
         if model.size is not None and config.idle("model.size") is None:
             return f"--size {names[names.index(model.size) - 1]}" if model.size in names[1:] else None
         divisible = model.width >= 2 * LEAST_WIDTH and not model.width % (4 * model.heads)
         if config.idle("model.width") is None and divisible:
-            return f"--model.width {model.width // 2}"
-        hidden = model.head_hidden or 0
-        return self.put("model.head_hidden", hidden // 2) if hidden >= 2 * LEAST_WIDTH else None
-
-    def fewer(self, key: str) -> str | None:
-        """Half as many, of layers and the like; where there is one, none fewer."""
-        count = self.config.get(key)
-        return self.put(key, count // 2) if isinstance(count, int) and count > 1 else None
-
-    def by_heart(self) -> str:
-        """Against learning by heart, all that there is."""
-        return joined(self.dropout(), self.decay(), self.patience(), self.shorter(), self.smaller(), "more data")
+            return self.fewer("model.width")
+        return self.fewer("model.head_hidden") if (model.head_hidden or 0) >= 2 * LEAST_WIDTH else None
 
     # --- how long ---
 
     def more_blocks(self) -> str | None:
-        """Where a part of the model was left as it came."""
+        """One more trained block in a fine-tuned model."""
         blocks = self.config.training.last_blocks
-        return (
-            None if blocks is None else f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
-        )
+        if blocks is None:
+            return None
+        return f"more blocks that learn (--training.last_blocks {blocks + 1}, or without it)"
 
     def longer(self) -> str:
         flag, budget = self._budget()
-        return f"{flag} {2 * budget:g}"
+        return f"a longer training run ({flag} {2 * budget:g})"
 
     def shorter(self) -> str | None:
         flag, budget = self._budget()
@@ -182,23 +204,23 @@ class Advice:
     # --- data ---
 
     def right_data(self) -> str:
-        """What to look at, where nothing is learned."""
+        """Check the data of a model that learns nothing."""
         family = FAMILIES[self.config.task]
         if family.labels_examples:
-            what = "labels belong to their examples"
+            pairs = "labels belong to their examples"
         else:
-            what = "targets belong to their sources" if family.has_decoder else "the text is the one you mean"
-        return f"whether {what} (glassformer data show)"
+            pairs = "targets belong to their sources" if family.has_decoder else "the text is the one you mean"
+        return f"check that {pairs} (glassformer data show)"
 
     def balanced(self, counts: list[int]) -> str | None:
         """Weights for classes of these sizes."""
-        there = [count for count in counts if count]
-        if self.config.training.class_weights is not None or not there or max(there) < UNEVEN * min(there):
+        sizes = [count for count in counts if count]
+        if self.config.training.class_weights is not None or not sizes or max(sizes) < UNEVEN * min(sizes):
             return None
         return self.put("training.class_weights", "balanced")
 
     def more_held_out(self, rows: int | None) -> str:
-        """What tells scores apart, with so many rows in all; None: nobody knows how many."""
+        """A larger validation set. `rows`: number of rows of all parts; None if unknown."""
         data, compared = self.config.data, "compare over several seeds (glassformer compare)"
         if data.folds is not None:
             return "judge by all folds together (train --folds)"
@@ -212,13 +234,24 @@ class Advice:
         return f"hold out more (--data.validation_fraction {more:.2g}), or {compared}"
 
     def known_tokens(self, vocab: int) -> str:
-        """Against unknown tokens, where so many were learned: fewer than there may be, and more room is of no use."""
+        """Fewer unknown tokens. `vocab`: number of tokens that were learned; only a full vocabulary is made larger."""
         size = self.config.tokenizer.vocab_size
         useless = size is None or vocab < size or size > LARGE_VOCABULARY
-        larger = None if size is None or useless else self.put("tokenizer.vocab_size", 2 * size)
+        larger = None if size is None or useless else self.put("tokenizer.vocab_size", str(2 * size))
         bpe = self.put("tokenizer.kind", "bpe")
         knows = f"{bpe} (which knows every text)" if bpe else None
-        return joined(knows, larger, self.put("tokenizer.min_count", 1)) or "more text to learn tokens from"
+        return joined(knows, larger, self.put("tokenizer.min_count", "1")) or "more text to learn tokens from"
+
+
+REMEDIES: Mapping[str, Callable[[Advice], str | None]] = {
+    remedy.__name__: remedy
+    for remedy in (
+        Advice.another_rate, Advice.attention, Advice.clip, Advice.decay, Advice.dropout, Advice.gated,
+        Advice.higher_rate, Advice.longer, Advice.lower_rate, Advice.more_blocks, Advice.norm, Advice.patience,
+        Advice.positions, Advice.right_data, Advice.shorter, Advice.smaller, Advice.warmup,
+    )
+}  # fmt: skip
+"""Remedies that depend on the settings, by the names that sentences.toml uses."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from glassformer.diagnosis.advice import Advice, finding, joined
+from glassformer.diagnosis.advice import Advice, finding
 from glassformer.families.base import Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
@@ -94,7 +94,7 @@ def unknown_tokens(rates: Mapping[str, float], vocab: int, advise: Advice) -> Fi
     shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
     key = "unknown: some" if rates.get("train") else "unknown: never"
     severity = WARNING if worst >= MANY_UNKNOWN else NOTE
-    return finding(key, severity, advise.known_tokens(vocab), dict(rates), shares=shares)
+    return finding(advise, key, severity, dict(rates), try_first=advise.known_tokens(vocab), shares=shares)
 
 
 def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
@@ -107,19 +107,18 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
         longer = "shorter texts: the model that was taken has no more positions"
     key = "cut: dropped" if dropped else "cut: short"
     severity = WARNING if cut / of >= MUCH_CUT else NOTE
-    return finding(key, severity, longer, {"cut": cut, "of": of, "context": context}, share=cut / of)
+    return finding(advise, key, severity, {"cut": cut, "of": of, "context": context}, try_first=longer, share=cut / of)
 
 
 def few_tokens(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
     """Report a language model that sees few tokens over and over. `times`: how often each; None if unknown."""
     if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
         return None
-    advice = joined(advise.smaller(), advise.shorter(), advise.dropout(), "more text")
     numbers = {"tokens": tokens, "parameters": parameters, "times": times}
-    return finding("few-tokens", NOTE, advice, numbers, each=tokens / parameters)
+    return finding(advise, "few-tokens", NOTE, numbers, each=tokens / parameters)
 
 
-def repeated_examples(remarks: Sequence[str]) -> Finding | None:
+def repeated_examples(remarks: Sequence[str], advise: Advice) -> Finding | None:
     """Report warnings from reading the data about held-out examples that are trained on too."""
     warned = [
         remark.removeprefix(WARNS) for remark in remarks if remark.startswith(WARNS) and "also in training" in remark
@@ -127,8 +126,7 @@ def repeated_examples(remarks: Sequence[str]) -> Finding | None:
     if not warned:
         return None
     words = "; ".join(warned)
-    advice = "take them out of one of the files, or let the parts be split (leave --validation and --test unset)"
-    return finding("repeated", WARNING, advice, {"remarks": len(warned)}, remarks=words[0].upper() + words[1:])
+    return finding(advise, "repeated", WARNING, {"remarks": len(warned)}, remarks=words[0].upper() + words[1:])
 
 
 def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:
@@ -140,6 +138,8 @@ def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice)
     share, ratio = counts[large] / total, counts[large] / max(1, counts[small])
     if share < LARGEST and ratio < RATIO:
         return None
-    advice = joined("judge by macro F1, not by accuracy", advise.balanced(list(counts)))
     numbers = {"share": share, "ratio": ratio, "largest": names[large], "smallest": names[small]}
-    return finding("imbalance", NOTE, advice, numbers, large=counts[large], small=counts[small], total=total)
+    weights = advise.balanced(list(counts))
+    return finding(
+        advise, "imbalance", NOTE, numbers, try_first=weights, large=counts[large], small=counts[small], total=total
+    )

@@ -14,7 +14,7 @@ from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.layers import clipped_gradients, learning_rate_too_low, vanishing_gradients
+from glassformer.diagnosis.layers import learning_rate_too_low, vanishing_gradients
 from glassformer.diagnosis.loss import (
     divergence,
     first_loss,
@@ -58,8 +58,6 @@ class TrainingLog:
     losses: list[float] = field(default_factory=list)
     done: float = 0.0
     """How far through the budget a step began at most, 0 to 1."""
-    norms: list[float] = field(default_factory=list)
-    """Norms of the gradients, where they are known."""
     layers: list[dict[str, dict[str, float]]] = field(default_factory=list)
     """Sizes of gradients, weights and updates by layer, where they were measured."""
     validations: list[dict[str, Any]] = field(default_factory=list)
@@ -69,8 +67,6 @@ class TrainingLog:
             self.step = line["step"]
             self.losses.append(line["loss"])
             self.done = max(self.done, line["done"])
-            if line.get("gradient_norm") is not None:
-                self.norms.append(line["gradient_norm"])
             if line.get("layers"):
                 self.layers.append(line["layers"])
         elif line.get("event") == "validation":
@@ -136,7 +132,7 @@ class Doctor:
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
             if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
-                yield missing_causal_mask()
+                yield missing_causal_mask(advise)
             if facts.guessing is not None and facts.judges_first:
                 squared = facts.family.label_kind == NUMBER
                 yield first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
@@ -148,7 +144,6 @@ class Doctor:
     def _after_validation(self) -> Iterator[Finding | None]:
         log, facts, advise = self.log, self.facts, self.facts.advise
         yield learning_rate_too_high(log.losses, advise)
-        yield clipped_gradients(log.norms, advise.config.training.grad_clip, advise)
         if can_overfit(log.step, facts):
             primary, lower = facts.family.selection(advise.config)
             yield overfitting(log.validations, primary, advise, lower=lower, guessing=facts.guessing)
@@ -159,7 +154,7 @@ class Doctor:
 
     def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
         """`parameters`: number of trained parameters."""
-        repeated = repeated_examples(prepared.corpus.remarks)
+        repeated = repeated_examples(prepared.corpus.remarks, self.facts.advise)
         return self.new([repeated, *data_findings(self.facts.family, prepared, parameters, self.facts.advise)], step=0)
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:

@@ -2,6 +2,7 @@
 and what it shows inside.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.data.wording import counted
-from glassformer.diagnosis.advice import Advice, TrainingFacts, finding, joined
+from glassformer.diagnosis.advice import Advice, TrainingFacts, finding
 from glassformer.diagnosis.layers import (
     attention_heads,
     dead_shares,
@@ -31,9 +32,8 @@ from glassformer.families.base import Family, Prepared
 from glassformer.families.labelling import LabellingFamily, rare_class
 from glassformer.families.translation import TranslationFamily
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.significance import difference, mcnemar
+from glassformer.statistics.significance import difference
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.prediction import confusion_matrix, macro_f1
 from glassformer.training.events import NOTE, PROBLEM, WARNING, Finding
 
 WIDE_SHARE = 0.05
@@ -53,9 +53,6 @@ MOST = 0.5
 """The share of the sources that one output may stand for."""
 LEAST, JUDGED = 20, 300
 """Pairs that can tell whether the source is read, and as many as are looked at."""
-
-POOR = 15.0
-"""Mean chrF, of 100: outputs that share fewer pieces with their targets are of no use, whatever they are."""
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -78,7 +75,7 @@ def evaluation_findings_of_translator(
 ) -> Iterator[Finding | None]:
     yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts)
     records, advise = evaluation.records, facts.advise
-    yield output_collapse(records, advise) or ignored_source(records, advise) or poor_outputs(records, advise)
+    yield output_collapse(records, advise) or ignored_source(records, advise)
 
 
 @evaluation_findings.register
@@ -90,7 +87,6 @@ def evaluation_findings_of_labels(
     rows = sum(map(len, task.parts.values()))
     yield small_validation(evaluation.records, task.noun, facts.advise, rows)
     yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, counts)
-    yield few_of_a_class(evaluation.records, counts, facts.advise, rows)
     if "confusion" in evaluation.details:
         yield class_collapse(**evaluation.details["confusion"], advise=facts.advise)
 
@@ -117,41 +113,24 @@ def small_validation(records: Records, noun: str, advise: Advice, rows: int | No
     """Report too few examples to tell one score from another, by answers, losses or errors. `rows`: of all parts."""
     if not records:
         return None
-    first, advice = records[0], advise.more_held_out(rows)
+    first = records[0]
     if "predicted" in first and "label" in first:
-        return _wide_accuracy(right_answers(records), noun, advice)
-    if "loss" in first and ("tokens" in first or "labels" in first):
+        right = right_answers(records)
+        metric, interval, widest = "accuracy", share_interval(int(right.sum()), len(right)), WIDE_SHARE
+    elif "error" in first or "loss" in first:
         scored = [record for record in records if record.get("tokens", 1)]
         tokens = [float(record.get("tokens", 1)) for record in scored]
-        losses = [record["loss"] / count for record, count in zip(scored, tokens, strict=True)]
-        return _wide_loss(losses, tokens, noun, advice)
-    if "error" in first:
-        return _wide_loss([record["error"] ** 2 for record in records], None, noun, advice)
-    return None
-
-
-def _wide_accuracy(right: NDArray[np.bool_], noun: str, advice: str) -> Finding | None:
-    hits, count = int(right.sum()), len(right)
-    interval = share_interval(hits, count)
+        sums = [record["error"] ** 2 if "error" in record else record["loss"] for record in scored]
+        metric, interval = "loss", weighted_mean_interval(np.divide(sums, tokens), tokens)
+        widest = WIDE_LOSS * interval.value
+    else:
+        return None
     half = (interval.high - interval.low) / 2
-    if half <= WIDE_SHARE:
+    if not widest < half < math.inf:
         return None
-    numbers = {"right": hits, "of": count, "low": interval.low, "high": interval.high}
-    facts = {"examples": counted(count, noun), "value": interval.value, "half": half}
-    return finding("small-validation: share", NOTE, advice, numbers, **facts)
-
-
-def _wide_loss(losses: Sequence[float], tokens: Sequence[float] | None, noun: str, advice: str) -> Finding | None:
-    """Judge the mean loss over examples of so many tokens each; None: all count alike."""
-    if len(losses) < 2:
-        return None
-    interval = weighted_mean_interval(losses, tokens)
-    half = (interval.high - interval.low) / 2
-    if interval.value <= 0 or half <= WIDE_LOSS * interval.value:
-        return None
-    numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(losses)}
-    facts = {"examples": counted(len(losses), noun), "half": half, "part": half / interval.value}
-    return finding("small-validation: loss", NOTE, advice, numbers, **facts)
+    numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(records)}
+    facts: dict[str, Any] = {"examples": counted(len(records), noun), "metric": metric, "half": half}
+    return finding(advise, "small-validation", NOTE, numbers, try_first=advise.more_held_out(rows), **facts)
 
 
 # --- better than guessing ---
@@ -164,27 +143,19 @@ def no_better_than_chance(
     advise: Advice,
     class_counts: Mapping[str, int] = MappingProxyType({}),
 ) -> Finding | None:
-    """Report a model that is no better than a constant answer.
-
-    `class_counts`: training examples per class; empty if unknown. If these are known, a model without errors is never
-    reported. If accuracy is not what counts, all classes count equally: a model trades accuracy for finding rare ones.
-    """
-    largest = max(class_counts, key=class_counts.__getitem__, default=None)
-    tries = joined(
-        advise.positions(),
-        f"a longer training ({advise.longer()})",
-        advise.more_blocks(),
-        "another model (glassformer compare)",
-        advise.another_rate(),
-    )
-    advice = f"{tries}; {advise.right_data()}"
-    if largest is None:
-        return _against_chance(metrics, records, guessing, None, advice)
-    if right_answers(records).all():
+    """Report a model that is no better than a constant answer. `class_counts`: training examples per class, if any."""
+    if class_counts:
+        return _constant_class(records, class_counts, advise)
+    if "majority_micro_f1" in metrics:
+        own, always = metrics["micro_f1"], metrics["majority_micro_f1"]
+        if len(records) < ENOUGH or own > always:
+            return None
+        return finding(advise, "no-better: labels", WARNING, {"micro_f1": own, "majority": always})
+    if "r2" in metrics:
+        return _constant_number(metrics["r2"], records, advise)
+    if guessing is None or metrics.get("loss", 0.0) < guessing:
         return None
-    if reason := _why_recall_counts(class_counts, advise):
-        return _mean_recall(records, largest, reason, advice)
-    return _against_chance(metrics, records, guessing, largest, advice)
+    return finding(advise, "no-better: loss", WARNING, {"loss": metrics["loss"], "guessing": guessing})
 
 
 def right_answers(records: Records) -> NDArray[np.bool_]:
@@ -196,110 +167,36 @@ def _why_recall_counts(class_counts: Mapping[str, int], advise: Advice) -> str:
     """Return why the mean recall of the classes counts, not the accuracy; "" if accuracy counts."""
     training = advise.config.training
     if training.class_weights is not None:
-        return "With training.class_weights"
+        return "With training.class_weights, the mean recall of the classes counts. "
     if training.choose_by != "accuracy":
-        return f"With training.choose_by {training.choose_by}"
+        return f"With training.choose_by {training.choose_by}, the mean recall of the classes counts. "
     if (rarest := rare_class(class_counts)) is not None:
-        return f"Since class '{rarest}' has few of the training rows"
+        return f"Since class '{rarest}' has few of the training rows, the mean recall of the classes counts. "
     return ""
 
 
-def few_of_a_class(
-    records: Records, class_counts: Mapping[str, int], advise: Advice, rows: int | None = None
-) -> Finding | None:
-    """Report that a model without errors met too few validation examples of a class that counts as much as others.
-
-    `rows`: of all parts together.
-    """
-    has_labels = bool(records) and "label" in records[0] and "predicted" in records[0]
-    if not has_labels or len(class_counts) < 2 or not right_answers(records).all():
+def _constant_class(records: Records, class_counts: Mapping[str, int], advise: Advice) -> Finding | None:
+    """Compare with always answering the largest class, on the same examples."""
+    right, counts = right_answers(records), Counter(record["label"] for record in records)
+    if len(records) < ENOUGH or right.all() or len(counts) < 2:
         return None
-    if not _why_recall_counts(class_counts, advise):
-        return None
-    counts = Counter(record["label"] for record in records)
-    fewest = min(class_counts, key=lambda name: (counts[name], class_counts[name]))
-    if counts[fewest] >= CLASS_ENOUGH:
-        return None
-    numbers = {"class": fewest, "examples": counts[fewest]}
-    facts = {"all": counted(len(records), "example"), "name": fewest}
-    return finding("few-of-a-class", NOTE, advise.more_held_out(rows), numbers, **facts)
-
-
-def _against_chance(
-    metrics: Mapping[str, float], records: Records, guessing: float | None, largest: str | None, advice: str
-) -> Finding | None:
-    """Compare accuracy with always answering the largest class, F1 with the most frequent labels, R² with 0, or a loss
-    with that of guessing evenly.
-    """
-    if "accuracy" in metrics and "majority" in metrics:
-        if largest is None:
-            return _unknown_majority(metrics, len(records), advice)
-        return _majority(records, largest, advice)
-    if "majority_micro_f1" in metrics:
-        own, always = metrics["micro_f1"], metrics["majority_micro_f1"]
-        if len(records) < ENOUGH or own > always:
-            return None
-        return finding("no-better: labels", WARNING, advice, {"micro_f1": own, "majority": always})
-    if "r2" in metrics:
-        return _constant_number(metrics["r2"], records, advice)
-    if guessing is None or metrics.get("loss", 0.0) < guessing:
-        return None
-    return finding("no-better: loss", WARNING, advice, {"loss": metrics["loss"], "guessing": guessing})
-
-
-def _majority(records: Records, largest: str, advice: str) -> Finding | None:
-    """Compare both on the same examples: only those count on which one is right and the other wrong."""
-    if len(records) < ENOUGH:
-        return None
-    right = right_answers(records)
-    always = np.array([record["label"] == largest for record in records])
-    test, accuracy, share = mcnemar(right, always), float(right.mean()), float(always.mean())
-    if accuracy > share and test.p < CHANCE:
-        return None
-    key = "no-better: level" if test.p >= CHANCE else "no-better: below"
-    numbers = {"accuracy": accuracy, "majority": share, "p": test.p}
-    facts = {"count": len(records), "largest": largest, "gained": test.only_first, "lost": test.only_second}
-    return finding(key, WARNING, advice, numbers, **facts)
-
-
-def _mean_recall(records: Records, largest: str, reason: str, advice: str) -> Finding | None:
-    """Compare mean recall and macro F1 with a constant answer; None if the model is better or the sample is small.
-
-    `reason`: why the mean recall counts.
-    """
-    true, predicted = ([record[key] for record in records] for key in ("label", "predicted"))
-    counts = Counter(true)
-    if len(records) < ENOUGH or len(counts) < 2:
-        return None
-    weights = np.array([1 / counts[label] for label in true])
-    right = right_answers(records).astype(float)
-    constant = np.array([label == largest for label in true], float)
-    lead = difference(right[None], constant[None], weights, limit=1)
+    reason, largest = _why_recall_counts(class_counts, advise), max(class_counts, key=class_counts.__getitem__)
+    weights = np.array([1 / counts[record["label"]] for record in records]) if reason else None
+    constant = np.array([record["label"] == largest for record in records], float)
+    lead = difference(right[None].astype(float), constant[None], weights, limit=1)
     if lead.low > 0:
         return None
-    names, codes = np.unique([*true, *predicted, *[largest] * len(true)], return_inverse=True)
-    truth, answers, always = np.split(codes, 3)
-    numbers = {
-        "mean_recall": float(np.average(right, weights=weights)),
-        "constant": float(np.average(constant, weights=weights)),
-        "macro_f1": macro_f1(confusion_matrix(truth, answers, len(names))),
-        "constant_macro_f1": macro_f1(confusion_matrix(truth, always, len(names))),
+    own, always = (float(np.average(scores, weights=weights)) for scores in (right, constant))
+    numbers = {"own": own, "constant": always, "low": lead.low, "high": lead.high}
+    facts: dict[str, Any] = {
+        "metric": "mean recall" if reason else "accuracy",
+        "count": len(records),
+        "largest": largest,
     }
-    facts = {"reason": reason, "count": len(records), "low": lead.low, "high": lead.high, "largest": largest}
-    return finding("no-better: recall", WARNING, advice, numbers, **facts)
+    return finding(advise, "no-better: constant", WARNING, numbers, reason=reason, **facts)
 
 
-def _unknown_majority(metrics: Mapping[str, float], count: int, advice: str) -> Finding | None:
-    """Compare the interval of the accuracy with the largest class, which is not known by name."""
-    right, always = metrics["accuracy"], metrics["majority"]
-    interval = share_interval(round(right * count), count)
-    if count < ENOUGH or interval.low > always:
-        return None
-    numbers = {"accuracy": right, "low": interval.low, "majority": always}
-    return finding("no-better: majority", WARNING, advice, numbers, high=interval.high, count=count)
-
-
-def _constant_number(r2: float, records: Records, advice: str) -> Finding | None:
+def _constant_number(r2: float, records: Records, advise: Advice) -> Finding | None:
     """Compare squared errors with those of always answering the mean, on the same examples."""
     true = np.array([record["number"] for record in records])
     if len(records) < ENOUGH or not np.ptp(true):
@@ -309,8 +206,7 @@ def _constant_number(r2: float, records: Records, advice: str) -> Finding | None
     low, high = float(gain.low / spread.mean()), float(gain.high / spread.mean())
     if low > 0:
         return None
-    key = "no-better: r2 level" if high >= 0 else "no-better: r2 below"
-    return finding(key, WARNING, advice, {"r2": r2, "low": low, "high": high, "p": gain.p}, count=len(records))
+    return finding(advise, "no-better: r2", WARNING, {"r2": r2, "low": low, "high": high}, count=len(records))
 
 
 # --- outputs that have collapsed ---
@@ -320,17 +216,17 @@ def class_collapse(labels: Sequence[str], matrix: Sequence[Sequence[int]], advis
     """`matrix`: how many examples of class i (row) were taken for class j (column)."""
     counts = np.array(matrix)
     true, predicted, right = counts.sum(1), counts.sum(0), np.diag(counts)
-    advice = joined(advise.balanced(true.tolist()), advise.lower_rate(), f"a longer training ({advise.longer()})")
+    weights = advise.balanced(true.tolist())
     if counts.sum() >= 2 * CLASS_ENOUGH and (true > 0).sum() > 1 and (predicted > 0).sum() == 1:
         only = {"class": labels[int(predicted.argmax())], "examples": int(counts.sum())}
-        return finding("collapse: class", PROBLEM, advice, only)
+        return finding(advise, "collapse: class", PROBLEM, only, try_first=weights)
     missed = [place for place in range(len(labels)) if true[place] >= CLASS_ENOUGH and right[place] == 0]
     if not missed:
         return None
     named = ", ".join(f"'{labels[place]}' ({true[place]:,} examples)" for place in missed[:CLASSES_SHOWN])
     more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
     classes = {"classes": [labels[place] for place in missed]}
-    return finding("missed-class", WARNING, advice, classes, named=named + more)
+    return finding(advise, "missed-class", WARNING, classes, try_first=weights, named=named + more)
 
 
 def output_collapse(records: Records, advise: Advice) -> Finding | None:
@@ -344,12 +240,8 @@ def output_collapse(records: Records, advise: Advice) -> Finding | None:
     if times - wanted <= MOST * count:
         return None
     shown = output if len(output) <= 60 else f"{output[:59]}…"
-    numbers = {"output": output, "times": times, "of": count, "exact": _exact_share(outputs)}
-    return finding("collapse: output", PROBLEM, advise.read_source(), numbers, shown=shown)
-
-
-def _exact_share(records: Records) -> float:
-    return sum(record["output"] == record["target"] for record in records) / len(records)
+    numbers = {"output": output, "times": times, "of": count}
+    return finding(advise, "collapse: output", PROBLEM, numbers, shown=shown)
 
 
 def ignored_source(records: Records, advise: Advice) -> Finding | None:
@@ -363,16 +255,4 @@ def ignored_source(records: Records, advise: Advice) -> Finding | None:
     if gain.value > 0 and gain.p < CHANCE:
         return None
     numbers = {"own": float(own.mean()), "other": float(other.mean()), "p": gain.p}
-    return finding("no-better: source", WARNING, advise.read_source(), numbers, count=len(pairs))
-
-
-def poor_outputs(records: Records, advise: Advice) -> Finding | None:
-    """Report outputs that hardly resemble their targets, though they depend on their sources."""
-    pairs = records[:JUDGED]
-    if len(pairs) < SOURCES_ENOUGH:
-        return None
-    score = float(sentence_scores(pairs).mean())
-    if score >= POOR:
-        return None
-    numbers = {"chrf": score, "exact": _exact_share(pairs)}
-    return finding("poor-outputs", NOTE, advise.read_source(), numbers, count=len(pairs))
+    return finding(advise, "no-better: source", WARNING, numbers, count=len(pairs))

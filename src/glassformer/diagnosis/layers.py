@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.bricks.feed_forward import Bias, MultilayerPerceptron
 from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Brick
-from glassformer.diagnosis.advice import Advice, finding, joined
+from glassformer.diagnosis.advice import Advice, finding
 from glassformer.inspection.attention import stacks_of
 from glassformer.inspection.capture import capture
 from glassformer.models.modules import device_of
@@ -32,8 +32,6 @@ VANISHED = 1e-3
 EXPLODED = 1e3
 LEAST_STEPS = 6
 """Measured updates: at the very first ones, weights that start at 0 hold gradients back."""
-OFTEN_CLIPPED, FAR_CLIPPED = 0.95, 30.0
-"""Share of updates, and times the limit: clipping a little each time is harmless, as only the direction counts then."""
 HARDLY = 1e-6
 """Change of the weights in an update, over their size. A thousand such updates change nothing that counts."""
 STILL, NOTHING = 1e-9, 1e-15
@@ -56,42 +54,23 @@ def vanishing_gradients(history: Sequence[Layers], advise: Advice) -> Finding | 
         ratio = below / above if above > 0 else (1.0 if below == 0 else np.inf)
         numbers = {"first": first, "last": last, "first_gradient": below, "last_gradient": above}
         if ratio < VANISHED:
-            gated = advise.config.model.encoder == "rnn" and not advise.config.is_finetuned
-            advice = joined(
-                advise.put("model.residual", True),
-                advise.norm(),
-                advise.fewer("model.layers"),
-                "--model lstm" if gated else None,
-            )
             times = f" ({1 / ratio:.0e} times as large)" if ratio else ""
-            return finding("vanishing", WARNING, advice or "fewer layers", numbers, times=times)
+            return finding(advise, "vanishing", WARNING, numbers, times=times)
         if ratio > EXPLODED:
-            advice = joined(
-                advise.norm(),
-                advise.put("model.initialisation", "zero"),
-                advise.fewer("model.layers"),
-                advise.clip(),
-                advise.lower_rate(),
-            )
-            return finding("exploding", WARNING, advice, numbers, times=f", {ratio:.0e} times less" if above else "")
+            times = f", {ratio:.0e} times less" if above else ""
+            return finding(advise, "exploding", WARNING, numbers, times=times)
     return _no_gradient(middle, advise)
 
 
 def _no_gradient(gradients: Mapping[str, float], advise: Advice) -> Finding | None:
-    """Report layers to which no gradient comes at all."""
+    """Report layers that receive no gradient at all."""
     most = max(gradients.values(), default=0.0)
-    advice = joined(
-        advise.put("model.residual", True),
-        advise.norm(),
-        advise.lower_rate(),
-        "of one's own model, does the layer lead to the answer?",
-    )
     if most < NOTHING:
-        return finding("vanishing: everywhere", PROBLEM, advice, {"gradient": most})
+        return finding(advise, "vanishing: everywhere", PROBLEM, {"gradient": most})
     still = [name for name, gradient in gradients.items() if gradient < STILL * most]
     if not still:
         return None
-    return finding("vanishing: somewhere", WARNING, advice, {"layers": still}, named=", ".join(still[:4]))
+    return finding(advise, "vanishing: somewhere", WARNING, {"layers": still}, named=", ".join(still[:4]))
 
 
 def stacks(layers: Layers) -> list[list[str]]:
@@ -101,18 +80,6 @@ def stacks(layers: Layers) -> list[list[str]]:
         if match := re.fullmatch(r"(.*?)(\d+)", name):
             numbered.setdefault(match[1], []).append((int(match[2]), name))
     return [[name for _, name in sorted(stack)] for stack in numbered.values()]
-
-
-def clipped_gradients(norms: Sequence[float], limit: float | None, advise: Advice) -> Finding | None:
-    """Report that nearly every gradient is far beyond what clipping leaves of it."""
-    recent = np.array(norms[len(norms) // 2 :])
-    if limit is None or len(recent) < 20:
-        return None
-    share, middle = float((recent > limit).mean()), float(np.median(recent))
-    if share < OFTEN_CLIPPED or middle < FAR_CLIPPED * limit:
-        return None
-    advice = joined(advise.norm(), advise.put("model.initialisation", "zero"), advise.lower_rate())
-    return finding("clipped", NOTE, advice, {"share": share, "median": middle, "limit": limit})
 
 
 def learning_rate_too_low(history: Sequence[Layers], advise: Advice) -> Finding | None:
@@ -126,7 +93,7 @@ def learning_rate_too_low(history: Sequence[Layers], advise: Advice) -> Finding 
     middle = float(np.median(moves))
     if middle >= HARDLY:
         return None
-    return finding("rate-low", WARNING, advise.higher_rate(), {"change": middle, "lr": advise.rate})
+    return finding(advise, "rate-low", WARNING, {"change": middle, "lr": advise.rate})
 
 
 # --- units, gates and heads ---
@@ -149,11 +116,8 @@ def dead_units(shares: Mapping[str, float], advise: Advice) -> Finding | None:
     dead = {name: share for name, share in shares.items() if share >= DEAD}
     if not dead:
         return None
-    relu = advise.put("model.activation", "gelu") if advise.config.model.activation.startswith("relu") else None
-    units = joined(advise.fewer("model.hidden"), advise.fewer("model.head_hidden"))
-    advice = joined(advise.lower_rate(), relu, advise.norm(), f"fewer units ({units})" if units else None)
     severity = PROBLEM if max(dead.values()) >= MOST_DEAD else WARNING
-    return finding("dead-units", severity, advice, dead, named=_named(dead))
+    return finding(advise, "dead-units", severity, dead, named=_named(dead))
 
 
 def saturated_units(shares: Mapping[str, float], advise: Advice) -> Finding | None:
@@ -161,8 +125,7 @@ def saturated_units(shares: Mapping[str, float], advise: Advice) -> Finding | No
     saturated = {name: share for name, share in shares.items() if share >= SATURATED}
     if not saturated:
         return None
-    advice = joined(advise.lower_rate(), advise.decay(), advise.clip(), "numbers in the data of like size")
-    return finding("stuck", WARNING, advice, saturated, named=_named(saturated))
+    return finding(advise, "stuck", WARNING, saturated, named=_named(saturated))
 
 
 def _named(shares: Mapping[str, float]) -> str:
@@ -171,17 +134,13 @@ def _named(shares: Mapping[str, float]) -> str:
 
 def attention_heads(entropies: Mapping[str, float], advise: Advice) -> list[Finding]:
     """Judge the mean entropy of each head's weights over the largest possible, by the head's name (layer.head)."""
-    one_token = joined(advise.put("model.qk_norm", True), advise.put("model.scale", True), advise.lower_rate())
-    everywhere = joined(
-        f"a longer training ({advise.longer()})", advise.fewer("model.heads"), "glassformer look RUN --view roles"
-    )
     pointed = {name: share for name, share in entropies.items() if share < POINTED}
     even = {name: share for name, share in entropies.items() if share > EVEN}
     findings = []
-    for kind, advice, idle in (("heads-one-token", one_token, pointed), ("heads-everywhere", everywhere, even)):
+    for kind, idle in (("heads-one-token", pointed), ("heads-everywhere", even)):
         if len(idle) > MOST_HEADS * len(entropies):
             named = ", ".join(list(idle)[:SHOWN]) + (" …" if len(idle) > SHOWN else "")
-            findings.append(finding(kind, NOTE, advice, idle, count=len(idle), all=len(entropies), named=named))
+            findings.append(finding(advise, kind, NOTE, idle, count=len(idle), all=len(entropies), named=named))
     return findings
 
 

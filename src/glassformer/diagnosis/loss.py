@@ -15,11 +15,11 @@ from glassformer.training.events import NOTE, PROBLEM, WARNING, Diverged, Findin
 def divergence(event: Diverged, advise: Advice) -> Finding:
     """Report the tensor and the batch in which numbers stopped being finite."""
     place = joined(f"{event.what}: it began in {event.tensor}", event.where.removesuffix("; "))
-    advice = joined(f"--resume --lr {event.lr:.1g}", advise.clip(), advise.warmup())
+    first = f"--resume --lr {event.lr:.1g}"
     if len(event.rows) == 1 and not event.tensor.startswith("parameter"):
-        advice = f"look at that example (glassformer data check); else {advice}"
+        first = f"look at that example (glassformer data check), {first}"
     numbers = {"tensor": event.tensor, "batch": event.batch, "rows": list(event.rows), "example": event.example}
-    return finding("not-finite", PROBLEM, advice, numbers, place=place[0].upper() + place[1:])
+    return finding(advise, "not-finite", PROBLEM, numbers, try_first=first, place=place[0].upper() + place[1:])
 
 
 # --- the first loss ---
@@ -36,19 +36,10 @@ def first_loss(loss: float, expected: float, guess: str, advise: Advice, *, squa
     """Compare the first loss with that of guessing evenly, `expected`. `guess`: its name, as 'ln of 4,096 tokens'."""
     numbers, ratio = {"loss": loss, "expected": expected}, loss / expected
     if ratio > (SQUARED_ABOVE if squared else ABOVE):
-        advice = joined(
-            advise.put("model.initialisation", "zero"),
-            advise.put("model.embed_scale", False),
-            "of one's own model, a smaller last layer",
-        )
         severity = PROBLEM if ratio > (2 * SQUARED_ABOVE if squared else FAR_ABOVE) else WARNING
-        return finding(
-            "first-loss: high", severity, f"smaller first weights: {advice}", numbers, ratio=ratio, guess=guess
-        )
+        return finding(advise, "first-loss: high", severity, numbers, ratio=ratio, guess=guess)
     if ratio < BELOW and not squared:
-        columns = "look for a column that repeats the label, for text that holds it"
-        advice = joined(columns, advise.put("model.causal_mask", True))
-        return finding("first-loss: low", WARNING, advice, numbers, ratio=ratio, guess=guess)
+        return finding(advise, "first-loss: low", WARNING, numbers, ratio=ratio, guess=guess)
     return None
 
 
@@ -58,16 +49,14 @@ TOO_GOOD = 0.1
 """Bits per byte. The best language models there are need 0.6 or more for text they have not seen."""
 
 
-def missing_causal_mask() -> Finding:
-    return finding("leak: mask", PROBLEM, "--model.causal_mask true", {"mask": False})
+def missing_causal_mask(advise: Advice) -> Finding:
+    return finding(advise, "leak: mask", PROBLEM, {"mask": False}, try_first="--model.causal_mask true")
 
 
 def too_good_loss(bits: float, advise: Advice) -> Finding | None:
     if bits >= TOO_GOOD:
         return None
-    repeated = "look for repeated documents with glassformer data check"
-    advice = joined(advise.put("model.causal_mask", True), repeated)
-    return finding("leak: bits", WARNING, advice, {"bits_per_byte": bits})
+    return finding(advise, "leak: bits", WARNING, {"bits_per_byte": bits})
 
 
 # --- a loss that does not fall ---
@@ -91,9 +80,8 @@ def flat_loss(losses: Sequence[float], done: float, advise: Advice) -> Finding |
     share = fall / abs(float(first.mean())) if first.any() else 0.0
     if share >= LARGE_FALL or (share >= SMALL_FALL and fall > SURE * chance):
         return None
-    advice = f"{joined(advise.positions(), advise.another_rate())}; a smaller or another model; {advise.right_data()}"
     numbers = {"first": float(first.mean()), "last": float(last.mean()), "chance": chance, "done": done}
-    return finding("flat", WARNING, advice, numbers, third=len(first), count=count)
+    return finding(advise, "flat", WARNING, numbers, third=len(first), count=count)
 
 
 # --- a learning rate that is too high ---
@@ -130,15 +118,14 @@ def learning_rate_too_high(losses: Sequence[float], advise: Advice) -> Finding |
     if len(losses) < 2 * BEFORE:
         return None
     first, last = float(np.median(losses[:5])), float(np.median(losses[-BEFORE:]))
-    rate, advice = advise.rate, joined(advise.lower_rate(), advise.warmup(), advise.clip())
     if last > WORSE * first:
-        risen = {"first": first, "last": last, "lr": rate}
-        return finding("rate-high: risen", PROBLEM, advice, risen, window=BEFORE)
+        risen = {"first": first, "last": last, "lr": advise.rate}
+        return finding(advise, "rate-high: risen", PROBLEM, risen, window=BEFORE)
     spikes = loss_spikes(losses)
     if len(spikes) < max(FEW_SPIKES, len(losses) // 500):
         return None
-    numbers = {"jumps": spikes[:20], "count": len(spikes), "lr": rate}
-    return finding("rate-high: jumps", WARNING, advice, numbers, times=LARGE_SPIKE, first=spikes[0], last=spikes[-1])
+    numbers = {"jumps": spikes[:20], "count": len(spikes), "lr": advise.rate}
+    return finding(advise, "rate-high: jumps", WARNING, numbers, times=LARGE_SPIKE, first=spikes[0], last=spikes[-1])
 
 
 # --- overfitting ---
@@ -173,7 +160,7 @@ def overfitting(
     key, severity = ("overfitting: worse", WARNING) if worse else ("overfitting: surer", NOTE)
     numbers = {"best_step": validations[best]["step"], "best": losses[best], "last": losses[-1]}
     metric, step = primary.replace("_", " "), validations[-1]["step"]
-    return finding(key, severity, advise.by_heart(), numbers, metric=metric, step=step)
+    return finding(advise, key, severity, numbers, metric=metric, step=step)
 
 
 def generalisation_gap(training: float, validation: float, guessing: float | None, advise: Advice) -> Finding | None:
@@ -181,7 +168,7 @@ def generalisation_gap(training: float, validation: float, guessing: float | Non
     wide = validation - training
     if training >= NARROW * validation or wide < COUNTS * (guessing if guessing is not None else validation):
         return None
-    return finding("gap", NOTE, advise.by_heart(), {"training": training, "validation": validation})
+    return finding(advise, "gap", NOTE, {"training": training, "validation": validation})
 
 
 # --- stopping too early ---
@@ -207,5 +194,5 @@ def stopped_too_early(
     fifths = (latest - earlier) / (FIFTH * step)  # where validations are few, they lie further apart
     if before - last < max(1.0, fifths) * max(FALLS * before, FALLS_ENOUGH * (guessing or before)):
         return None
-    advice, numbers = f"train longer: {advise.longer()}", {"before": before, "last": last}
-    return finding("still-falling", NOTE, advice, numbers, earlier=earlier, latest=latest)
+    numbers = {"before": before, "last": last}
+    return finding(advise, "still-falling", NOTE, numbers, earlier=earlier, latest=latest)

@@ -52,6 +52,6 @@ def _most_often(labels: Sequence[str], counts: NDArray[np.float64]) -> str:
     wrong = counts - np.diag(np.diag(counts))
     if not wrong.any():
         return "Nothing was taken for anything else"
-    true, predicted = np.unravel_index(wrong.argmax(), wrong.shape)
+    true, predicted = divmod(int(wrong.argmax()), len(labels))
     pair = f"{quoted(labels[true])} is most often taken for {quoted(labels[predicted])}"
     return f"{pair}: {counted(int(wrong.max()), 'time')}"
