@@ -13,7 +13,7 @@ from glassformer.config.presets import TRANSLATION
 from glassformer.config.resolve import flatten
 from glassformer.planning.build import _border
 from glassformer.planning.setup import from_data
-from glassformer.planning.sharding import ALL, COPIED, GRADIENTS, HYBRID, OPTIMISER, Cluster, LayerwiseMemory, Sharding
+from glassformer.planning.sharding import ALL, COPIED, Cluster, LayerwiseMemory, Sharding
 from glassformer.planning.training_step import StepDevice
 from glassformer.verbs.plan import plan
 from helpers.tables import write_table
@@ -122,8 +122,6 @@ def ways(found: LayerwiseMemory, gpus: int) -> list[Sharding]:
 def test_what_is_shared_is_divided() -> None:
     found = {way.name: way for way in ways(SCALED, 8)}
     assert [found[COPIED].weights, found[COPIED].gradients, found[COPIED].optimiser] == [4000, 8000, 8000]
-    assert [found[OPTIMISER].gradients, found[OPTIMISER].optimiser] == [8000, 1000]
-    assert [found[GRADIENTS].weights, found[GRADIENTS].gradients] == [4000, 500 + 300]
     # a share, what lies outside the layers, two of these in half precision
     assert found[ALL].weights == 500 + 1000 + 2 * 300 // 2
     assert found[ALL].gradients == 500 + 1000 + 300  # whole until they are exchanged: those outside the layers, and one
@@ -131,7 +129,7 @@ def test_what_is_shared_is_divided() -> None:
     assert in_pieces[ALL].gradients == 4000 + 300, "all are whole until the last piece"
     assert found[COPIED].activations == 50 + 10 * 120
     assert found[ALL].activations == 50 + 10 * 100 + 20
-    assert found[COPIED].again == found[GRADIENTS].again == 50 + 10 * 7 + 120
+    assert found[COPIED].again == 50 + 10 * 7 + 120
     assert found[ALL].again == 1000, "copies of gradients, to be sent, where activations were"
     (alone, *_) = ways(SCALED, 1)
     assert alone.gradients == 4000, "one GPU exchanges nothing"
@@ -143,25 +141,22 @@ def test_the_least_sharing_and_the_fewest_gpus() -> None:
 
     assert on(8, 10**6).least == (ways(SCALED, 8)[0], False)
     assert on(8, 20_300).least == (ways(SCALED, 8)[0], True)
-    assert on(8, 5650).least == (ways(SCALED, 8)[3], True)
+    assert on(8, 5650).least == (ways(SCALED, 8)[1], True)
     assert on(8, 20_300).seconds(3e15) == pytest.approx(4 / 3 * on(8, 10**6).seconds(3e15))
     assert on(8, 4000).least is None
     needed = on(8, 4000).gpus_needed
     assert needed is not None
-    assert ways(SCALED, needed)[3].total(again=True) <= 4000 < ways(SCALED, needed - 1)[3].total(again=True)
+    assert ways(SCALED, needed)[1].total(again=True) <= 4000 < ways(SCALED, needed - 1)[1].total(again=True)
     assert on(8, 1500).gpus_needed is None, "a gathered block is as large on any number of GPUs"
 
 
 def test_what_is_exchanged() -> None:
     found = {way.name: way for way in ways(SCALED, 8)}
     assert found[COPIED].exchanged == 2 * 4000 * 7 // 8  # a ring: summed on the way there, handed on the way back
-    assert found[GRADIENTS].exchanged == 2 * 4000 * 7 // 8
     assert found[ALL].exchanged == (10 * 300 + 1000 + 4000) * 7 // 8  # layers twice, in half precision, and the rest
     with_muon = {way.name: way for way in replace(on_paper(SCALED, 8), orthogonalised=2400).ways}
     assert with_muon[ALL].exchanged == found[ALL].exchanged + 2 * 300 * 7 // 8  # a share, there and back
     assert with_muon[COPIED].exchanged == found[COPIED].exchanged
-    assert HYBRID not in found
-    assert {way.name: way for way in ways(SCALED, 16)}[HYBRID].exchanged == 2 * 500 // 2
     (alone, *_) = ways(SCALED, 1)
     assert alone.exchanged == 0
 
@@ -172,7 +167,7 @@ def test_time_and_cost_of_an_exchange_that_is_slower_than_computing() -> None:
     assert quick.seconds is not None
     assert slow.seconds is not None
     assert slow.seconds > 10 * quick.seconds
-    assert "it waits for the exchange" in " ".join(slow.words)
+    assert "from others in" in " ".join(slow.words)
     assert slow.cost == pytest.approx(2.0 * 1024 * slow.seconds / 3600)
     assert slow.to_dict()["tokens_per_day"] == pytest.approx(86400 * slow.work.seen / slow.seconds)
 

@@ -12,6 +12,8 @@ from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL, USE
 from helpers.simulated import failed, floor, outcomes_of
 
+WORTH = "Is the Transformer worth it?"
+
 
 def of(*groups: list[Outcome]) -> Comparison:
     return summarise([one for group in groups for one in group], title="a comparison", budget="100 updates each")
@@ -29,11 +31,13 @@ def test_a_clear_winner() -> None:
     found = of(floor(), outcomes_of("lstm", 0.80), outcomes_of("transformer", 0.88, seconds=40.0))
     assert [row.name for row in found.rows] == ["transformer", "lstm", "majority class"]
     assert found.words[0] == "Best of the trained models: transformer (accuracy 0.880 ± 0.005, 3 seeds)."
-    assert found.words[1].startswith("It beats the next, lstm, beyond chance: by 0.080 (0.0")
-    assert "It beats the best floor, majority class (0.500), by 0.38 (0.3" in said(found)
-    assert "Use transformer: nothing that trains faster is within chance of it." in found.words
-    assert "Is the Transformer worth it? Yes: better than lstm by 0.080 (" in said(found)
-    assert "; the Transformer takes 4.0 times as long to train." in said(found)
+    assert found.words[1].startswith(
+        "Compared with the next model, lstm (0.800), it is significantly better by 0.080 (0.0"
+    )
+    assert "the best floor, majority class (0.500), it is significantly better by 0.38 (0.3" in said(found)
+    assert "Use transformer: no model that is not significantly worse trains much faster." in found.words
+    assert f"{WORTH} Yes: compared with lstm, transformer is significantly better by 0.080 (" in said(found)
+    assert "; it trains in 40 s, lstm in 10 s." in said(found)
     assert marks(found) == {"transformer": [BEST, USE], "lstm": [], "majority class": ["floor"]}
     assert found.best is found.rows[0] is found.recommended
     behind = found.behind[1]
@@ -45,11 +49,11 @@ def test_a_clear_winner() -> None:
 
 def test_a_tie_goes_to_the_cheaper() -> None:
     found = of(floor(), outcomes_of("bag:tfidf", 0.860, seconds=3.0), outcomes_of("transformer", 0.862, seconds=180.0))
-    assert "not beyond chance: bag:tfidf cannot be told from it by these examples and seeds; the next" in found.words[1]
-    assert "Use bag:tfidf: it cannot be told from transformer by these examples (behind by 0.002, −0.0" in said(found)
-    assert ", and trains in 3.0 s instead of 3.0 min." in said(found)
-    assert "Is the Transformer worth it? Not by these numbers: bag:tfidf cannot be told from it" in said(found)
-    assert "60 times as long" in said(found)
+    assert "bag:tfidf (0.860), it is not significantly different (0.002, −0.0" in found.words[1]
+    assert "Use bag:tfidf: compared with transformer it is not significantly different (−0.002, " in said(found)
+    assert ", and it trains in 3.0 s instead of 3.0 min." in said(found)
+    assert f"{WORTH} No: compared with bag:tfidf, transformer is not significantly different (" in said(found)
+    assert "it trains in 3.0 min, bag:tfidf in 3.0 s." in said(found)
     assert found.recommended is not None
     assert found.recommended.name == "bag:tfidf"
     assert marks(found)["bag:tfidf"] == [LEVEL, USE]
@@ -57,23 +61,24 @@ def test_a_tie_goes_to_the_cheaper() -> None:
 
 def test_the_transformer_is_worse() -> None:
     found = of(outcomes_of("bag:tfidf", 0.90), outcomes_of("transformer", 0.80))
-    assert "Is the Transformer worth it? Not here: bag:tfidf is better, by 0.100 (" in said(found)
+    assert f"{WORTH} No: compared with bag:tfidf, transformer is significantly worse by 0.100 (" in said(found)
 
 
 def test_a_transformer_that_costs_nothing() -> None:
     found = of(outcomes_of("lstm", 0.860, seconds=50.0), outcomes_of("transformer", 0.862, seconds=20.0))
-    assert "It costs nothing: lstm cannot be told from it, and trains no faster." in said(found)
+    assert f"{WORTH} Yes: compared with lstm, transformer is not significantly different (" in said(found)
+    assert "it trains in 20 s, lstm in 50 s." in said(found)
 
 
 def test_one_seed() -> None:
     found = of(outcomes_of("lstm", 0.80, seeds=1), outcomes_of("cnn", 0.70, seeds=1))
-    assert "One seed each: that another seed would have given other scores is not counted here" in said(found)
-    assert any("interval over the examples, of this training; one seed" in note for note in found.notes)
+    assert "One seed each: intervals do not cover the chance of training, and another seed may reverse" in said(found)
+    assert any("interval over the examples; with one seed" in note for note in found.notes)
     assert found.words[0].startswith("Best of the trained models: lstm (accuracy 0.800 (0.7")
-    assert found.words[0].endswith(" to 0.824), on these examples, of this training).")
-    assert found.words[1].startswith("It is ahead of the next, cnn, by 0.100 (0.0")
-    assert found.words[1].endswith("), on these examples, of this training; another seed may turn that round.")
-    assert "beyond chance" not in said(found)
+    assert found.words[0].endswith(" to 0.824)).")
+    assert found.words[1].startswith("Compared with the next model, cnn (0.700), it is better by 0.100 (0.0")
+    assert found.words[1].endswith(") on these examples.")
+    assert "significantly" not in said(found).replace("not significantly worse", "")
     expected = share_interval(800, 1000)
     interval = found.rows[0].interval
     assert interval is not None
@@ -115,13 +120,12 @@ def test_some_seeds_failed() -> None:
 
 def test_one_model_only() -> None:
     found = of(outcomes_of("lstm", 0.8))
-    assert "It is the only model that was trained to the end: there is no other to compare it with." in found.words
-    assert "Use" not in said(found)
+    assert len(found.words) == 1
 
 
 def test_other_examples_cannot_be_paired() -> None:
     found = of(outcomes_of("lstm", 0.8), outcomes_of("cnn", 0.7, examples="others"))
-    assert "Whether that is luck cannot be told: cnn was not judged on the same examples." in found.words
+    assert "Compared with the next model, cnn (0.700), it is not comparable example by example." in found.words
     assert found.behind == [None, None]
     assert marks(found)["cnn"] == []
 
@@ -140,7 +144,7 @@ def test_folds_are_paired_one_by_one() -> None:
     assert found.behind[1].value == pytest.approx(0.10)
     assert not found.behind[1].seeds
     assert "3 folds" in found.words[0]
-    assert any("folds share what they learn from" in note for note in found.notes)
+    assert any("folds share training rows" in note for note in found.notes)
     part = of(folded("lstm", 0.85)[:2], folded("cnn", 0.75)[1:])
     assert part.behind[1] is not None  # the fold that both have
     assert part.behind[1] != found.behind[1]
@@ -167,18 +171,18 @@ def test_lower_is_better() -> None:
 
     found = of(text("lstm", 2.0), text("rnn", 2.5))
     assert [row.name for row in found.rows] == ["lstm", "rnn"]
-    assert "by 0.5004 (" in found.words[1]
+    assert "better by 0.5004 (" in found.words[1]
     assert " nats" in found.words[1]
-    assert "One tokenizer for all." in found.notes
+    assert "All models have the same tokenizer." in found.notes
     assert any("50 windows of text of the test part; the lower, the better" in note for note in found.notes)
     mixed = of(text("lstm", 2.0), text("rnn", 2.5, "two"))
     assert mixed.rows[0].metric == "bits_per_byte"
     assert mixed.behind == [None, None]
     slow = of([replace(one, seconds=9.0) for one in text("lstm", 2.0)], text("rnn", 2.5, "two"))
-    assert "Use lstm: its score is the best; how much of that is chance cannot be told." in slow.words
+    assert slow.recommended is slow.best
     below = said(of(text("lstm", 2.0), [replace(one, cell=replace(one.cell, kind=FLOOR)) for one in text("n-gram", 1)]))
-    assert "It does not beat the best floor, n-gram" in below
-    assert "labels" not in below
+    assert "Compared with the best floor, n-gram (" in below
+    assert "No model is recommended" in below
     assert any("2 different tokenizers: the loss per token does not compare" in note for note in mixed.notes)
 
 
@@ -199,7 +203,7 @@ def test_two_examples_tell_nothing() -> None:
     behind = found.behind[1]
     assert behind is not None
     assert (behind.low, behind.high, behind.p) == (pytest.approx(2 * 0.025**0.5 - 1), 1.0, 0.5)
-    assert "That is not beyond chance: cnn cannot be told from it by these examples" in said(found)
+    assert "cnn (0.0), it is not significantly different (" in said(found)
     assert LEVEL in marks(found)["cnn"]
 
 

@@ -105,7 +105,7 @@ def test_files_and_the_page(comparison: Comparison, tmp_path: Path) -> None:
     assert "Best of the trained models" in page
     assert "iframe" in comparison._repr_html_()
     titles = [panel.title for panel in comparison.view().panels]
-    assert titles == ["What it says", "Side by side", "Score against cost", "How each learned", "Seed by seed"]
+    assert titles == ["What it says", "Side by side", "Score against cost", "How each learned"]
     comparison.view().save(tmp_path / "comparison.png")
     assert (tmp_path / "comparison.png").stat().st_size > 10_000
 

@@ -42,8 +42,6 @@ def test_a_model_has_one_colour_in_every_panel() -> None:
     drawn = dict(zip(points.labels, points.colours, strict=True))
     assert drawn == {label: colour for label, colour in rows.items() if colour is not None}
     assert {line.name: line.colour for line in curves.series}.items() <= drawn.items()
-    seeds = panel(found, "Seed by seed")
-    assert dict(zip([row[0] for row in seeds.rows], seeds.colours, strict=True)) == rows
 
 
 def test_along_parts_of_the_data_a_model_keeps_its_colour() -> None:
@@ -66,7 +64,7 @@ def test_trainings_of_unlike_length_are_drawn_over_the_share_of_their_updates() 
     curves = panel(unlike(), "How each learned")
     assert curves.x_name == "share of its updates"
     assert all(list(line.x) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0]) for line in curves.series)
-    assert "bag after 20,000 updates" in curves.note
+    assert "Each line ends at 1" in curves.note
     alike = summarise([*outcomes_of("lstm", 0.8), *outcomes_of("cnn", 0.7)], title="x", budget="")
     assert panel(alike, "How each learned").x_name == "updates"
     assert list(panel(alike, "How each learned").series[0].x) == [20, 40, 60, 80, 100]

@@ -57,7 +57,7 @@ def test_a_model_that_is_better_is_found(tried: Tried) -> None:
     """What is never wrong since it says nothing would be of no use."""
     random, times = np.random.default_rng(5), 150
     tables = [table(random, [0.95, *[0.7] * 7], 3)[0] for _ in range(times)]
-    said = sum("beyond chance: by" in one.words[1] for one in tables)
+    said = sum("significantly better by" in one.words[1] for one in tables)
     assert said / times >= 0.9
     tried("`compare`: power", "8 models, 3 seeds, one model better by 0.25", times,
           f"found in {100 * said / times:.0f} %")  # fmt: skip
@@ -75,7 +75,7 @@ def test_one_seed_speaks_of_this_training_alone(tried: Tried) -> None:
         assert behind is not None
         scores.append(best.interval.low <= true_of[best.name] <= best.interval.high)
         differences.append(behind.low <= true_of[best.name] - true_of[other.name] <= behind.high)
-        assert "beyond chance: by" not in " ".join(found.words)
+        assert "significantly" not in " ".join(found.words)
         assert "on these examples, of this training" in found.words[0]
     held = float(np.mean(differences))
     assert held >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / times) - 0.01

@@ -76,8 +76,6 @@ class BatchFit:
     needs: StepMemory
     rows: int
     """Examples in a piece."""
-    most_rows: int
-    """About so many would fit."""
 
 
 def fit(
@@ -97,7 +95,7 @@ def fit(
     each = max(1, max(asked.peaks[FORWARD], asked.peaks[BACKWARD]) - held) / rows
     most = max(0, int((room.usable - held) / each))
     if asked.peak <= room.usable:
-        return BatchFit(accumulation_steps, asked, rows, max(rows, most))
+        return BatchFit(accumulation_steps, asked, rows)
     if asked.peaks[UPDATE] - asked.batch > room.usable:  # which pieces of a batch make no smaller
         pieces = ()
     for many in (many for many in pieces if many > accumulation_steps):
@@ -106,8 +104,8 @@ def fit(
             continue
         needs = at(smaller, many)
         if needs.peak <= room.usable:
-            return BatchFit(many, needs, smaller, smaller)
-    return BatchFit(0, at(1, 2) if rows > 1 else asked, 1, 0)
+            return BatchFit(many, needs, smaller)
+    return BatchFit(0, at(1, 2) if rows > 1 else asked, 1)
 
 
 # --- from the shapes of the weights, before any memory is taken ---

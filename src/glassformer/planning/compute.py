@@ -197,8 +197,6 @@ class TimePlan:
     """The doctor, pictures and the report, about."""
     validation: float
     """One validation."""
-    judged: float
-    """The part of what is held out that a validation judges."""
 
     @property
     def total(self) -> float:
@@ -249,13 +247,12 @@ def time_plan(planned: PlannedTraining, work: TrainingCompute, speed: Speed | No
             last=progress.between + budget.last_evaluation(progress),
             papers=budget.papers_of(progress),
             validation=progress.evaluating,
-            judged=min(1.0, progress.sample or 1.0),
         )
     every = training.validate_every
     count = work.updates // every if every else min(VALIDATIONS, work.updates)
     each = _validation(planned, speed)
     last = speed.validation * sum(_judged(planned, part) for part in planned.tokens if part != "train")
-    return TimePlan(planned.reading, updates, count * each, last, PAPERS_SECONDS, each, _share_in_tokens(planned))
+    return TimePlan(planned.reading, updates, count * each, last, PAPERS_SECONDS, each)
 
 
 def _budget(planned: PlannedTraining, speed: Speed) -> tuple[Budget, Progress]:

@@ -20,7 +20,6 @@ from glassformer.planning.plan import sentence
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import StepDevice, fake_tensors
 from glassformer.rendering.panels import Cell, Table
-from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import Renderable, View
 
 GROUPS = ("embedding", "encoder", "decoder", "head")
@@ -81,16 +80,6 @@ class ParameterTable(Renderable):
             notes.append(sentence("tied models", models=", ".join(shared)))
         table = Table(
             title="Parameters",
-            takeaway=leading(
-                [model.name for model in self.models],
-                [float(model.parameters) for model in self.models],
-                {
-                    "one": "{name} has the most parameters",
-                    "several": "{name} have the most parameters",
-                    "all": "All models have the same number of parameters",
-                    "alone": "{name} has the most parameters: {number}",
-                },
-            ),
             columns=["model", "width", "layers", *groups, "all", f"FLOPs per {unit}"],
             rows=[model.row(groups) for model in self.models],
             note=" ".join(notes),

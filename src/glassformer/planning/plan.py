@@ -18,9 +18,6 @@ from glassformer.rendering.view import Renderable, View
 
 sentence = partial(read_sentence, __name__)
 
-MANY = 1000
-"""Times the batch: that so many examples would fit too is not worth saying."""
-
 
 @dataclass(frozen=True)
 class Plan(Renderable):
@@ -94,38 +91,42 @@ class Plan(Renderable):
         return self.price * self.paper.gpus * self.seconds / 3600
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers, for programs. Bytes, seconds, tokens."""
+        """Return all numbers, for programs: bytes, seconds, tokens."""
         work, fit = self.work, self.fit
+        same = (
+            "about",
+            "words",
+            "parameters",
+            "learned",
+            "parts",
+            "tied",
+            "advice",
+            "seconds",
+            "tokens_per_day",
+            "cost",
+        )
         return {
-            "about": self.about,
-            "words": self.words,
-            "parameters": self.parameters,
-            "learned": self.learned,
-            "parts": self.parts,
-            "tied": self.tied,
-            "memory": None if self.needs is None else {**asdict(self.needs), "peak": self.needs.peak},
-            "room": None if self.room is None else asdict(self.room),
+            **{name: getattr(self, name) for name in same},
+            "memory": _fields(self.needs, "peak"),
+            "room": _fields(self.room),
             "fits": None if fit is None else fit.accumulation_steps == self.config.training.accumulation_steps,
-            "fit": None
-            if fit is None
-            else {**asdict(fit), "accumulate": fit.accumulation_steps, "peak": fit.needs.peak},
-            "advice": self.advice,
+            "fit": None if fit is None else {**asdict(fit), "peak": fit.needs.peak},
             "work": {
                 **asdict(work),
-                "epochs": work.epochs,
-                "seen": work.seen,
-                "flops": work.flops,
+                **{name: getattr(work, name) for name in ("epochs", "seen", "flops")},
                 "tokens_per_parameter": work.per_parameter(self.parameters),
             },
-            "speed": None if self.speed is None else asdict(self.speed),
-            "seconds": self.seconds,
-            "times": None if self.times is None else asdict(self.times),
+            "speed": _fields(self.speed),
+            "times": _fields(self.times),
             "paper": None if self.paper is None else self.paper.to_dict(),
-            "tokens_per_day": self.tokens_per_day,
-            "cost": self.cost,
             "notes": list(self.notes),
             "settings": self.config.to_dict(),
         }
+
+
+def _fields(value: Any, *properties: str) -> dict[str, Any] | None:
+    """Return the fields of a dataclass and the named properties; None for None."""
+    return None if value is None else {**asdict(value), **{name: getattr(value, name) for name in properties}}
 
 
 def _memory_words(plan: Plan) -> str:
@@ -133,25 +134,22 @@ def _memory_words(plan: Plan) -> str:
     assert plan.room is not None
     assert plan.fit is not None
     needs, room, fit = plan.needs, plan.room, plan.fit
-    holds = sentence("holds", peak=size(needs.peak), when=needs.when, room=size(room.bytes), words=room.words)
-    states, rows = fit.needs.lasting + fit.needs.gradients, fit.most_rows
-    if plan.advice is not None:
-        key = "fits: pieces"
-    elif fit.accumulation_steps:
-        key = "fits: more" if fit.rows < rows <= MANY * fit.rows else "fits"
-    elif states > room.usable:
-        key = "too large: states"
-    else:
-        key = "too large: update" if fit.needs.when == "update" else "too large: example"
-    return sentence(key, holds=holds, fit=fit, rows=rows, peak=size(fit.needs.peak), states=size(states))
+    key = "fits: pieces" if plan.advice is not None else "fits" if fit.accumulation_steps else "too large"
+    return sentence(
+        key,
+        holds=sentence("holds", peak=size(needs.peak), when=needs.when, room=size(room.bytes), words=room.words),
+        fit=fit,
+        peak=size(fit.needs.peak),
+        states=size(fit.needs.lasting + fit.needs.gradients),
+    )
 
 
 def _paper_words(paper: Cluster) -> str:
     facts = {"gpus": counted(paper.gpus, "GPU"), "memory": paper.memory}
     if paper.least is not None:
         way, again = paper.least
-        key = "cluster: fits again" if again else "cluster: fits"
-        return sentence(key, **facts, way=way.name, size=size(way.total(again=again)))
+        recomputed = " and activations recomputed" if again else ""
+        return sentence("cluster: fits", **facts, way=way.name, again=recomputed, size=size(way.total(again=again)))
     needed = paper.gpus_needed
     key = "cluster: never" if needed is None else "cluster: more"
     return sentence(key, **facts, size=size(paper.ways[-1].total(again=True)), needed=needed)
@@ -161,38 +159,29 @@ def _time_words(plan: Plan, seconds: float) -> list[str]:
     """Return how long it takes, what holds it up, and on paper what it costs."""
     if plan.paper is not None:
         return _cluster_words(plan, plan.paper, seconds)
-    if plan.speed is None:
+    if plan.speed is None or plan.times is None:
         return []
-    speed, times, minutes = plan.speed, plan.times, plan.config.training.minutes
-    rate = f"{speed.tokens:,.0f} tokens a second"
+    speed, times = plan.speed, plan.times
+    rate = f"{speed.tokens:,.0f} tokens per second"
     if speed.tokens_per_example is not None:
-        rate = f"{speed.tokens / speed.tokens_per_example:,.0f} examples a second"
-    facts = {"update": duration(speed.update), "rate": rate, "notes": ", ".join(speed.notes)}
-    words = [sentence("speed", **facts, time=duration(seconds))]
-    if times is not None:
-        is_sampled = times.judged < 1 and minutes is not None
-        sampled = f" (on {times.judged:.2g} of what is held out, to fit the minutes)" if is_sampled else ""
-        parts = {"reading": times.reading, "validation": times.validation, "last": times.last}
-        words.append(sentence("times", **{name: duration(part) for name, part in parts.items()}, sampled=sampled))
-        if minutes is not None and times.total > 66 * minutes and times.total > 60 * minutes + 5:
-            words[-1] += " " + sentence("times: over", over=duration(times.total - 60 * minutes))
-    return words
+        rate = f"{speed.tokens / speed.tokens_per_example:,.0f} examples per second"
+    parts = {name: duration(getattr(times, name)) for name in ("reading", "validation", "last")}
+    update = duration(speed.update)
+    return [
+        sentence("speed", update=update, rate=rate, notes=", ".join(speed.notes), time=duration(seconds)),
+        sentence("times", **parts),
+    ]
 
 
 def _cluster_words(plan: Plan, paper: Cluster, seconds: float) -> list[str]:
-    cost = "" if plan.cost is None else f", {plan.cost:,.0f} at {plan.price:g} a GPU hour"
-    tokens = count(round(plan.tokens_per_day or 0))
-    words = [sentence("cluster: time", time=duration(seconds), tokens=tokens, cost=cost)]
-    if paper.least is None or not paper.exchanging or plan.work.all_flops is None:
-        return words
-    computing = paper.computing(plan.work.all_flops) / (plan.work.updates or 1)
-    facts = {
-        "computing": duration(computing),
-        "exchanged": size(paper.least[0].exchanged),
-        "exchanging": duration(paper.exchanging),
-        "slower": "computing" if computing >= paper.exchanging else "the exchange",
-    }
-    words[0] += " " + sentence("cluster: exchange", **facts)
+    cost = "" if plan.cost is None else f", {plan.cost:,.0f} at {plan.price:g} per GPU hour"
+    words = [
+        sentence("cluster: time", time=duration(seconds), tokens=count(round(plan.tokens_per_day or 0)), cost=cost)
+    ]
+    if paper.least is not None and paper.exchanging and plan.work.all_flops is not None:
+        computing = duration(paper.computing(plan.work.all_flops) / (plan.work.updates or 1))
+        exchanged, exchanging = size(paper.least[0].exchanged), duration(paper.exchanging)
+        words.append(sentence("cluster: exchange", computing=computing, exchanged=exchanged, exchanging=exchanging))
     return words
 
 
@@ -259,28 +248,30 @@ def _shared(paper: Cluster) -> Table:
 
 
 def _numbers(plan: Plan) -> Table:
-    work, speed, each = plan.work, plan.speed, plan.work.per_parameter(plan.parameters)
-    times: Rows = []
-    if plan.times is not None:
-        parts = {
-            "reading and preparing": plan.times.reading,
-            "all updates": plan.times.updates,
-            "all validations on the way": plan.times.validations,
-            "the last evaluation": plan.times.last,
-            "doctor, pictures and report": plan.times.papers,
+    work, speed, times, each = plan.work, plan.speed, plan.times, plan.work.per_parameter(plan.parameters)
+    numbers = {
+        "multiplications for a token, forward": _shown(work.products, ",.0f"),
+        "FLOPs of an update": _shown(work.flops, ".3g"),
+        "tokens of an update": _shown(work.per_update, ",.0f"),
+        "tokens to train on": _shown(work.tokens, ","),
+        "updates": _shown(work.updates, ","),
+        "epochs": _shown(work.epochs, ".4g"),
+        "tokens for each parameter": _shown(each, ".4g"),
+        "seconds of an update": None if speed is None else f"{speed.update:.4g}",
+        "tokens per second": None if speed is None else f"{speed.tokens:,.0f}",
+    }
+    if times is not None:
+        numbers |= {
+            "reading and preparing": duration(times.reading),
+            "all updates": duration(times.updates),
+            "all validations on the way": duration(times.validations),
+            "the last evaluation": duration(times.last),
+            "doctor, pictures and report": duration(times.papers),
         }
-        times = [[name, duration(seconds)] for name, seconds in parts.items()]
-    rows: Rows = [
-        ["multiplications for a token, forward", f"{work.products:,.0f}" if work.products else None],
-        ["FLOPs of an update", f"{work.flops:.3g}" if work.flops else None],
-        ["tokens of an update", f"{work.per_update:,.0f}"],
-        ["tokens to train on", f"{work.tokens:,}"],
-        ["updates", None if work.updates is None else f"{work.updates:,}"],
-        ["epochs", None if work.epochs is None else f"{work.epochs:.4g}"],
-        ["tokens for each parameter", None if each is None else f"{each:.4g}"],
-        ["seconds of an update", None if speed is None else f"{speed.update:.4g}"],
-        ["tokens a second", None if speed is None else f"{speed.tokens:,.0f}"],
-        *times,
-        ["time to the end", None if plan.seconds is None else duration(plan.seconds)],
-    ]
-    return Table(title="Numbers", columns=["what", "number"], rows=[row for row in rows if row[1] is not None])
+    numbers["time to the end"] = None if plan.seconds is None else duration(plan.seconds)
+    rows: Rows = [[name, number] for name, number in numbers.items() if number is not None]
+    return Table(title="Numbers", columns=["what", "number"], rows=rows)
+
+
+def _shown(number: float | None, form: str) -> str | None:
+    return None if number is None else format(number, form)

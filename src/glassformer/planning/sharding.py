@@ -1,8 +1,4 @@
-"""Trainings on many GPUs, on paper: what each has to hold when a model is copied to all of them, or shared among them.
-
-Glassformer itself copies it, or shares all of it. What is shared, from less to more: what the optimiser remembers, the
-gradients too, the weights too (Rajbhandari et al. 2020).
-"""
+"""Training on many GPUs, on paper: what each GPU holds if the model is copied to all of them or sharded over them."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -13,19 +9,16 @@ from glassformer.planning.capacity import SHARE
 from glassformer.planning.training_step import FORWARD, StepMemory, beyond
 
 WAYS = {
-    "copied (DDP)": "every GPU holds everything; the gradients a second time, in buckets that are exchanged",
-    "optimiser shared (ZeRO-1)": "each GPU remembers and updates its share of the weights",
-    "optimiser and gradients shared (ZeRO-2)": "each also keeps only its share of the gradients",
-    "all of it shared (FSDP, ZeRO-3)": "weights too: those of a block are gathered when it is its turn",
-    "shared in each node (hybrid, HSDP)": "as FSDP among the 8 GPUs of a node; only gradients go between nodes",
+    "copied (DDP)": "every GPU holds everything, and the gradients a second time in buckets for the exchange",
+    "sharded (FSDP)": "each GPU holds a shard of weights, gradients and optimiser; block weights are gathered for use",
 }
-COPIED, OPTIMISER, GRADIENTS, ALL, HYBRID = WAYS
+COPIED, ALL = WAYS
 
 NODE = 8
 """GPUs of a node."""
 
-MOST = 2**30
-"""GPUs that are thought of."""
+MAX_GPUS = 2**30
+"""Largest number of GPUs that `gpus_needed` tries."""
 
 StepMemoryOf = Callable[[int, int], StepMemory]
 """What a model with so many layers needs, on so many examples."""
@@ -64,7 +57,7 @@ class Sharding:
     again: int
     """Activations where only what goes into each layer is kept, and the rest computed again."""
     exchanged: int = 0
-    """What comes to it from others in an update; where each node shares by itself, from other nodes."""
+    """Bytes that it receives from other GPUs in an update."""
 
     @property
     def states(self) -> int:
@@ -126,50 +119,36 @@ class Cluster:
 
     @property
     def ways(self) -> list[Sharding]:
-        """Each way to hold it on so many GPUs."""
-        needs, gpus = self.needs, self.gpus
+        """What each GPU holds with copies and with shards of the model."""
+        needs = self.needs
 
-        def shared(count: int, among: int = gpus) -> int:
-            return -(-count // among)
+        def shard(count: int) -> int:
+            return -(-count // self.gpus)
 
-        def from_others(count: int, among: int = gpus) -> int:
-            return count * (among - 1) // among
+        def received(count: int) -> int:
+            return count * (self.gpus - 1) // self.gpus
 
-        outside = needs.weights - needs.layers * needs.block
+        in_layers, copies = needs.layers * needs.block, needs.copies if needs.layers else 0
+        outside = needs.weights - in_layers
         gathered = outside + int(self.gathered_in * 2 * needs.block)
-        # gradients are whole until they are exchanged: a layer's at once, the rest after the backward pass, when they
-        # are copied to be sent, and activations are gone (of several pieces, all of them after the last one)
-        last_gradients = max(0, needs.gradients - needs.layers * needs.block)
-        # the layers once in the forward pass and once in the backward pass, the rest for both
-        in_passes = self.pieces * (int(self.gathered_in * 2 * needs.layers * needs.block) + outside)
-        in_update = 2 * shared(self.orthogonalised)  # a share of each matrix there, a share of its update back
-        averaged = 2 * from_others(needs.gradients)
-        updated = from_others(needs.gradients) + from_others(needs.weights)
-        buckets = needs.gradients if self.gpus > 1 else 0
+        # Gradients are whole until they are exchanged: those of one layer during the backward pass, the rest after it,
+        # when activations are gone. With several pieces, all of them are exchanged after the last one.
+        last_gradients = max(0, needs.gradients - in_layers)
+        gradients = shard(needs.gradients) + last_gradients if self.pieces == 1 else needs.gradients
+        # The layers are gathered once in the forward pass and once in the backward pass, the rest once for both.
+        in_passes = self.pieces * (int(self.gathered_in * 2 * in_layers) + outside)
+        in_update = 2 * shard(self.orthogonalised)  # a share of each matrix there, a share of its update back
         remembered = needs.optimiser + needs.average
-        kept = needs.rest + needs.layers * (needs.layer + needs.copies)
-        kept_of_shared = needs.rest + needs.layers * needs.layer + (needs.copies if needs.layers else 0)
-        again = needs.rest + needs.layers * needs.border + (needs.layer + needs.copies if needs.layers else 0)
-        of_weights = (needs.weights, needs.gradients + buckets)
-        less = shared(needs.gradients) + needs.block
-
-        def fully(name: str, among: int, exchanged: int) -> Sharding:
-            weights = shared(needs.weights, among) + gathered
-            whole = needs.gradients if self.pieces > 1 else shared(needs.gradients, among) + last_gradients
-            activations, fewest = max(last_gradients, kept_of_shared), max(last_gradients, again)
-            states = (weights, whole + needs.block, shared(remembered, among))
-            return Sharding(name, *states, activations, fewest, exchanged)
-
-        ways = [
-            Sharding(COPIED, *of_weights, remembered, kept, again, averaged),
-            Sharding(OPTIMISER, *of_weights, shared(remembered), kept, again, updated),
-            Sharding(GRADIENTS, needs.weights, less, shared(remembered), kept, again, updated),
-            fully(ALL, gpus, from_others(in_passes) + from_others(needs.gradients) + from_others(in_update)),
+        kept = needs.rest + needs.layers * needs.layer
+        again = needs.rest + needs.layers * needs.border + (needs.layer if needs.layers else 0) + copies
+        buckets = needs.gradients if self.gpus > 1 else 0
+        copied = (needs.weights, needs.gradients + buckets, remembered, kept + needs.layers * needs.copies, again)
+        sharded = (shard(needs.weights) + gathered, gradients + needs.block, shard(remembered))
+        activations = (max(last_gradients, kept + copies), max(last_gradients, again))
+        return [
+            Sharding(COPIED, *copied, 2 * received(needs.gradients)),
+            Sharding(ALL, *sharded, *activations, sum(map(received, (in_passes, needs.gradients, in_update)))),
         ]
-        if gpus > NODE and gpus % NODE == 0:
-            between = 2 * from_others(shared(needs.gradients, NODE), gpus // NODE)
-            ways.append(fully(HYBRID, NODE, between))
-        return ways
 
     @property
     def room(self) -> int:
@@ -177,11 +156,8 @@ class Cluster:
 
     @property
     def least(self) -> tuple[Sharding, bool] | None:
-        """Of the ways that glassformer trains, the least sharing that fits, and whether activations must be computed
-        again; None: nothing fits.
-        """
-        ways = [way for way in self.ways if way.name in (COPIED, ALL)]
-        return next(((way, again) for way in ways for again in (False, True) if self.fits(way, again)), None)
+        """Return the least sharding that fits, and whether activations must be recomputed; None if nothing fits."""
+        return next(((way, again) for way in self.ways for again in (False, True) if self.fits(way, again)), None)
 
     def fits(self, way: Sharding, again: bool) -> bool:
         return way.total(again=again) <= self.room
@@ -193,7 +169,7 @@ class Cluster:
         def enough(gpus: int) -> bool:
             return any(self.fits(way, True) for way in replace(self, gpus=gpus).ways)
 
-        fewer = bisect_left(range(1, MOST), True, key=enough)
+        fewer = bisect_left(range(1, MAX_GPUS), True, key=enough)
         return fewer + 1 if enough(fewer + 1) else None
 
     def seconds(self, flops: float, updates: float = 0) -> float:

@@ -19,13 +19,7 @@ from glassformer.trials.outcome import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, rounded, sentence, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.pairs import Lead
-from glassformer.trials.results.panels import (
-    against_cost,
-    each_seed,
-    learning_curves,
-    panels_of_mode,
-    row_colours,
-)
+from glassformer.trials.results.panels import against_cost, learning_curves, panels_of_mode, row_colours
 from glassformer.trials.results.remarks import BEST, FALLING, USE, marks_of, notes_of
 from glassformer.trials.results.rows import Row, best_rows, compare_rows, rows_of
 from glassformer.trials.running.candidates import MASK
@@ -200,7 +194,6 @@ class Comparison:
             *panels_of_mode(self.rows, self.mode, colours),
             *against_cost(competing, colours),
             *learning_curves(competing, colours),
-            *each_seed(self.done, colours),
         ]
         return View(self.title, panels, f"Trained for {self.budget}." if self.budget else "")
 
@@ -233,25 +226,18 @@ class Comparison:
 
 
 def _headline(rows: Sequence[Row], mode: str) -> str:
-    """Name the row with the best score among the ranked rows of the table, and say which rows are not ranked."""
-    unmasked = [row for row in rows if row.varied.get(MASK) is False]
-    judged = [row for row in rows if row.is_judged and row not in unmasked and math.isfinite(row.score)]
+    """Name the row with the best score among the ranked rows of the table."""
+    judged = [row for row in rows if row.is_judged and row.varied.get(MASK) is not False and math.isfinite(row.score)]
     if mode == ABLATION and parts_left_out(rows)[0] is None:
-        return sentence("takeaway no whole")
+        return sentence("no whole")
     if not any(row.is_trained for row in judged):
         return sentence("takeaway no model")
-    unranked = {
-        "among undertrained": any(row.undertrained for row in rows),
-        "among seen": any(row.seen for row in rows),
-        "among unmasked": bool(unmasked),
-    }
-    reasons = [reason for reason, holds in unranked.items() if holds]
     best = best_rows(judged)
     return sentence(
         "takeaway best",
         names=listed([row.label for row in best]),
         score="scores" if len(best) == 1 else "score",
-        among=sentence(reasons[0] if len(reasons) == 1 else "among several") if reasons else "",
+        among=sentence("among ranked") if any(row.outcomes and row not in judged for row in rows) else "",
         metric=titled(best[0].metric),
         value=best[0].score_text,
     )

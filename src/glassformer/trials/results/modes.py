@@ -1,44 +1,25 @@
-"""What is said where more than the model differs: of parts of the data, of sizes, of settings, of parts left out, of
-models that begin from a run.
-"""
+"""What a comparison says where more than the model differs: amounts of data, sizes, parts, weights of a run."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from glassformer.rendering.takeaways import listed
-from glassformer.trials.results.metrics import SCALES, amount, from_to, sentence
+from glassformer.trials.results.metrics import amount, sentence
 from glassformer.trials.results.pairs import Lead
-from glassformer.trials.results.rows import Row, compare_rows, label_of, percent
-from glassformer.trials.results.verdict import Verdict, undertrained, verdict
+from glassformer.trials.results.rows import Row, compare_rows, label_of, percent, relation
+from glassformer.trials.results.verdict import Verdict, baseline_words, failures, one_seed, undertrained, verdict
 from glassformer.trials.running.candidates import MASK
 from glassformer.trials.running.question import ABLATION, FRACTION, FRACTIONS, SIZE, SIZES
 
-LITTLE = 0.01
-"""A gain that is surely below such a part of the scale (of the score itself, where the scale has no end) is little."""
-PARTS = {
-    "model.residual": "the residual connections",
-    "model.norm": "the norm",
-    "model.qk_norm": "the norm of queries and keys",
-    "model.scale": "the scaling of the scores",
-    "model.causal_mask": "the mask",
-    "model.positions": "positions",
-    "model.feed_forward": "the feed-forward layers",
-    "model.output_projection": "the output projection",
-}
-
 
 def verdict_of(rows: Sequence[Row], mode: str) -> Verdict:
-    """Sentences for a mode, and which rows these do not judge."""
-    plain = _judge(rows, mode)
+    """Return the sentences of a mode, and those about rows that are not ranked."""
+    plain = _ablation(rows) if mode == ABLATION else _competition(rows, mode)
     return replace(plain, words=[*plain.words, *undertrained(rows)])
 
 
-def _judge(rows: Sequence[Row], mode: str) -> Verdict:
-    """Where models compete, they do so with all the data."""
-    if mode == ABLATION:
-        return _ablation(rows)
+def _competition(rows: Sequence[Row], mode: str) -> Verdict:
+    """Compare models that were trained on all of the data; with parts of it, the best row may be another one."""
     if mode != FRACTIONS:
         plain = verdict(rows)
         larger = _gains(rows, SIZE) if mode == SIZES else ()
@@ -52,13 +33,13 @@ def _judge(rows: Sequence[Row], mode: str) -> Verdict:
 
 
 def with_all_data(rows: Sequence[Row]) -> list[Row]:
-    """The rows that learned from as much as any."""
+    """Return the rows with the largest share of the training data."""
     whole = max((row.varied.get(FRACTION, 0.0) for row in rows), default=1.0)
     return [row for row in rows if row.varied.get(FRACTION, whole) == whole]
 
 
 def along(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
-    """Each model's rows that came to something, from the least to the most of a setting."""
+    """Return each model's rows with an outcome, from the smallest to the largest value of a setting."""
     lines: dict[str, list[Row]] = {}
     for row in rows:
         if key in row.varied and row.outcomes:
@@ -72,7 +53,7 @@ def are_numbers(values: Sequence[Any]) -> bool:
 
 
 def in_order(rows: Sequence[Row], mode: str) -> list[Row]:
-    """Rows as they are read: along a varied number, model by model; else from best to worst; last what failed."""
+    """Sort rows for reading: along a varied number, model by model; else from best to worst; failed rows last."""
     keys = {key for row in rows for key in row.varied}
     values = [row.varied[key] for row in rows for key in row.varied]
     if mode == ABLATION or len(keys) != 1 or not (are_numbers(values) or keys == {SIZE}):
@@ -87,42 +68,24 @@ def in_order(rows: Sequence[Row], mode: str) -> list[Row]:
     return [*ordered, *(row for row in rows if not row.outcomes)]
 
 
-# --- more data, larger models ---
-
-
 def _gains(rows: Sequence[Row], key: str) -> Iterator[str]:
-    """What the last step along the data, or along the size of a model, bought; of data, what twice as much would buy,
-    if the curve went on like that. Where it bought nothing beyond chance, only a narrow interval tells of little to
-    gain.
-    """
+    """Say what the last step to more data, or to a larger model, gained."""
     for name, line in along(rows, key).items():
-        judged = len(line) > 1 and line[-1].is_trained and all(row.is_judged for row in line[-2:])
-        lead = compare_rows(line[-1], line[-2]) if judged else None
-        if lead is None:
+        if len(line) < 2 or not line[-1].is_trained or not all(row.is_judged for row in line[-2:]):
             continue
         before, after = line[-2:]
         if key == SIZE:
-            better, what = "larger", "a larger model"
             step = f"from {amount(before.parameters)} to {amount(after.parameters)} parameters"
-            twice = ""
         else:
-            better, what = "more data", "more of the same data"
-            shares = [float(row.varied[key]) for row in (before, after)]
-            step = f"from {percent(shares[0])} to {percent(shares[1])} of the training part"
-            doublings = math.log2(shares[1] / shares[0])
-            twice = from_to(*(value / doublings for value in (lead.value, lead.low, lead.high)))
-        top = SCALES.get(after.metric, (0.0, math.inf))[1]
-        little = lead.high < LITTLE * (top if math.isfinite(top) else abs(after.score))
-        kind = better if lead.is_better else "lost" if lead.is_worse else "little" if little else "unsure"
-        shown = lead.reversed if lead.is_worse else lead
-        yield sentence(kind, name=name, step=step, lead=shown, what=what, twice=twice)
+            step = f"from {percent(before.varied[key])} to {percent(after.varied[key])} of the training data"
+        yield sentence("gain", name=name, step=step, words=relation(after, before))
 
 
 # --- parts left out ---
 
 
 def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Lead]]]:
-    """The whole model; and each that lacks a part, with what the part was worth, the most first."""
+    """Return the whole model, and each row without a part with the value of that part, the largest first."""
     whole = next((row for row in rows if row.is_trained and not row.varied and row.is_judged), None)
     if whole is None:
         return None, []
@@ -133,79 +96,38 @@ def parts_left_out(rows: Sequence[Row]) -> tuple[Row | None, list[tuple[Row, Lea
 
 def _ablation(rows: Sequence[Row]) -> Verdict:
     whole, parts = parts_left_out(rows)
-    plain = verdict([row for row in rows if not row.is_trained or not row.varied or not row.outcomes])
-    failures = [word for word in plain.words if " failed: " in word]
     if whole is None:
-        return Verdict([sentence("no whole"), *failures])
-    honest = [(row, worth) for row, worth in parts if row.varied.get(MASK) is not False]
-    groups: dict[str, list[str]] = {"parts worse": [], "parts better": [], "parts level": []}
-    for row, worth in honest:
-        if worth.is_better:
-            groups["parts worse"].append(f"{_lacking(row)}, by {worth.amount}")
-        elif worth.is_worse:
-            groups["parts better"].insert(0, f"{_lacking(row)}, by {worth.reversed.amount}")
-        else:
-            groups["parts level"].append(_lacking(row))
-    once = next((worth.scope for _, worth in honest if worth.scope), "")
-    words = [sentence("whole", row=whole)]
-    words += [sentence(key, parts="; ".join(group), scope=once) for key, group in groups.items() if group]
-    words += [sentence("mask")] if len(honest) < len(parts) else []
-    more = [word for word in plain.words if word.startswith(("One seed", "It does not beat"))]
-    return Verdict([*words, *more, *failures], whole, None)
-
-
-def _lacking(row: Row) -> str:
-    """What a model lacks: without the residual connections."""
-    if row.varied == {"model.heads": 1}:
-        return "with a single head"
-    if not all(key in PARTS for key in row.varied):
-        return f"with {label_of('', row.varied)}"
-    return f"without {listed([PARTS[key] for key in row.varied])}"
-
-
-# --- beginning from a run ---
-
-
-def _finetuning(rows: Sequence[Row]) -> list[str]:
-    """Whether what a run had learned before is worth anything here: each that begins from one beside the same kind of
-    model that begins from nothing, with as much data.
-    """
-    answers: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for row in rows:
-        if row.begins and row.outcomes and (other := _from_nothing(row, rows)):
-            answers.setdefault((row.name, other.name), []).append(_beside(row, other))
-    words = []
-    for (name, beside), several in answers.items():
-        told = "; ".join(answer for answer, _ in several)
-        once = next((held for _, held in several if held), "")
-        words.append(sentence("fine-tuned", name=name, other=beside, answers=told, scope=once))
-    return words
-
-
-def _from_nothing(row: Row, rows: Sequence[Row]) -> Row | None:
-    """The best of the same kind of model that begin from nothing."""
-    others = [
-        other
-        for other in rows
-        if other.is_trained and not other.begins and other.outcomes and other.varied == row.varied
+        return Verdict([sentence("no whole"), *failures(rows)])
+    words = [
+        f"{label_of('', row.varied)} is {worth.reversed.words}"
+        for row, worth in parts
+        if row.varied.get(MASK) is not False  # its remark says that it reads the answer
     ]
-    encoder = row.outcomes[0].cell.settings.get("model.encoder")
-    same = [other for other in others if other.outcomes[0].cell.settings.get("model.encoder") == encoder]
-    return min(same, key=lambda other: other.rank, default=None)
+    return Verdict(
+        [
+            sentence("whole", row=whole),
+            *baseline_words(whole, [row for row in rows if row.is_judged]),
+            *([sentence("parts", parts="; ".join(words))] if words else []),
+            *one_seed([whole]),
+            *failures(rows),
+        ],
+        whole,
+    )
 
 
-def _beside(row: Row, other: Row) -> tuple[str, str]:
-    """How one does beside the other, and what that holds for."""
-    where = f"with {varied}, " if (varied := label_of("", row.varied)) else ""
-    if not (row.is_judged and other.is_judged):
-        return f"{where}not trained to its end", ""
-    lead = compare_rows(row, other)
-    if lead is None:
-        return f"{where}not judged on the same examples", ""
-    if lead.is_better:
-        answer = f"better by {lead.amount}"
-    elif lead.is_worse:
-        answer = f"worse by {lead.reversed.amount}"
-    else:
-        answer = f"not to be told apart ({lead.short})"
-    return where + answer, lead.scope
+# --- starting from a run ---
+
+
+def _finetuning(rows: Sequence[Row]) -> Iterator[str]:
+    """Compare rows that start from a run with the best row of the same encoder and data that starts from nothing."""
+    for row in rows:
+        if row.begins and row.is_judged:
+            same = [
+                other
+                for other in rows
+                if other.is_trained and other.is_judged and not other.begins
+                and (other.varied, other.encoder) == (row.varied, row.encoder)
+            ]  # fmt: skip
+            if same:
+                other = min(same, key=lambda other: other.rank)
+                yield sentence("fine-tuned", row=row, other=other, words=relation(row, other))

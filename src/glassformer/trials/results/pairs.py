@@ -25,8 +25,6 @@ class Lead(Difference):
     """By how much one row is better than another on the same examples, as a number and for sentences."""
 
     metric: str
-    repeats: str
-    """Seeds or folds: the kind of repeated trainings."""
 
     @property
     def is_better(self) -> bool:
@@ -55,27 +53,12 @@ class Lead(Difference):
         return from_to(self.value, self.low, self.high) + unit
 
     @property
-    def short(self) -> str:
-        """The amount, to stand in brackets."""
-        return self.amount.replace(" (", ", ").replace(")", "")
-
-    @property
-    def scope(self) -> str:
-        """What the lead holds for, where that is less than one would think: the chance of training is not in it."""
-        return "" if self.seeds else trainings_scope(self.repeats)
-
-    @property
-    def by(self) -> str:
-        """The amount, and what it holds for."""
-        return self.amount + self.scope
-
-
-def trainings_scope(repeats: str) -> str:
-    return f", on these examples, of {'these trainings' if repeats == 'folds' else 'this training'}"
-
-
-def scope_of(lead: Lead | None) -> str:
-    return "" if lead is None else lead.scope
+    def words(self) -> str:
+        """The first row compared with the second. With one seed, the chance of training is not in the interval."""
+        if not self.is_better and not self.is_worse:
+            return f"not significantly different ({self.amount.replace(' (', ', ').replace(')', '')})"
+        way, shown = ("better", self) if self.is_better else ("worse", self.reversed)
+        return f"significantly {way} by {shown.amount}" if self.seeds else f"{way} by {shown.amount} on these examples"
 
 
 def repeats_of(outcomes: Outcomes) -> str:
@@ -112,8 +95,7 @@ class Pairs:
         key = first[0].cell.row, second[0].cell.row
         if key not in self.leads:
             found = self._difference(first, second, metric)
-            repeats = repeats_of([*first, *second])
-            self.leads[key] = None if found is None else Lead(**vars(found), metric=metric, repeats=repeats)
+            self.leads[key] = None if found is None else Lead(**vars(found), metric=metric)
         return self.leads[key]
 
     def _difference(self, first: Outcomes, second: Outcomes, metric: str) -> Difference | None:

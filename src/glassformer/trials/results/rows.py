@@ -22,7 +22,7 @@ from glassformer.trials.results.metrics import (
     with_ends,
     within,
 )
-from glassformer.trials.results.pairs import Lead, Pairs, repeats_of, scores_of, trainings_scope
+from glassformer.trials.results.pairs import Lead, Pairs, repeats_of, scores_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,10 @@ class Row:
     def begins(self) -> bool:
         """It begins from weights that another run has learned."""
         return any(outcome.cell.begins for outcome in self.outcomes)
+
+    @property
+    def encoder(self) -> Any:
+        return self.outcomes[0].cell.settings.get("model.encoder")
 
     @property
     def repeats(self) -> str:
@@ -106,10 +110,9 @@ class Row:
 
     @property
     def metric_and_score(self) -> str:
-        """The score with its metric and interval, and what that holds for."""
-        once = self.interval is not None and len(self.outcomes) == 1
-        scope = trainings_scope(self.repeats) if once else ""
-        return f"{titled(self.metric)} {self.score_with_interval}{scope}"
+        """The score with its metric, its interval and the number of seeds or folds."""
+        repeats = f", {len(self.outcomes)} {self.repeats}" if len(self.outcomes) > 1 else ""
+        return f"{titled(self.metric)} {self.score_with_interval}{repeats}"
 
     @property
     def alike(self) -> bool:
@@ -298,6 +301,12 @@ def _over_examples(outcomes: Sequence[Outcome], metric: str) -> Interval | None:
 def compare_rows(first: Row, second: Row) -> Lead | None:
     """The difference on the same examples: by how much one is better than the other; None: there are none."""
     return first.pairs.compare(first.outcomes, second.outcomes, first.metric)
+
+
+def relation(first: Row, second: Row) -> str:
+    """Return how the first row compares with the second on the same examples, in words."""
+    lead = compare_rows(first, second)
+    return "not comparable example by example" if lead is None else lead.words
 
 
 def is_level(first: Row, second: Row) -> bool:
