@@ -9,7 +9,7 @@ import struct
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TypeVar
 
 import numpy as np
 import tokenizers
@@ -32,6 +32,8 @@ VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
 LONGEST = 10
 """Bytes of the longest number."""
 Value = int | memoryview
+V = TypeVar("V", int, memoryview)
+NO_BYTES = memoryview(b"")
 PIECE, TRAINER, NORMALIZER = 1, 2, 3
 """The fields of a file."""
 UNIGRAM = 1
@@ -55,108 +57,92 @@ class Pieces:
 
 
 def read_pieces(path: Path) -> Pieces:
-    """A SentencePiece file; one of another kind than Unigram is refused by name."""
-    name = str(path)
+    """Read a SentencePiece file; raise `DataError` for a damaged one, or for one of another kind than Unigram."""
     try:
-        data = memoryview(read_bytes(path))
+        return _read_pieces(str(path), memoryview(read_bytes(path)))
     except OSError as error:
-        raise DataError(f"cannot read {name}: {error.strerror}") from None
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, struct.error) as error:
+        raise DataError(f"{path} is damaged, or no SentencePiece file: {error}") from None
+
+
+def _read_pieces(name: str, data: memoryview) -> Pieces:
     scores: dict[str, float] = {}
     settings: dict[int, dict[int, Value]] = {TRAINER: {}, NORMALIZER: {}}
-    for field, value in _fields(data, name):
+    for field, value in _fields(data):
         if field == PIECE:
-            piece, score, use = _piece(_block(value, name), name)
+            piece, score, use = _piece(_typed(value, memoryview))
             if use in (USER, BYTE):
                 what = "pieces chosen by hand" if use == USER else "single bytes"
                 raise DataError(f"{name} holds {what} ({piece!r}), which cannot be read: only Unigram pieces can")
             if use == NORMAL:
                 scores[piece] = score
         elif field in settings:
-            settings[field].update(_fields(_block(value, name), name))
+            settings[field].update(_fields(_typed(value, memoryview)))
     trainer, normalizer = settings.values()
-    kind, suffix = _number(trainer.get(3, UNIGRAM), name), _number(trainer.get(24, 0), name)
-    folding = bytes(_block(normalizer.get(2, memoryview(b"")), name))
-    starts_with_blank, few_blanks, escaped = (bool(_number(normalizer.get(at, 1), name)) for at in (3, 4, 5))
+    kind, suffix = _typed(trainer.get(3, UNIGRAM), int), _typed(trainer.get(24, 0), int)
+    folding = bytes(_typed(normalizer.get(2, NO_BYTES), memoryview))
+    starts_with_blank, few_blanks, escaped = (bool(_typed(normalizer.get(at, 1), int)) for at in (3, 4, 5))
     if kind != UNIGRAM:
         raise DataError(f"{name} is a SentencePiece file of kind {KINDS.get(kind, kind)}: only Unigram can be read")
     if suffix or not escaped:
         raise DataError(f"{name} writes blanks in another way than before a word as {BLANK}: it cannot be read")
     if not scores:
-        _damaged(name, "it holds no pieces")
+        raise ValueError("it holds no pieces")
     if folding and not _whole(folding):
-        raise DataError(f"{name} is damaged: its rules for characters lead nowhere")
+        raise ValueError("its rules for characters lead nowhere")
     return Pieces(name, scores, folding, starts_with_blank, few_blanks)
 
 
-def _damaged(name: str, why: str) -> NoReturn:
-    raise DataError(f"{name} is damaged, or no SentencePiece file: {why}") from None
-
-
-def _piece(data: memoryview, name: str) -> tuple[str, float, int]:
-    """A piece, its score and what it is for."""
-    fields = dict(_fields(data, name))
-    written = _block(fields.get(2, memoryview(bytes(4))), name)
-    if len(written) != 4:
-        _damaged(name, f"a score of {len(written)} bytes")
-    (score,) = struct.unpack("<f", written)
-    try:
-        piece = bytes(_block(fields.get(1, memoryview(b"")), name)).decode()
-    except UnicodeDecodeError:
-        _damaged(name, "a piece is no text")
+def _piece(data: memoryview) -> tuple[str, float, int]:
+    """Return a piece, its score and its use."""
+    fields = dict(_fields(data))
+    (score,) = struct.unpack("<f", _typed(fields.get(2, memoryview(bytes(4))), memoryview))
+    piece = bytes(_typed(fields.get(1, NO_BYTES), memoryview)).decode()
     if not piece or not math.isfinite(score):
-        _damaged(name, f"the piece {piece!r} has the score {score}")
-    return piece, score, _number(fields.get(3, NORMAL), name)
+        raise ValueError(f"the piece {piece!r} has the score {score}")
+    return piece, score, _typed(fields.get(3, NORMAL), int)
 
 
-def _fields(data: memoryview, name: str) -> Iterator[tuple[int, Value]]:
-    """The fields of a message, one after the other: their number, and a number or their bytes.
+def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
+    """Yield the fields of a message: the number of each, and its value, a number or bytes.
 
-    Nothing is copied, and no length is believed that leads out of the message. `name` is what an error calls the file.
+    Nothing is copied. Raise ValueError for a length that leads out of the message.
     """
     place = 0
     while place < len(data):
-        key, place = _varint(data, place, name)
+        key, place = _varint(data, place)
         kind, field = key & 7, key >> 3
         if kind == VARINT:
-            value, place = _varint(data, place, name)
+            value, place = _varint(data, place)
             yield field, value
             continue
         if kind == BLOCK:
-            size, place = _varint(data, place, name)
+            size, place = _varint(data, place)
         elif kind in (EIGHT, FOUR):
             size = 8 if kind == EIGHT else 4
         else:
-            _damaged(name, f"a field of kind {kind}")
+            raise ValueError(f"a field of kind {kind}")
         if size > len(data) - place:
-            _damaged(name, f"a field of {size} bytes ends outside it")
+            raise ValueError(f"a field of {size} bytes ends outside it")
         yield field, data[place : place + size]
         place += size
 
 
-def _varint(data: memoryview, place: int, name: str) -> tuple[int, int]:
-    """A number of any length, and the place after it."""
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    """Return a number of any length, and the place after it."""
     value = 0
-    for step in range(LONGEST):
-        if place + step >= len(data):
-            _damaged(name, "it ends within a number")
-        byte = data[place + step]
+    for step, byte in enumerate(data[place : place + LONGEST]):
         value |= (byte & 0x7F) << (7 * step)
         if byte < 0x80:
             return value, place + step + 1
-    _damaged(name, "a number is too long")
+    raise ValueError("a number does not end")
 
 
-def _number(value: Value, name: str) -> int:
-    """A field that must be a number."""
-    if not isinstance(value, int):
-        _damaged(name, "bytes where a number belongs")
-    return value
-
-
-def _block(value: Value, name: str) -> memoryview:
-    """A field that must be bytes."""
-    if isinstance(value, int):
-        _damaged(name, "a number where bytes belong")
+def _typed(value: Value, kind: type[V]) -> V:
+    """Return a field's value, which must be a number or bytes."""
+    if not isinstance(value, kind):
+        raise ValueError("a number where bytes belong, or bytes where a number belongs")
     return value
 
 

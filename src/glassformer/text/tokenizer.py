@@ -85,24 +85,16 @@ class Roles:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """What `to_json` wrote; whatever else it may be is a TypeError or ValueError."""
-        several = {one.name for one in fields(cls) if one.default == ()}
-        return cls(**{name: _read_role(name, item, several=name in several) for name, item in value.items()})
-
-
-def _read_role(name: str, value: Any, *, several: bool) -> Any:
-    """Return one id or None; `several`: a tuple of ids."""
-    if several and isinstance(value, list) and all(_is_whole(one) for one in value):
-        return tuple(value)
-    if not several and (value is None or _is_whole(value)):
-        return value
-    raise ValueError(
-        f"{name} is {value!r:.80}, but must be {'a list of token ids' if several else 'a token id or null'}"
-    )
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and value >= 0
+        """Return the roles that `to_json` wrote; raise TypeError or ValueError for anything else."""
+        values: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+        roles = cls(**values)
+        for role in fields(cls):
+            item, several = getattr(roles, role.name), role.default == ()
+            ids = (item,) if isinstance(item, int) else item or ()
+            if isinstance(item, tuple) != several or not all(type(id) is int and id >= 0 for id in ids):
+                wanted = "a list of token ids" if several else "a token id or null"
+                raise ValueError(f"{role.name} is {item!r:.80}, but must be {wanted}")
+        return roles
 
 
 class Tokenizer:
@@ -253,13 +245,10 @@ class Tokenizer:
     def encode(self, text: str | Texts) -> list[int] | list[list[int]]:
         """The ids of a text alone; of several texts, of each."""
         if isinstance(text, str):
-            ids: list[int] = self.encode_batch([text])[0].tolist()
-            return ids
-        if not isinstance(text, list | tuple):
-            raise DataError(f"a text or a list of texts can be encoded, not {with_article(text)}")
-        for number, one in enumerate(text):
+            return self.encode([text])[0]
+        for one in text if isinstance(text, list | tuple) else [text]:
             if not isinstance(one, str):
-                raise DataError(f"a list of texts can be encoded, but number {number} is {with_article(one)}")
+                raise DataError(f"a text or a list of texts can be encoded, not {with_article(one)}")
         return [ids.tolist() for ids in self.encode_batch(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
@@ -318,24 +307,19 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids, without special tokens."""
-        listed = _listed(ids, "decode takes the ids of one text, not {}: put a single id into a list")
-        if any(isinstance(one, list | tuple) or getattr(one, "ndim", 0) for one in listed):
-            raise DataError("decode takes the ids of one text; use decode_batch for several texts")
-        return self._decode(listed, "decode")
+        wanted = f"decode takes the ids of one text, from 0 to {self.vocab_size - 1:,} (decode_batch: of several texts)"
+        try:
+            listed = list(ids)
+        except TypeError:  # also an array without dimensions, which has an `__iter__`
+            raise DataError(f"{wanted}, not {with_article(ids)}: put a single id into a list") from None
+        for one in listed:
+            if not _is_id(one, self.vocab_size):
+                raise DataError(f"{wanted}, not {one!r:.80}")
+        return str(self._rust.decode(listed))
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """Return the texts of several lists of ids, without special tokens."""
-        wanted = "decode_batch takes a list of ids for each text"
-        one = ", but number {} is {{}}: use decode for one text"
-        lists = enumerate(_listed(batch, f"{wanted}, not {{}}"))
-        return [self._decode(_listed(ids, wanted + one.format(row)), "decode_batch") for row, ids in lists]
-
-    def _decode(self, ids: list[Any], caller: str) -> str:
-        """Return the text of the ids. `caller`: the function that an error names."""
-        for one in ids:
-            if not _is_id(one, self.vocab_size):
-                raise DataError(f"{caller} takes token ids from 0 to {self.vocab_size - 1:,}, not {one!r:.80}")
-        return str(self._rust.decode(ids))
+        return [self.decode(ids) for ids in batch]
 
     def token(self, id: int) -> str:
         r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`.
@@ -364,14 +348,6 @@ class Tokenizer:
         if name is None:
             raise IndexError(f"there is no token {id}: the tokenizer has {self.vocab_size}")
         return str(name)
-
-
-def _listed(values: Any, refusal: str) -> list[Any]:
-    """Return the elements of an iterable; raise `DataError` for anything else, which stands for {} in `refusal`."""
-    try:
-        return list(values)
-    except TypeError:  # also an array without dimensions, which has an `__iter__`
-        raise DataError(refusal.format(with_article(values))) from None
 
 
 def _is_id(value: Any, size: int) -> bool:

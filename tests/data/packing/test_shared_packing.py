@@ -151,8 +151,8 @@ def test_a_shard_that_is_gone_is_made_again_and_said(folders: list[Path], expect
     gone.unlink()
     slow, said = Slow(), list[str]()
     packed(slow, said.append)
-    where = " or ".join(map(str, folders))
-    assert said[0] == f"packed tokens are missing or damaged in {where}: shard 4 of {len(expected)} is made again"
+    whole = f"{len(expected) - 1} of {len(expected)} shards are whole"
+    assert said == [f"packing of the train part continues: {whole}"]
     assert 0 < slow.characters < 600
     assert ids_in(*folders) == expected
 
@@ -165,10 +165,8 @@ def test_a_disk_that_is_gone(folders: list[Path], expected: dict[str, bytes], mo
     folders[1].parent.write_text("no folder")
     said: list[str] = []
     packed(say=said.append)
-    assert [line.partition(f" {folders[0]}")[0].partition(f" {folders[1]}")[0] for line in said[:2]] == [
-        "packed tokens are missing or damaged in",
-        "cannot write to the cache",
-    ]
+    assert said[0].startswith(f"cannot write to the cache {folders[1]}")
+    assert said[1].startswith("packing of the train part continues: ")
     assert ids_in(folders[0]) == expected
 
 

@@ -12,10 +12,10 @@ import time
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,88 +30,66 @@ from glassformer.text.pieces import grouped
 from glassformer.text.tokenizer import Tokenizer
 
 AT_ONCE = 2**21
-"""Tokens whose checksum is made in one go."""
-
-E = TypeVar("E", "PartEntry", "ShardEntry")
-
-
-@dataclass(frozen=True)
-class PartEntry:
-    """A part that is whole: its files, in their order, and what they hold together."""
-
-    key: str
-    dtype: str
-    tokens: list[int]
-    """Tokens of each file."""
-    checksums: list[int]
-    changed: list[int]
-    """When each file was last changed, in nanoseconds, when it was written or its checksum was last compared."""
-    bytes: int
-    characters: int
-    documents: int
-    unknown: int
-
-    def __post_init__(self) -> None:
-        if not len(self.tokens) == len(self.checksums) == len(self.changed) > 0:
-            raise ValueError("an entry names each of its files once")
+"""Tokens whose checksum is computed at once."""
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One file of a part that may not be whole yet: of a part of one file, this is not written."""
+    """What is known of a file of token ids that is whole; it is written after the file."""
 
     key: str
     number: int
-    of: int
-    """How many files the part has."""
     dtype: str
-    first: int
-    """The characters of the part that stand before it."""
     tokens: int
     checksum: int
     unknown: int
+    changed: int
+    """Modification time of the file in nanoseconds, when it was written or its checksum was last compared."""
 
 
-def write_entry(entry: PartEntry | ShardEntry, path: Path) -> None:
-    """Whole, or not at all."""
+def find_shard(
+    folders: Sequence[Path], key: str, number: int, *, compare: bool
+) -> tuple[ShardEntry, NDArray[Any]] | None:
+    """Return the entry and the ids of a shard that is whole in one of the folders, else None.
+
+    `compare`: compare the checksum in any case, and not only if the file was changed.
+    """
+    for folder in folders:
+        path = folder / f"{key}.{number}.ids"
+        try:
+            entry, changed = _read_entry(path), path.stat().st_mtime_ns
+            ids: NDArray[Any] = np.memmap(path, entry.dtype, "r") if entry.tokens else np.empty(0, entry.dtype)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if (entry.key, entry.number, entry.tokens) != (key, number, len(ids)):
+            continue
+        if (compare or changed != entry.changed) and _checksum(ids) != entry.checksum:
+            continue
+        if changed != entry.changed:
+            with contextlib.suppress(OSError):  # compared again the next time
+                _write_entry(replace(entry, changed=changed), path)
+        return entry, ids
+    return None
+
+
+def _write_entry(entry: ShardEntry, path: Path) -> None:
+    """Write the entry of a file of ids beside it, whole or not at all."""
     values = asdict(entry)
     with part_of(path.with_name(f"{entry.key}.{uuid.uuid4().hex}")) as aside:
         aside.write_text(json.dumps({**values, "digest": digest(json.dumps(values))}))
-        aside.replace(path)
+        aside.replace(path.with_suffix(".json"))
 
 
-def read_entry(kind: type[E], path: Path, key: str) -> E | None:
-    """Nothing, if it is missing, damaged or another's."""
-    try:
-        values: dict[str, Any] = json.loads(path.read_text())
-        written = values.pop("digest")
-        entry = kind(**values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return entry if written == digest(json.dumps(values)) and entry.key == key else None
-
-
-# --- the ids themselves ---
-
-
-def path_of(folder: Path, key: str, number: int | None) -> Path:
-    """The file of a shard's ids; None: there is only one."""
-    return folder / (f"{key}.ids" if number is None else f"{key}.{number}.ids")
-
-
-def map_ids(path: Path, dtype: str, tokens: int, checksum: int | None) -> NDArray[Any] | None:
-    """The ids of a file, if it has as many and, where a checksum is given, these very ones."""
-    try:
-        if path.stat().st_size != tokens * np.dtype(dtype).itemsize:
-            return None
-        ids: NDArray[Any] = np.memmap(path, dtype=dtype, mode="r") if tokens else np.empty(0, dtype)
-    except (OSError, ValueError, TypeError):
-        return None
-    return ids if checksum is None or _checksum(ids) == checksum else None
+def _read_entry(path: Path) -> ShardEntry:
+    """Return the entry of a file of ids; raise an error if it is missing or damaged."""
+    values: dict[str, Any] = json.loads(path.with_suffix(".json").read_text())
+    if values.pop("digest") != digest(json.dumps(values)):
+        raise ValueError("damaged")
+    return ShardEntry(**values)
 
 
 def _checksum(ids: NDArray[Any]) -> int:
-    """The checksum of the file's bytes, made a few megabytes at a time."""
+    """Return the checksum of a file's bytes, computed a few megabytes at a time."""
     checksum = 0
     for start in range(0, len(ids), AT_ONCE):
         checksum = zlib.crc32(ids[start : start + AT_ONCE].tobytes(), checksum)
@@ -157,82 +135,66 @@ class _Text:
         deque(self.until(border), maxlen=0)
 
 
+def shard_count(part: Part) -> int:
+    return min(MOST_SHARDS, max(1, part.characters // SHARD))
+
+
 class Packing:
-    """One part on its way into shards."""
+    """Packs one part into shards."""
 
     def __init__(self, part: Part, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> None:
-        """`folders`: those that shards may lie in; the one with the most room takes the next."""
+        """`folders`: may hold shards; the one with the most free space takes the next."""
         self.part, self.tokenizer, self.key, self.say = part, tokenizer, key, say
         self.folders, self.writable = folders, list(folders)
-        self.count = min(MOST_SHARDS, max(1, part.characters // SHARD))
+        self.count = shard_count(part)
         self.dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32)
         self.shards: dict[int, ShardEntry] = {}
-        self.paths: dict[int, Path] = {}
-        """Where the ids of each of these lie."""
-        self.firsts: list[int] = []
-        """The characters before each shard, of those that this process has come to."""
-        self._report = _progress(part, say)
-        self._has_written = False
+        self._reported = time.monotonic()
 
-    def run(self) -> list[ShardEntry]:
-        """All shards of the part; of those that are whole on the disk the text is passed over."""
+    def run(self) -> None:
+        """Write the shards that are missing or damaged, and wait for those that other processes write."""
+        whole = sum(map(self._find, range(self.count)))
+        if 0 < whole < self.count:
+            self.say(f"packing of the {self.part.name} part continues: {whole:,} of {self.count:,} shards are whole")
         self._go_through()
         while not self._others_ended():
             self._go_through()
-        return [self.shards[number] for number in range(self.count)]
 
     def _go_through(self) -> None:
-        """Read the part, and make those shards that nobody has made or makes now."""
-        text, self.firsts = _Text(self.part), []
+        """Read the part, and write the shards that are missing and that no other process writes now."""
+        text = _Text(self.part)
         for number in range(self.count):
             last = number + 1 == self.count
             border = None if last else (number + 1) * self.part.characters // self.count
-            self.firsts.append(text.characters)
             if not self._find(number):
                 with self._claim(number) as mine:
-                    if mine and not self._find(number):  # which another may have ended a moment ago
+                    if mine and not self._find(number):  # another process may have written it a moment ago
                         self._write(number, text, border)
             text.pass_over(border)
 
     def _others_ended(self) -> bool:
-        """Whether all shards are whole, when those that others had claimed are made, or their makers gone."""
-        lacking = [number for number in range(self.count) if number not in self.shards]
-        for number in lacking:
+        """Wait for the shards of other processes; return False if one of them was not written."""
+        for number in range(self.count):
+            if number in self.shards:
+                continue
             with self._claim(number, wait=True):
                 if not self._find(number):
                     for folder in self.writable:
-                        sweep(folder)  # what one that was killed left half written
+                        sweep(folder)  # half-written files of a killed process
                     return False
         return True
 
     def _claim(self, number: int, *, wait: bool = False) -> contextlib.AbstractContextManager[bool]:
-        if self.count == 1:  # made sooner than waited for
-            return contextlib.nullcontext(True)
         return claimed(self.folders[0] / claim_name(self.key, number), wait=wait)
 
     def _find(self, number: int) -> bool:
-        """Whether a shard is there and whole, by whomever it was made."""
-        if number not in self.shards and self.count > 1:
-            expected = (number, self.count, self.firsts[number])
-            for folder in self.folders:
-                entry = read_entry(ShardEntry, _entry_path(folder, self.key, number), self.key)
-                if entry is None or (entry.number, entry.of, entry.first) != expected:
-                    continue
-                path = path_of(folder, self.key, number)
-                if map_ids(path, entry.dtype, entry.tokens, entry.checksum) is not None:
-                    self.shards[number], self.paths[number] = entry, path
-                    break
+        """Return whether a shard is whole, whichever process wrote it."""
+        if number not in self.shards and (found := find_shard(self.folders, self.key, number, compare=True)):
+            self.shards[number] = found[0]
         return number in self.shards
 
     def _write(self, number: int, text: _Text, border: int | None) -> None:
-        """A shard, into the folder with the most room; where that takes no more, it is made for another folder when the
-        text is read again.
-        """
-        if self.shards and not self._has_written:
-            tokens = sum(shard.tokens for shard in self.shards.values())
-            whole = f"{len(self.shards):,} of its shards are whole, {tokens:,} tokens"
-            self.say(f"packing of the {self.part.name} part goes on: {whole}")
-        self._has_written = True
+        """Write a shard to the folder with the most free space. If that fails, the next pass tries another folder."""
         folder = max(self.writable, key=free_bytes)
         try:
             self.shards[number] = self._write_to(folder, number, text, border)
@@ -243,8 +205,8 @@ class Packing:
             self.say(f"{folder} takes no more tokens ({error.strerror}): the rest goes to the other folders")
 
     def _write_to(self, folder: Path, number: int, text: _Text, border: int | None) -> ShardEntry:
-        first, before = text.characters, sum(shard.tokens for shard in self.shards.values())
         tokens = checksum = unknown = 0
+        path = folder / f"{self.key}.{number}.ids"
         with part_of(folder / f"{self.key}.{uuid.uuid4().hex}") as aside:
             with aside.open("wb") as file:
                 for group in _together(text.until(border)):
@@ -254,25 +216,26 @@ class Packing:
                     tokens += len(ids)
                     checksum = zlib.crc32(data, checksum)
                     unknown += int((ids == self.tokenizer.unk).sum()) if self.tokenizer.unk is not None else 0
-                    self._report(text.characters, before + tokens)
+                    self._report(text.characters)
                 file.flush()
                 os.fsync(file.fileno())
-            path = path_of(folder, self.key, None if self.count == 1 else number)
             aside.replace(path)
-        entry = ShardEntry(self.key, number, self.count, self.dtype.name, first, tokens, checksum, unknown)
-        if self.count > 1:
-            write_entry(entry, _entry_path(folder, self.key, number))
-        self.paths[number] = path
+        changed = path.stat().st_mtime_ns
+        entry = ShardEntry(self.key, number, self.dtype.name, tokens, checksum, unknown, changed)
+        _write_entry(entry, path)
         return entry
+
+    def _report(self, characters: int) -> None:
+        """Print now and then how far the packing of a large part is."""
+        if self.part.bytes >= LARGE and time.monotonic() - self._reported >= EVERY:
+            self._reported = time.monotonic()
+            share = f"{characters / self.part.characters:.0%} of {self.part.bytes / 1e6:,.0f} MB"
+            self.say(f"packing the {self.part.name} part: {share}")
 
 
 def claim_name(key: str, number: int | str) -> str:
     """The file that says that somebody makes a shard now."""
     return f".{key}.{number}.lock"
-
-
-def _entry_path(folder: Path, key: str, number: int) -> Path:
-    return folder / f"{key}.{number}.json"
 
 
 def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -287,17 +250,3 @@ def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any])
 def _together(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
     """Return chunks in lists of about TOGETHER characters, since a tokenizer is faster on many texts at once."""
     return grouped(chunks, lambda chunk: len(chunk.text) + 1, TOGETHER)
-
-
-def _progress(part: Part, say: Say) -> Callable[[int, int], None]:
-    """Says now and then how far the packing of a large part is, told how many characters made how many tokens."""
-    last = time.monotonic()
-
-    def report(characters: int, tokens: int) -> None:
-        nonlocal last
-        if part.bytes >= LARGE and time.monotonic() - last >= EVERY:
-            last = time.monotonic()
-            share = f"{characters / part.characters:.0%} of {part.bytes / 1e6:,.0f} MB"
-            say(f"packing the {part.name} part: {share}, {tokens:,} tokens")
-
-    return report

@@ -4,10 +4,9 @@ A small text is one file. A large one is cut into shards, each whole on the disk
 packing that was stopped goes on after the last of them.
 """
 
-import contextlib
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,9 +15,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from glassformer.config.errors import GlassformerError, Say
 from glassformer.config.parts import sweep, sweep_claims
-from glassformer.data.cache import cache_folders, free_bytes, why_unwritable
+from glassformer.data.cache import cache_folders, why_unwritable
 from glassformer.data.io import source
-from glassformer.data.packing.packer import Packing, PartEntry, claim_name, map_ids, path_of, read_entry, write_entry
+from glassformer.data.packing.packer import Packing, claim_name, find_shard, shard_count
 from glassformer.data.split.base import digest
 from glassformer.data.split.documents import Part
 from glassformer.text.tokenizer import Tokenizer
@@ -99,7 +98,7 @@ def how_often(ids: Ids, size: int) -> NDArray[np.int64]:
     return counts
 
 
-FORMAT = 2
+FORMAT = 3
 """The format of the files below; a new one makes the old ones be built again."""
 
 
@@ -123,12 +122,12 @@ class Tokens:
 def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     """The tokens of a part: from the cache if they are there and whole, else made now and put there."""
     roles = f"{tokenizer.start} {tokenizer.end} {tokenizer.unk}"  # the same tokens may have other uses
-    # the size of chunks: where a shard ends is told by counting them
-    key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {source.CHUNK}")[:32]
+    borders = f"{source.CHUNK} {shard_count(part)}"  # a shard ends with a chunk
+    key = digest(f"{FORMAT} {part.fingerprint} {tokenizer.hash} {roles} {borders}")[:32]
     folders = [folder / "tokens" for folder in cache_folders()]
     for folder in folders:
         sweep_claims(folder, claim_name(key, "*"))
-    if (tokens := _load(folders, key, say)) is not None:
+    if (tokens := _load(part, folders, key)) is not None:
         return tokens
     reasons = {folder: why for folder in folders if (why := why_unwritable(folder))}
     writable = [folder for folder in folders if folder not in reasons]
@@ -146,72 +145,30 @@ def pack(part: Part, tokenizer: Tokenizer, say: Say = print) -> Tokens:
     return _build(part, tokenizer, writable, key, say)
 
 
-def _load(folders: Sequence[Path], key: str, say: Say) -> Tokens | None:
-    """Nothing, if a file is missing, of another size, or damaged.
+def _load(part: Part, folders: Sequence[Path], key: str) -> Tokens | None:
+    """Return the packed tokens of a part; None if a shard is missing or damaged.
 
-    The checksum of a single file is compared each time. Of many that would read the whole corpus at every start, and
-    a sound disk reports what it cannot read: so the checksum of a shard is compared only when the file is not the one
-    that was written or compared before, told by the time of its last change.
+    The checksum of a single file is compared each time. With many shards that would read the whole corpus at every
+    start, so the checksum of a shard is compared only if its modification time has changed.
     """
-    lacking = ""
-    for at in folders:
-        entry = read_entry(PartEntry, at / f"{key}.json", key)
-        if entry is None:
-            continue
-        files, changed, count = [], [], len(entry.tokens)
-        for number in range(count):
-            shard = next(filter(None, (_map_shard(folder, entry, number) for folder in folders)), None)
-            if shard is None:
-                lacking = f"shard {number + 1:,} of {count:,}" if count > 1 else ""
-                break
-            files.append(shard[0])
-            changed.append(shard[1])
-        else:
-            if count > 1 and changed != entry.changed:
-                with contextlib.suppress(OSError):  # compared again the next time
-                    write_entry(replace(entry, changed=changed), at / f"{key}.json")
-            ids = files[0] if count == 1 else Shards(files)
-            return Tokens(ids, entry.bytes, entry.characters, entry.documents, entry.unknown)
-    if lacking:
-        where = " or ".join(map(str, folders))
-        say(f"packed tokens are missing or damaged in {where}: {lacking} is made again")
-    return None
-
-
-def _map_shard(folder: Path, entry: PartEntry, number: int) -> tuple[NDArray[Any], int] | None:
-    """The ids of one file of a part, if it lies whole in this folder, and when that was last changed."""
-    many = len(entry.tokens) > 1
-    path = path_of(folder, entry.key, number if many else None)
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError:
-        return None
-    known = many and changed == entry.changed[number]
-    ids = map_ids(path, entry.dtype, entry.tokens[number], None if known else entry.checksums[number])
-    return None if ids is None else (ids, changed)
+    count, files, unknown = shard_count(part), list[NDArray[Any]](), 0
+    for number in range(count):
+        shard = find_shard(folders, key, number, compare=count == 1)
+        if shard is None:
+            return None
+        unknown += shard[0].unknown
+        files.append(shard[1])
+    ids = files[0] if count == 1 else Shards(files)
+    return Tokens(ids, part.bytes, part.characters, part.documents, unknown)
 
 
 def _build(part: Part, tokenizer: Tokenizer, folders: Sequence[Path], key: str, say: Say) -> Tokens:
-    """Aside first, then renamed: a file under its own name is whole, and the entry that vouches for it comes last."""
     where = ", ".join(map(str, folders))
     try:
-        packing = Packing(part, tokenizer, folders, key, say)
-        shards = packing.run()
-        entry = PartEntry(
-            key,
-            shards[0].dtype,
-            [shard.tokens for shard in shards],
-            [shard.checksum for shard in shards],
-            [packing.paths[shard.number].stat().st_mtime_ns for shard in shards],
-            part.bytes,
-            part.characters,
-            part.documents,
-            sum(shard.unknown for shard in shards),
-        )
-        write_entry(entry, max(folders, key=free_bytes) / f"{key}.json")
+        Packing(part, tokenizer, folders, key, say).run()
     except OSError as error:
         raise GlassformerError(f"cannot keep the tokens of the {part.name} part in {where}: {error.strerror}") from None
-    tokens = _load(folders, key, say)
+    tokens = _load(part, folders, key)
     if tokens is None:
         raise GlassformerError(f"the tokens just written to {where} cannot be read back: is the disk sound?")
     return tokens
