@@ -105,7 +105,7 @@ def test_files_in_and_out(run: Path, command: Command, tmp_path: Path) -> None:
 
 def test_looking_inside(run: Path) -> None:
     decided: Any = look(run, ASKED, view="attribution")
-    assert "food" in decided.note or "money" in decided.note
+    assert "food" in decided.title or "money" in decided.title
     assert look(run, ASKED, view="versus", versus="the ball")
     for view in ("numbers", "step"):
         with pytest.raises(Misuse, match=f"has no {view} to look at"):

@@ -14,7 +14,6 @@ from glassformer.inspection.views.attribution import (
     agreement,
     gradient_times_input,
     leave_one_out,
-    score_in_words,
     score_of,
     translation_gradients,
 )
@@ -46,15 +45,6 @@ def test_tokens_are_scored_by_their_log_probability_the_last_after_the_last_toke
     logs = scores.log_softmax(-1)
     same(score_of(scores, 7), logs[:, 4, 7])
     same(score_of(scores, [3, 8, 7]), logs[:, 2, 3] + logs[:, 3, 8] + logs[:, 4, 7])
-
-
-def test_scores_in_words() -> None:
-    assert "above the mean" in score_in_words(reader_of("average"), 1, "good")
-    assert "“good”" in score_in_words(reader_of("average"), 1, "good")
-    shared = score_in_words(reader_of("average", outputs=1), 0, "good", against="bad")
-    assert shared == "the score of “good” against “bad”"
-    assert "number" in score_in_words(reader_of("average", outputs=1), None, "")
-    assert "log-probability of “x”" in score_in_words(writer_of("window"), 3, "x")
 
 
 # --- gradient × input ---

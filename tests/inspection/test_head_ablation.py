@@ -117,10 +117,8 @@ def test_the_view() -> None:
     assert grid.signed
     assert (grid.rows, grid.columns) == (["0", "1"], ["0", "1", "2"])
     assert view.title == "HeadAblation"
-    assert view.note == (
-        "Without head 1.1 the loss on pronouns goes from 1.0000 to 2.0000, more than without any other; "
-        "3 of 6 heads cost less than 1 %."
-    )
+    assert table.takeaway == "Head 1.1 is missed most: without it the loss on pronouns is 1 → 2"
+    assert grid.takeaway == "3 of 6 heads cost less than 1 %"
 
 
 def test_a_grid_for_each_stack_that_is_whole() -> None:
@@ -135,7 +133,7 @@ def test_a_grid_for_each_stack_that_is_whole() -> None:
     assert [panel.title for panel in scattered.panels] == ["Without one head"]
     alone = ablation_view(HeadAblation(1.0, {("cross", 0, 1): 2.0}))
     assert len(alone.panels) == 1
-    assert alone.note == "Without head cross:0.1 the loss goes from 1.0000 to 2.0000."
+    assert alone.panels[0].takeaway == "Head cross:0.1 is missed: without it the loss is 1 → 2"
 
 
 def test_nothing_switched_off() -> None:

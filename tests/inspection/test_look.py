@@ -263,7 +263,7 @@ def test_links_of_two_relations(trained: dict[str, tuple[Loaded, str]], tmp_path
         '{"text": "the soup was good and it was hot", "links": {"subject": [[2, 1]], "pronoun": [[5, 1]]}}\n'
     )
     seen = look(trained["classifier"][0], links=file)
-    assert [row[0] for row in panels(seen, Table)[0].rows] == ["subject", "pronoun"]
+    assert [table.title for table in panels(seen, Table)] == ["The best heads: subject", "The best heads: pronoun"]
     assert len(panels(seen, Grid)) == 2
 
 
@@ -274,7 +274,7 @@ def test_gold_alignments(name: str, trained: dict[str, tuple[Loaded, str]], tmp_
     loaded, _ = trained[name]
     seen = look(loaded, links=file)
     assert isinstance(seen, View)
-    assert "over 2 pairs with 4 sure links" in seen.note
+    assert "Pairs: 2; sure links: 4;" in seen.note
     (grid,) = panels(seen, Grid)
     assert grid.values.shape == ((2, 2) if name == "translator" else (1, 1))
     with pytest.raises(Misuse, match="has no cross-attention: gold alignments are for translators"):

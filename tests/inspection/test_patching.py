@@ -78,7 +78,7 @@ def test_the_grid_is_patch_by_patch(loaded: Any, tmp_path: Path) -> None:
     assert grid.values[-1, -1] == pytest.approx(1, abs=1e-3)
     np.testing.assert_allclose(grid.values[:, 0], 0, atol=1e-4)
     assert not grid.values[(np.abs(grid.values) < 0.0005)].any()
-    assert f"{second[answer]:.3g}" in view.note
+    assert f"{second[answer]:.3g}" in view.panels[1].takeaway
     view.save(tmp_path / "view.html")
     view.save(tmp_path / "view.png")
     assert no_hooks(loaded.model)
@@ -143,7 +143,7 @@ def test_a_classifier_is_patched_alike(classifier: Any, tmp_path: Path) -> None:
         for place in (0, count - 1):
             chance = patch(loaded, first, second, layer - 1 if layer else None, place).after[answer]
             assert grid.values[layer, place] == pytest.approx(np.log(chance / before[answer]) / whole, abs=1e-3)
-    assert f"is the likeliest class ({after[answer]:.3f})" in view.note
+    assert f"{after[answer]:.3g} in the second" in view.panels[1].takeaway
     view.save(tmp_path / "view.html")
     assert no_hooks(loaded.model)
 
@@ -152,7 +152,7 @@ def test_the_same_text_of_a_classifier_changes_nothing(classifier: Any) -> None:
     loaded, first = classifier
     view = gf.look(loaded, first, versus=first, view="patching")
     assert isinstance(view, View)
-    assert view.panels[0].takeaway == "Nothing that is put in changes the answer"
+    assert view.panels[0].takeaway == "No vector changes the answer"
 
 
 # --- in words ---
@@ -163,14 +163,14 @@ def test_what_carries_the_answer_in_words() -> None:
         layers = [INPUT, *(f"layer {number}" for number in range(len(shares) - 1))]
         values = np.array(shares, np.float32)
         tokens = list("abc")[: values.shape[1]]
-        view = patching_view(tokens, tokens, layers, values, answer="x", chances=(0.1, 0.9), reads=reads)
+        view = patching_view(tokens, layers, values, answer="x", chances=(0.1, 0.9), reads=reads)
         return view.panels[0].takeaway
 
     assert (
         told([[0, 1, 0], [0.1, 0.9, 0], [0, 0.7, 0.3], [0, 0.1, 1]], 2) == "After layer 1 “b” carries the answer (70%)"
     )
-    assert told([[0, 1, 0], [0, 0, 1]], 2) == "After layer 0 all of the answer is at “c”"
+    assert told([[0, 1, 0], [0, 0, 1]], 2) == "After layer 0 “c” brings the answer"
     assert told([[0, 1, 0], [0.2, 0.1, 1]], 2) == "After layer 0 “a” brings most of it (20%)"
     assert told([[0.6, 0.6, 0]], None) == "At the input “a” and “b” each carry the answer (60%)"
-    assert told([[-0.5, 0, 0], [-0.5, 0, 0]], None) == "No one vector brings the answer"
-    assert told([[0, 0, 0]], 2) == "Nothing that is put in changes the answer"
+    assert told([[-0.5, 0, 0], [-0.5, 0, 0]], None) == "After layer 0 no one vector brings the answer"
+    assert told([[0, 0, 0]], 2) == "No vector changes the answer"

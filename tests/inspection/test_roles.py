@@ -15,9 +15,8 @@ from glassformer.inspection.views.head_roles import (
     HeadRole,
     HeadStats,
     head_roles,
-    names_of,
 )
-from glassformer.inspection.views.roles import roles_view
+from glassformer.inspection.views.roles import role_panels
 from glassformer.rendering.panels import Grid, Table
 
 Weights = NDArray[np.float64]
@@ -104,7 +103,6 @@ def test_a_head_that_looks_far_away_alone_is_long_range(causal: bool) -> None:
     assert farthest.is_long_range
     assert farthest.name == f"long range ({farthest.own.distance:.1f} tokens away)"
     assert not nearer.is_long_range
-    assert "Long-range heads among the others: 1." in roles_view([[farthest, nearer]]).note
     rests = looking(ids, lambda t: 0, causal=causal)[None, None]
     assert not head_roles([(rests, ids)])[0][0].is_long_range  # that is an attention sink
 
@@ -193,12 +191,10 @@ def test_names() -> None:
     assert role_of({"previous": just + 1e-9, "first": 0.0}, even).role == "previous"
     assert role_of({"previous": just - 1e-3, "first": 0.0}, even).role is None
     low = {"previous": 0.3, "first": 0.5}
-    assert role_of(low, even).name == "broad (over 2.7 tokens)"
-    assert role_of({"previous": 0.4, "first": 0.5}, even).name == "partly looks at the previous token (0.40)"
+    assert role_of(low, even).name == "without a plain role (5.0 tokens away)"
     assert role_of(low, even, entropy=1.8).name == "spread evenly"
-    assert role_of(low, even, entropy=1.79).name == "broad (over 6.0 tokens)"
-    assert role_of(low, even, distance=3.0).name == "looks nearby (3.0 tokens away)"
-    assert role_of(low, even, distance=3.1).name == "broad (over 2.7 tokens)"
+    assert role_of(low, even, entropy=1.79).name == "without a plain role (5.0 tokens away)"
+    assert role_of(low, even, distance=9.0).name == "long range (9.0 tokens away)"
 
 
 def test_a_few_tokens_make_no_role() -> None:
@@ -230,11 +226,9 @@ def two_layers() -> list[list[HeadRole]]:
 
 def test_the_view() -> None:
     roles = two_layers()
-    view = roles_view(roles, title="Heads of copy")
-    table, grid = view.panels
+    table, grid = role_panels(roles)
     assert isinstance(table, Table)
     assert isinstance(grid, Grid)
-    assert view.title == "Heads of copy"
     shown = ["previous", "first", "itself", "induction", "before"]
     assert table.columns == ["head", "what it does", *shown, "distance", "tokens"]
     assert table.bars == shown
@@ -260,18 +254,13 @@ def test_the_view() -> None:
     ]
     assert grid.columns == shown
     np.testing.assert_array_equal(grid.values, [row[2:7] for row in table.rows])
-    assert view.note == (
-        "5 of 6 heads have a plain role: looks at the previous token (2); rests on the first token (1); "
-        "continues what was seen before (1); looks at itself (1). Measured at 10 tokens."
-    )
-    assert view.to_dict()["panels"][0]["rows"][0][0] == "0.0"
+    assert table.takeaway == "5 of 6 heads have a plain role"
+    assert table.title == "Heads, measured at 10 tokens"
+    assert grid.takeaway == "The plainest: head 0.0 looks at the previous token (1.00)"
 
 
 def test_heads_without_a_role_in_words() -> None:
     weights = looking(IDS, lambda t: None)[None, None]
-    assert roles_view(head_roles([(weights, IDS)])).note == "0 of 1 heads have a plain role. Measured at 10 tokens."
-
-
-def test_names_by_layer_and_head() -> None:
-    assert names_of(two_layers())[0] == ["looks at the previous token (1.00)", "rests on the first token (1.00)"]
-    assert names_of(two_layers())[2] == ["spread evenly", "looks at itself (1.00)"]
+    table, grid = role_panels(head_roles([(weights, IDS)]))
+    assert table.takeaway == "0 of 1 heads have a plain role"
+    assert grid.takeaway == "No head has a plain role"

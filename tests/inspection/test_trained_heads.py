@@ -114,11 +114,11 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
     scores = link_scores(looked(), loaded.tokenizer)["antecedent"]
     assert scores.found.shape == (1, 2)
     assert scores.found.max() > 0.8
-    assert scores.weight[scores.best] > 0.5
+    assert scores.weight[scores.ranking()[0]] > 0.5
     assert scores.previous == 0
     assert scores.first < 0.25
     assert (scores.turned, scores.left_out) == (0, 0)
-    assert links_view(scores).note.startswith(f"Head {scores.best[0]}.{scores.best[1]} finds ")
+    assert links_view({"": scores}).note.startswith(f"Head {scores.ranking()[0][0]}.{scores.ranking()[0][1]} finds ")
 
     def mistakes() -> float:
         """The part of the deeds that the model does not guess."""
@@ -131,7 +131,7 @@ def test_a_head_finds_whom_a_pronoun_stands_for(tmp_path: Path) -> None:
 
     worth = ablate_each(mistakes, loaded.model)
     assert worth.whole < 0.2
-    assert worth.cost(("self", *scores.best)) > 0.5
+    assert worth.cost(("self", *scores.ranking()[0])) > 0.5
 
 
 @pytest.mark.slow
@@ -175,6 +175,6 @@ def test_a_head_that_finds_antecedents_is_called_so(tmp_path: Path) -> None:
     table = view.panels[0]
     assert isinstance(table, Table)
     assert [row[1] for row in table.rows[:2]] == ["spread evenly", "finds the antecedent of a pronoun (1.00)"]
-    assert view.note.startswith("1 of 2 heads have a plain role: finds the antecedent of a pronoun (1).")
+    assert table.takeaway == "1 of 2 heads have a plain role"
     links = sum(map(len, meant.values()))
     assert f" of {links} links" in look(loaded, view="links").note  # those of its own data set

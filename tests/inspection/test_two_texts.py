@@ -9,13 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.inspection.views.two_texts import (
-    ROUNDING,
     Output,
+    Pair,
     Side,
     compare_sides,
     side_of,
     verdict,
-    versus_runs_view,
     versus_view,
 )
 from glassformer.rendering.panels import Heads, Lines, Table, Tokens
@@ -54,7 +53,7 @@ def by_hand(
 
 
 def judged(a: Side, b: Side) -> str:
-    return verdict(a, b, compare_sides(a, b))
+    return verdict(Pair(a, b))
 
 
 # --- order ---
@@ -69,9 +68,9 @@ def test_without_positions_a_transformer_cannot_tell_one_order_from_another(pool
     assert not found.can
     np.testing.assert_allclose(found.cosines, 1, atol=1e-5)
     np.testing.assert_allclose(found.distances, 0, atol=1e-5)
-    view = versus_view(a, b)
+    view = versus_view([Pair(a, b)])
     assert "hold the same words, in another order" in view.note
-    assert "it cannot tell them apart" in view.note
+    assert "cannot tell them apart" in view.note
     assert f"{found.largest:.3g}".replace("e-0", "e−") in view.note
 
 
@@ -88,7 +87,7 @@ def test_with_positions_it_can(name: str, flags: dict[str, Any]) -> None:
     found = compare_sides(a, b)
     assert found.can
     assert not found.does  # both are said to be yes (0.700)
-    assert "could tell them apart, but hardly does" in versus_view(a, b).note
+    assert "could tell them apart, but hardly does" in versus_view([Pair(a, b)]).note
 
 
 @pytest.mark.parametrize("name", ["bag", "average"])
@@ -143,7 +142,7 @@ def test_of_a_model_of_ones_own() -> None:
     a, b = side(model, BITES), side(model, BITTEN)
     assert not a.layers
     assert not compare_sides(a, b).can
-    assert {type(panel) for panel in versus_view(a, b).panels} == {Table, Tokens}
+    assert {type(panel) for panel in versus_view([Pair(a, b)]).panels} == {Table, Tokens}
 
 
 # --- compared, by hand ---
@@ -152,7 +151,6 @@ def test_of_a_model_of_ones_own() -> None:
 def test_differences_by_hand() -> None:
     found = compare_sides(by_hand([1.0, 0.0, 2.0]), by_hand([0.0, 1.0, -1.0], "b a"))
     assert found.largest == 3.0
-    assert found.rounding == pytest.approx(2 * ROUNDING)
     assert found.layers == ["embedding", "layer 0"]
     assert found.cosines == pytest.approx([1.0, 0.0])
     assert found.distances == pytest.approx([0.0, 2**0.5])
@@ -162,30 +160,23 @@ def test_differences_by_hand() -> None:
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_a_model_that_diverged_has_no_layer_that_differs_most() -> None:
     nan = by_hand([np.nan, np.nan], layers=[("embedding", np.full(2, np.nan, np.float32))])
-    for view in (versus_view(nan, nan), versus_runs_view([("a", nan, nan), ("b", nan, nan)])):
-        (lines,) = (panel for panel in view.panels if isinstance(panel, Lines))
+    for view in (versus_view([Pair(nan, nan)]), versus_view([Pair(nan, nan, "a"), Pair(nan, nan, "b")])):
+        lines = next(panel for panel in view.panels if isinstance(panel, Lines))
         assert lines.takeaway == ""
 
 
 def test_the_verdict_says_how_much() -> None:
     one = by_hand([1.0, 0.5])
-    assert judged(one, one) == (
-        "This model gives both the same answer to the last digit (largest difference of its scores: 0): "
-        "it cannot tell them apart."
-    )
+    assert judged(one, one) == ("The model cannot tell them apart: its scores differ by 0 at most, which is rounding.")
     nearly = by_hand([1.0, 0.5 + 2**-20])
-    assert "but for rounding (largest difference of its scores: 9.54e−7)" in judged(one, nearly)
+    assert "differ by 9.54e−7 at most" in judged(one, nearly)
     other = by_hand([1.0, 0.0], said="no (0.625)", answers={"no": 0.625, "yes": 0.375})
     assert judged(one, other) == (
-        "This model tells them apart (largest difference of its scores: 0.5): "
-        "it says yes of the first, no (0.625) of the second."
+        "The model tells them apart (largest difference of its scores: 0.5). First text: yes; second text: no (0.625)."
     )
-    assert judged(one, by_hand([1.0, 0.0])) == (
-        "This model could tell them apart, but hardly does (largest difference of its scores: 0.5): "
-        "it says yes of both."
-    )
+    assert judged(one, by_hand([1.0, 0.0])).startswith("The model could tell them apart, but hardly does")
     silent = (by_hand([1.0, 0.5], said="", answers={}), by_hand([1.0, 0.0], said="", answers={}))
-    assert judged(*silent) == "This model tells them apart (largest difference of its scores: 0.5)."
+    assert judged(*silent).endswith("First text: –; second text: –.")
     assert "could tell them apart" in judged(by_hand([0.01, 0.0]), by_hand([0.01, 2e-5]))
 
 
@@ -207,7 +198,7 @@ def test_being_able_to_tell_apart_is_not_doing_so(first: Output, second: Output,
 def test_the_view_of_two_texts() -> None:
     a = by_hand([1.0, 0.0], "dog bites man", attention=np.full((2, 1, 3, 3), 1 / 3, np.float32))
     b = by_hand([0.0, 1.0], "man bites dog now", answers={"never": 0.125, "no": 0.375, "maybe": 0.5})
-    view = versus_view(a, b, title="order")
+    view = versus_view([Pair(a, b)])
     answers, first, second, lines, layers, heads = view.panels
     assert isinstance(answers, Table)
     assert answers.rows == [("yes", 0.75, None), ("no", 0.25, 0.375), ("maybe", None, 0.5), ("never", None, 0.125)]
@@ -224,75 +215,62 @@ def test_the_view_of_two_texts() -> None:
     assert isinstance(heads, Heads)
     assert heads.title == "attention in the first text"
     assert heads.weights.shape == (2, 1, 3, 3)
-    assert view.title == "order"
-    assert view.note.startswith("“dog bites man” beside “man bites dog now”. This model")
+    assert view.note.startswith("“dog bites man” beside “man bites dog now”. The model")
 
 
 def test_texts_are_compared_by_their_words_and_only_where_there_is_nothing_else() -> None:
     a = by_hand([1.0, 0.0], "dog bites man", ids=[3, 5, 7])
 
     def said(**more: Any) -> str:
-        return versus_view(a, replace(a, text="other", **more)).note.partition(".")[0]
+        return versus_view([Pair(a, replace(a, text="other", **more))]).note.partition(".")[0]
 
-    assert said() == "“dog bites man” and “other” are the same to a model"
+    assert said() == "“dog bites man” and “other” hold the same words, in another order"
     assert said(ids=[7, 5, 3]) == "“dog bites man” and “other” hold the same words, in another order"
     assert said(ids=[7, 5, 4]) == "“dog bites man” beside “other”"  # though the names of the tokens are the same
     a = replace(a, tokens=["age", "dog", "bites", "man"])  # a column, too
     assert said() == "“dog bites man” beside “other”"
     a = replace(a, tokens=["age", "size"], ids=())
     assert said() == "“dog bites man” beside “other”"
-    assert not [panel for panel in versus_view(a, a).panels if isinstance(panel, Tokens)]
+    assert not [panel for panel in versus_view([Pair(a, a)]).panels if isinstance(panel, Tokens)]
 
 
 def test_what_is_no_choice_among_few_is_said_in_words() -> None:
     a, b = (by_hand([1.0], answers={}, said=said, layers=[]) for said in ("12.5", "13"))
-    table = versus_view(a, b).panels[0]
+    table = versus_view([Pair(a, b)]).panels[0]
     assert isinstance(table, Table)
     assert (table.rows, table.bars) == ([("12.5", "13")], ())
 
 
 def test_two_runs_beside_each_other() -> None:
-    runs = []
+    pairs = []
     for name, positions in (("with", "rotary"), ("without", "none")):
         model = reader_of("transformer", positions=positions)
-        runs.append((name, side(model, BITES, "x y"), side(model, BITTEN, "y x")))
-    view = versus_runs_view(runs)
-    table, first, second, lines, *heads = view.panels
+        pairs.append(Pair(side(model, BITES, "x y"), side(model, BITTEN, "y x"), name))
+    view = versus_view(pairs)
+    table, *panels = view.panels
     assert isinstance(table, Table)
     assert [(row[0], *row[4:]) for row in table.rows] == [("with", "yes", "no"), ("without", "no", "no")]
     assert [row[1] for row in table.rows] == ["yes (0.700)"] * 2
-    assert table.rows[0][3] == compare_sides(*runs[0][1:]).largest
-    assert isinstance(lines, Lines)
-    assert [line.name for line in lines.series] == ["with", "without"]
-    assert lines.series[0].y[-1] > 1e-3 > 1e-5 > lines.series[1].y[-1]
+    assert table.rows[0][3] == pairs[0].difference.largest
     assert view.note.startswith(
-        "“x y” and “y x” hold the same words, in another order. with: This model could tell them apart"
+        "“x y” and “y x” hold the same words, in another order. with: The model could tell them apart"
     )
-    assert "without: This model gives both the same answer" in view.note
-    assert isinstance(first, Tokens)
-    assert isinstance(second, Tokens)
-    assert (first.title, second.title) == ("the first text", "the second text")
-    assert (first.tokens, second.tokens) == (words_of(BITES), words_of(BITTEN))
-    assert second.values.tolist() == [[1, 0, 1, 1, 1]]
-    expected = [
-        (f"{run}: attention in the {name} text", side)
-        for run, *sides in runs
-        for name, side in zip(("first", "second"), sides, strict=True)
-    ]
-    for panel, (name, side_shown) in zip(heads, expected, strict=True):
-        assert isinstance(panel, Heads)
-        assert panel.title == name
-        assert side_shown.attention is not None
-        np.testing.assert_array_equal(panel.weights, side_shown.attention)
-        assert panel.rows == panel.columns == side_shown.tokens
-
-
-def test_runs_that_cut_a_text_otherwise_each_show_it() -> None:
-    one, other = by_hand([1.0, 0.0], "dog bites"), by_hand([1.0, 0.0], "d og bites")
-    view = versus_runs_view([("words", one, one), ("pieces", other, other)])
-    shown = [panel for panel in view.panels if isinstance(panel, Tokens)]
-    assert [panel.title for panel in shown] == [
-        f"{run}: the {name} text" for run in ("words", "pieces") for name in ("first", "second")
-    ]
-    assert shown[2].tokens == ["d", "og", "bites"]
-    assert not [panel for panel in view.panels if isinstance(panel, Heads)]
+    assert "without: The model cannot tell them apart" in view.note
+    ends = []
+    for pair, (first, second, lines, layers, *heads) in zip(pairs, (panels[:6], panels[6:]), strict=True):
+        assert isinstance(first, Tokens)
+        assert isinstance(second, Tokens)
+        assert (first.title, second.title) == (f"{pair.run}: the first text", f"{pair.run}: the second text")
+        assert (first.tokens, second.tokens) == (words_of(BITES), words_of(BITTEN))
+        assert second.values.tolist() == [[1, 0, 1, 1, 1]]
+        assert isinstance(lines, Lines)
+        ends.append(lines.series[0].y[-1])
+        assert isinstance(layers, Table)
+        assert layers.title == f"{pair.run}: layer by layer"
+        for panel, name, shown in zip(heads, ("first", "second"), (pair.first, pair.second), strict=True):
+            assert isinstance(panel, Heads)
+            assert panel.title == f"{pair.run}: attention in the {name} text"
+            assert shown.attention is not None
+            np.testing.assert_array_equal(panel.weights, shown.attention)
+            assert panel.rows == panel.columns == shown.tokens
+    assert ends[0] > 1e-3 > 1e-5 > ends[1]

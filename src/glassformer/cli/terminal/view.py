@@ -17,7 +17,7 @@ STRONG = 0.35
 
 
 def show_view(page: View | Views) -> None:
-    """Titles, notes and tables; of a page with several views each."""
+    """Print titles, notes, tables, and the takeaways of panels that are pictures."""
     for view in page.views if isinstance(page, Views) else [page]:
         show_text(visible(view.title), "bold")
         if view.note:
@@ -28,10 +28,11 @@ def show_view(page: View | Views) -> None:
 
 
 def _show(panel: Panel) -> None:
-    if panel.kind not in PRINTERS:
-        return
-    if panel.title:
+    printed = panel.kind in PRINTERS
+    if (panel.title and printed) or panel.takeaway:
         show_text("\n" + ": ".join(filter(None, (panel.title, panel.takeaway))), "italic")
+    if not printed:
+        return
     console().print(PRINTERS[panel.kind](panel))
     if panel.note:
         show_text(panel.note, "dim")

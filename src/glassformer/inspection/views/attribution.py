@@ -11,7 +11,6 @@ Left out: words are removed. A number is put at its mean, a category at a value 
 a patch at the mean colour: to a model, all of these are 0.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,9 +37,8 @@ from glassformer.inspection.views.registry import DECODING, LookRequest, leader,
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import BagPredictor, LanguageModel, Predictor, Seq2Seq, TextPredictor
 from glassformer.rendering.panels import Gallery, Grid, Panel, Table, Tokens
-from glassformer.rendering.takeaways import leaders, listed, three
+from glassformer.rendering.takeaways import listed, three
 from glassformer.rendering.view import View
-from glassformer.tasks.answers import Classes
 from glassformer.text.display import bare, quoted
 
 Inputs = tuple[Any, ...]
@@ -56,17 +54,6 @@ Matrix = Float[Array, "T S"]
 WAYS = ("gradient × input", "leave-one-out")
 STRONGEST = 12
 """Tokens in the table."""
-NAMED = 3
-"""Tokens that are named for and against."""
-WORDINGS = {
-    (True, True): "ways: same signs, same order",
-    (True, False): "ways: same signs, other order",
-    (False, True): "ways: other signs, same order",
-    (False, False): "ways: other signs, other order",
-}
-"""Sentences by whether the two ways agree in signs, and in order."""
-AGREE = 0.7
-"""The rank correlation from which on the two ways have the same order."""
 ROUNDING = 1e-3
 """Two ways that differ by no more than this share of the largest are one: a small share of a large score is rounded."""
 
@@ -86,16 +73,6 @@ def score_of(scores: Tensor, which: Which) -> Float[Tensor, "B"]:
     assert isinstance(which, int)
     others = (scores.sum(1) - scores[:, which]) / (scores.shape[1] - 1)
     return scores[:, which] - others
-
-
-def score_in_words(model: nn.Module, which: Which, answer: str, *, against: str = "") -> str:
-    """What is explained; `against`: the other class, where there are two, which may share one output."""
-    if isinstance(model, LanguageModel | Seq2Seq):
-        return f"the log-probability of {quoted(answer)}"
-    if which is None:
-        return "the number that the model gives, in spreads of the training part"
-    beside = f"against {quoted(against)}" if against else "above the mean of the others'"
-    return f"the score of {quoted(answer)} {beside}"
 
 
 def gradient_times_input(model: nn.Module, inputs: Inputs, which: Which) -> Shares:
@@ -247,46 +224,48 @@ def _tokens(which: Which) -> list[int]:
 
 
 def parts_of(model: nn.Module, inputs: Inputs) -> int:
-    """How many parts an example has: columns, then patches, then words."""
+    """Return how many parts an example has: columns, then patches, then words."""
+    return len(_cells(model, inputs)) + (inputs[0].shape[1] if _reads_words(model) else 0)
+
+
+def _reads_words(model: nn.Module) -> bool:
+    return not isinstance(model, Predictor) or isinstance(model, TextPredictor) or text_inputs(model.embed) > 0
+
+
+def _cells(model: nn.Module, inputs: Inputs) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return which input holds each column and patch, and where; leaving one out sets it to 0."""
     if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
-        return int(inputs[0].shape[1])
+        return []
     text, image = text_inputs(model.embed), image_of(model.embed)
-    columns = sum(part.shape[1] for part in inputs[text : text + 2]) if has_columns(model.embed) else 0
-    words = inputs[0].shape[1] if text else 0
-    return int(columns + (0 if image is None else len(blocks(image, inputs[-1]))) + words)
+    cells: list[tuple[int, tuple[Any, ...]]] = []
+    for at in range(text, text + 2) if has_columns(model.embed) else ():
+        cells += [(at, (slice(None), column)) for column in range(inputs[at].shape[1])]
+    patches = [] if image is None else blocks(image, inputs[-1])
+    return [*cells, *((len(inputs) - 1, (..., *block)) for block in patches)]
 
 
 def without_each(
     model: nn.Module, inputs: Inputs, *, stay: Collection[int] = (), last: int | None = None
 ) -> Iterator[tuple[list[int], Inputs]]:
-    """Batches of the first example without a part each, and which parts those are.
+    """Yield batches of the first example without one of its parts each, and the numbers of these parts.
 
-    Words whose ids `stay` are not removed, nor those from the place `last` on, nor padding.
+    Words whose ids are in `stay`, words from position `last` on, and padding are not removed.
     """
     variants = _variants(model, inputs, stay, last)
     for _, alike in groupby(variants, key=lambda variant: variant[1][0].shape):
         while batch := list(islice(alike, AT_ONCE)):
             may_stop()
-            places, changed = zip(*batch, strict=True)
+            numbers, changed = zip(*batch, strict=True)
             columns = zip(*changed, strict=True)
-            yield list(places), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
+            yield list(numbers), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
 
 
 def occlusion_in_words(model: nn.Module) -> str:
-    """What leaving out means for this model."""
+    """Return what leaving out means for this model."""
     if isinstance(model, BagPredictor):
-        again = "" if model.bag.weighting == "counts" else ", the other words keep their weights"
-        return f"its share of the sum is taken away{again}"
-    if not isinstance(model, Predictor) or isinstance(model, TextPredictor):
-        return "it is removed from the text"
-    image = image_of(model.embed)
-    part = "pixel" if isinstance(image, FlatPixels) else "patch"
-    sentences = {
-        "a number is put at its mean, a category at an unknown value": has_columns(model.embed),
-        f"a {part} is painted over with the mean colour of the training images": image is not None,
-        "a word is removed": text_inputs(model.embed),
-    }
-    return "; ".join(sentence for sentence, holds in sentences.items() if holds)
+        return sentence("left out: bag")
+    is_text = not isinstance(model, Predictor) or isinstance(model, TextPredictor)
+    return sentence("left out: text" if is_text else "left out: other")
 
 
 def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
@@ -298,24 +277,18 @@ def _variants(
     model: nn.Module, inputs: Inputs, stay: Collection[int], last: int | None
 ) -> Iterator[tuple[int, Inputs]]:
     inputs = tuple(part[:1] if isinstance(part, Tensor) else part for part in inputs)
-    first = 0
-    if isinstance(model, Predictor) and not isinstance(model, TextPredictor):
-        embed, text = model.embed, text_inputs(model.embed)
-        for at in range(text, text + 2) if has_columns(embed) else ():
-            for column in range(inputs[at].shape[1]):
-                yield first + column, _emptied(inputs, at, (slice(None), column))
-            first += inputs[at].shape[1]
-        image = image_of(embed)
-        for block in [] if image is None else blocks(image, inputs[-1]):
-            yield first, _emptied(inputs, len(inputs) - 1, (..., *block))
-            first += 1
-        if not text:
-            return
+    cells = _cells(model, inputs)
+    for number, (at, cell) in enumerate(cells):
+        changed = inputs[at].clone()
+        changed[cell] = 0
+        yield number, (*inputs[:at], changed, *inputs[at + 1 :])
+    if not _reads_words(model):
+        return
     tokens, mask = inputs[0], inputs[1] if len(inputs) > 1 else None
     fixed = staying(tokens, stay)
     for place in range(tokens.shape[1] if last is None else last):
         if not fixed[place] and (mask is None or mask[0, place]):
-            yield first + place, _removed(inputs, place)
+            yield len(cells) + place, _removed(inputs, place)
 
 
 def _removed(inputs: Inputs, place: int) -> Inputs:
@@ -326,12 +299,6 @@ def _removed(inputs: Inputs, place: int) -> Inputs:
     others = [other for other in range(tokens.shape[1]) if other != place]
     shorter = (tokens[:, others], None if mask is None else mask[:, others], *more)
     return shorter[: len(inputs)]
-
-
-def _emptied(inputs: Inputs, at: int, place: tuple[Any, ...]) -> Inputs:
-    changed = inputs[at].clone()
-    changed[place] = 0
-    return (*inputs[:at], changed, *inputs[at + 1 :])
 
 
 def text_inputs(embed: nn.Module) -> int:
@@ -373,9 +340,9 @@ class Explained:
     index: int | None
     """Its place among the outputs; None: the only one, a number."""
     answer: str
+    score: str
+    """The score in words."""
     probability: float | None = None
-    against: str = ""
-    """The other of two classes that share one score."""
 
 
 def _has_answer(loaded: Loaded) -> bool:
@@ -388,110 +355,84 @@ def _has_answer(loaded: Loaded) -> bool:
 @register_view("attribution", options=DECODING, quick=True, needs=_has_answer)
 def attribution(request: LookRequest) -> View:
     example, model = request.example, request.model
-    how = occlusion_in_words(model)
+    panels: list[Panel] = []
+    which: Which
     if isinstance(model, Seq2Seq):
         assert example.answer_ids is not None
+        output = Explained(None, example.output, sentence("score: token", answer=quoted(example.output)))
         of_source, of_written = translation_gradients(model, example.inputs, example.answer_ids)
-        return translation_attribution_view(
-            example.tokens,
-            example.answers or [],
-            of_source,
-            leave_one_out(model, example.inputs, example.answer_ids, stay=request.marks),
-            answer=example.output,
-            written=example.written or [],
-            prefix=of_written,
-            how=how,
-        )
-    output = explained_output(request.loaded.family, request.loaded, request)
-    view = attribution_view(
-        example.parts,
-        gradient_times_input(model, example.inputs, output.index),
-        leave_one_out(model, example.inputs, output.index, stay=request.marks),
-        answer=output.answer,
-        probability=output.probability,
-        score=score_in_words(model, output.index, output.answer, against=output.against),
-        how=how,
-        grid=example.square,
-    )
-    caption = example.text if example.square is None else Path(example.text).name
-    images = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[caption])]
-    return replace(view, panels=[*images, *view.panels])
+        gradient, which = of_source.sum(0), example.answer_ids
+        answers, written = example.answers or [], example.written or []
+        panels = [
+            from_each("from the source", of_source, answers, example.tokens, "source"),
+            from_each("from the output so far", of_written, answers, written, "output so far"),
+        ]
+    else:
+        output = explained_output(request.loaded.family, request.loaded, request)
+        gradient, which = gradient_times_input(model, example.inputs, output.index), output.index
+        caption = example.text if example.square is None else Path(example.text).name
+        panels = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[caption])]
+    left_out = leave_one_out(model, example.inputs, which, stay=request.marks)
+    how = occlusion_in_words(model)
+    view = attribution_view(example.parts, gradient, left_out, output, how=how, grid=example.square)
+    return replace(view, panels=[*panels, *view.panels])
 
 
 @singledispatch
 def explained_output(family: Family, loaded: Any, request: LookRequest) -> Explained:
-    """What is explained of an example: the token that a model expects next, the class or number that it says."""
+    """Return the output to explain: the token that a model expects next, or the class or number that it predicts."""
     if family.labels_examples:
-        return Explained(None, "its score")
+        return Explained(None, "its score", sentence("score: number"))
     likeliest = next_of(request.model, request.example.inputs, most=1, never=request.never)
-    return Explained(likeliest.ids[0], request.tokenizer.shown(likeliest.ids[0]), float(likeliest.probabilities[0]))
+    answer = request.tokenizer.shown(likeliest.ids[0])
+    score = sentence("score: token", answer=quoted(answer))
+    return Explained(likeliest.ids[0], answer, score, float(likeliest.probabilities[0]))
 
 
 @explained_output.register
 def _(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) -> Explained:
     prediction, answers = loaded.predict(request.text, say=silent), loaded.answers
-    if prediction.labels is not None and prediction.probabilities is not None:  # the likeliest is explained
-        name = max(prediction.probabilities, key=prediction.probabilities.__getitem__)
-        return Explained(list(prediction.probabilities).index(name), name, prediction.probabilities[name])
-    if prediction.label is None or not isinstance(answers, Classes):
-        return Explained(None, f"{prediction.value:.4g}")
-    index = answers.names.index(prediction.label)
-    against = answers.names[1 - index] if answers.outputs == 1 else ""
-    return Explained(index, prediction.label, prediction.probability, against)
+    if prediction.probabilities is None:
+        return Explained(None, f"{prediction.value:.4g}", sentence("score: number"))
+    names = list(prediction.probabilities)
+    index = names.index(max(names, key=prediction.probabilities.__getitem__))
+    name = names[index]
+    score = sentence("score: class", answer=quoted(name))
+    if answers.outputs < len(names):
+        score = sentence("score: of two", answer=quoted(name), other=quoted(names[1 - index]))
+    return Explained(index, name, score, prediction.probabilities[name])
 
 
 def attribution_view(
     tokens: Sequence[str],
     gradient: Shares,
     left_out: Shares,
+    output: Explained,
     *,
-    answer: str,
-    probability: float | None = None,
-    score: str = "",
     how: str = "",
     grid: tuple[int, int] | None = None,
 ) -> View:
-    """How much each token spoke for an answer. `score` and `how`: what is explained, and what leaving out means.
+    """Show how much each token supports or opposes an answer, each way on its own scale, and the strongest tokens.
 
-    `grid`: the tokens are an image's patches, so many down and across.
+    `how`: what leaving out means; `grid`: rows and columns of patches if the tokens are the patches of an image.
     """
-    return View(
-        _title("What decided", answer, probability),
-        _panels(tokens, gradient, left_out, how, grid),
-        _note(f"What is explained is {score}." if score else "", tokens, gradient, left_out),
-    )
-
-
-def translation_attribution_view(
-    source: Sequence[str],
-    output: Sequence[str],
-    gradients: Matrix,
-    left_out: Shares,
-    *,
-    answer: str,
-    probability: float | None = None,
-    written: Sequence[str] = (),
-    prefix: Matrix | None = None,
-    how: str = "",
-) -> View:
-    """What each token of the source gave to each of the output.
-
-    `prefix`: what each of the tokens written before gave (`written`, START first).
-    """
-    panels: list[Panel] = [
-        _from_each("from the source to each token of the output", gradients, output, source, "source")
+    values = (gradient, left_out)
+    rows = [
+        (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in values))
+        for at in np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
     ]
-    if prefix is not None:
-        panels.append(_from_each("from what was written before", prefix, output, written, "written before"))
-    whole = gradients.sum(0)
-    panels += _panels(source, whole, left_out, how)
-    explained = "What is explained is the log-probability of the output: of each token, and of all of it together."
-    note = _note(explained, source, whole, left_out)
-    return View(_title("What decided the translation", answer, probability), panels, note)
+    agree = _agreement(tokens, gradient, left_out)
+    chance = "" if output.probability is None else f" ({100 * output.probability:.1f} %)"
+    panels: list[Panel] = [
+        _way(WAYS[0], gradient, "", tokens, grid),
+        _way(WAYS[1], left_out, how, tokens, grid),
+        Table(title="the strongest", takeaway=agree, columns=("token", "place", *WAYS), rows=rows),
+    ]
+    return View(f"What decided: {bare(output.answer)}{chance}", panels, sentence("explained", score=output.score))
 
 
-def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequence[str], name: str) -> Grid:
-    """What every token that was given spoke for each token of the output."""
+def from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequence[str], name: str) -> Grid:
+    """Return a grid of how much each input token supports each output token."""
     pairs = [sentence("comes most from", output=quoted(one), input=quoted(other)) for one in output for other in inputs]
     return Grid(
         title=f"{title}: gradient × input",
@@ -504,30 +445,6 @@ def _from_each(title: str, values: Matrix, output: Sequence[str], inputs: Sequen
         signed=True,
         formula="Σ ∂ log p(token) / ∂x ⊙ x",
     )
-
-
-def _panels(
-    tokens: Sequence[str], gradient: Shares, left_out: Shares, how: str, grid: tuple[int, int] | None = None
-) -> list[Panel]:
-    """Each way with a scale of its own: the gradient sees what a small change would do, leaving out what is lost.
-
-    Then the tokens with the largest gradient × input, whatever its sign.
-    """
-    notes = ("", f"leave-one-out: {how}" if how else "")
-    values = (gradient, left_out)
-    panels: list[Panel] = [_way(*way, tokens, grid) for way in zip(WAYS, values, notes, strict=True)]
-    rows = [
-        (tokens[at], at, *(float(way[at]) if np.isfinite(way[at]) else None for way in values))
-        for at in np.argsort(-np.abs(gradient), kind="stable")[:STRONGEST].tolist()
-    ]
-    ahead, counts = [leaders(np.abs(way)) for way in values], Counter(tokens)
-    named = [f"{quoted(token)}{f' at {at}' if counts[token] > 1 else ''}" for at, token in enumerate(tokens)]
-    first, second = (listed([named[at] for at in some]) for some in ahead)
-    opposite = len(ahead[0]) == 1 and gradient[ahead[0][0]] * left_out[ahead[0][0]] < 0
-    wording = "ways: others first" if ahead[0] != ahead[1] else "ways: opposite" if opposite else "ways: same first"
-    both = np.nan_to_num(gradient).any() and np.nan_to_num(left_out).any()
-    takeaway = sentence(wording, first=first, second=second) if both else ""
-    return [*panels, Table(title="the strongest", takeaway=takeaway, columns=("token", "place", *WAYS), rows=rows)]
 
 
 def _way(title: str, shares: Shares, note: str, tokens: Sequence[str], grid: tuple[int, int] | None) -> Panel:
@@ -543,51 +460,21 @@ def _way(title: str, shares: Shares, note: str, tokens: Sequence[str], grid: tup
 
 
 def _strongest(names: Sequence[str], shares: Shares) -> str:
-    """Which part has the largest share, and whether it speaks for the answer or against it."""
+    """Return which part has the largest share, and whether it supports the answer or opposes it."""
     if not shares.any():
-        return "Nothing speaks for it or against it"
+        return "No token supports or opposes it"
     largest = float(shares[np.abs(shares).argmax()])
-    side = "for" if largest > 0 else "against"
-    return leader("speaks most", names, np.abs(shares), side=side, share=_signed(largest))
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{three(value)}"
-
-
-def _note(explained: str, tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
-    parts = (explained, _for_and_against(tokens, gradient), _agreement(tokens, gradient, left_out))
-    return " ".join(filter(None, parts))
-
-
-def _for_and_against(tokens: Sequence[str], gradient: Shares) -> str:
-    order = np.argsort(-gradient, kind="stable").tolist()
-    clauses = []
-    for side, places, sign in (("for", order, 1), ("against", order[::-1], -1)):
-        named = [f"{quoted(tokens[at])} ({_signed(gradient[at])})" for at in places[:NAMED] if sign * gradient[at] > 0]
-        if named:
-            clauses.append(f"{'most ' if len(named) > 1 else ''}{side} it: {', '.join(named)}")
-    text = "; ".join(clauses)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    side = "supports" if largest > 0 else "opposes"
+    share = f"{'+' if largest > 0 else ''}{three(largest)}"
+    return leader("largest share", names, np.abs(shares), side=side, share=share)
 
 
 def _agreement(tokens: Sequence[str], gradient: Shares, left_out: Shares) -> str:
-    """Whether the two ways have the same signs, and the same order."""
-    found = agreement(gradient, left_out)
-    if found is None:
+    """Return how far the two ways agree; nothing where there are too few tokens to tell."""
+    both = agreement(gradient, left_out)
+    if both is None:
         return ""
     if np.nanmax(np.abs(gradient - left_out)) <= ROUNDING * np.abs(gradient).max():
         return sentence("ways: identical")
-    if not found.both:
-        return sentence("ways: no token in both")
-    facts = {
-        "both": len(found.both),
-        "opposed": len(found.opposed),
-        "names": listed([quoted(tokens[at]) for at in found.opposed]),
-        "order": f"{found.order:.2f}".replace("-", "−"),
-    }
-    return sentence(WORDINGS[not found.opposed, found.order >= AGREE], **facts)
-
-
-def _title(what: str, answer: str, probability: float | None) -> str:
-    return f"{what}: {bare(answer)}" + ("" if probability is None else f" ({100 * probability:.1f} %)")
+    names = listed([quoted(tokens[at]) for at in both.opposed]) or "no token"
+    return sentence("ways", names=names, both=len(both.both), order=f"{both.order:.2f}".replace("-", "−"))

@@ -50,33 +50,30 @@ def read_alignments(path: Path) -> list[Alignment]:
 
 
 def _read_line(line: str, where: str) -> Alignment:
-    fields = re.split(r"\|\|\|" if "|||" in line else "\t", line.strip("\r\n"))
+    fields = [field.strip() for field in re.split(r"\|\|\|" if "|||" in line else "\t", line.strip("\r\n"))]
     if len(fields) != 3:
         has = f"this line has {counted(len(fields), 'field')}"
         raise DataError(f"{where}: write three fields with ||| or tabs between them, as in {FORM}; {has}")
-    texts = {"source": fields[0].strip(), "target": fields[1].strip()}
-    spans = {side: tuple(word.span() for word in re.finditer(r"\S+", text)) for side, text in texts.items()}
-    for side, words in spans.items():
-        if not words:
-            raise DataError(f"{where}: the {side} is empty")
-    by_kind: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+    source_spans, target_spans = (tuple(word.span() for word in re.finditer(r"\S+", text)) for text in fields[:2])
+    if not source_spans or not target_spans:
+        raise DataError(f"{where}: the {'target' if source_spans else 'source'} is empty")
+    sure, possible = set[tuple[int, int]](), set[tuple[int, int]]()
     for link in fields[2].split():
         parts = LINK.fullmatch(link)
         if parts is None:
             raise DataError(f"{where}: '{link}' is not a link such as 0-2 (sure) or 0?2 (possible)")
         pair = int(parts[1]), int(parts[3])
-        for (side, words), place in zip(spans.items(), pair, strict=True):
-            if place >= len(words):
-                has = f"the {side} has {counted(len(words), 'word')}, counted from 0"
-                raise DataError(f"{where}: '{link}' names {side} word {place}, but {has}")
-        by_kind[parts[2] == "-"].add(pair)
+        if pair[0] >= len(source_spans) or pair[1] >= len(target_spans):
+            has = f"{counted(len(source_spans), 'word')} in the source, {len(target_spans)} in the target"
+            raise DataError(f"{where}: '{link}' is out of range: there are {has}, counted from 0")
+        (sure if parts[2] == "-" else possible).add(pair)
     return Alignment(
-        source=texts["source"],
-        target=texts["target"],
-        source_spans=spans["source"],
-        target_spans=spans["target"],
-        sure=frozenset(by_kind[True]),
-        possible=frozenset(by_kind[False]),
+        source=fields[0],
+        target=fields[1],
+        source_spans=source_spans,
+        target_spans=target_spans,
+        sure=frozenset(sure),
+        possible=frozenset(possible),
     )
 
 
@@ -186,7 +183,6 @@ def alignments_view(scores: AlignmentScores) -> View:
     aer, precision, recall = scores.heads
     columns = {"AER": aer, "precision": precision, "recall": recall, "weight": scores.weight}
     ranking = scores.ranking()
-    best = ranking[0]
     rows: list[list[Cell]] = [
         [head_name(*head), *(float(values[head]) for values in columns.values())] for head in ranking[:MAX_HEADS]
     ]
@@ -195,25 +191,16 @@ def alignments_view(scores: AlignmentScores) -> View:
         ["always the diagonal", *scores.diagonal, None],
         ["spread evenly", None, None, None, scores.even],
     ]
-    lowest = sentence("lowest error rate", head=head_name(*best), aer=aer[best])
-    counts = {"pairs": counted(scores.pairs, "pair"), "links": counted(scores.links, "sure link")}
-    facts = {"precision": precision[best], "recall": recall[best], "scores": scores, **counts}
-    note = sentence("alignment", lowest=lowest, **facts)
-    if scores.left_out:
-        note += f" {counted(scores.left_out, 'word')} left out: cut off, or without tokens."
     table = Table(
         title="The best heads",
-        takeaway=lowest,
+        takeaway=sentence("lowest error rate", head=head_name(*ranking[0]), aer=aer[ranking[0]]),
         columns=["head", *columns],
         rows=rows,
         bars=list(columns),
         note="AER: alignment error rate, 0 is best; weight: average attention weight on the right source words.",
     )
     better = f"{int((aer < scores.diagonal.aer).sum())} of {counted(aer.size, 'head')}"
-    grid = head_grid(
-        "Alignment error rate",
-        aer,
-        takeaway=f"{better} beat the diagonal ({scores.diagonal.aer:.1%})",
-        formula="AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)",
-    )
-    return View("Heads that find the alignment", [table, grid], note=note)
+    takeaway = f"{better} beat the diagonal ({scores.diagonal.aer:.1%})"
+    formula = "AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|)"
+    grid = head_grid("Alignment error rate", aer, takeaway=takeaway, formula=formula)
+    return View("Heads that find the alignment", [table, grid], note=sentence("alignment", scores=scores))

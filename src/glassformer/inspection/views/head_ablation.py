@@ -90,12 +90,7 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
                 formula=f"{what} without the head - {what} with all",
             )
             panels.append(replace(grid, high=None, signed=True))
-    note = sentence(
-        "without the best head", head=head_name(best), before=ablation.whole, what=what, after=ablation.lacking[best]
-    )
-    if len(costs) > 1:
-        note += f", more than without any other; {_of_little_worth(list(costs.values()), ablation.whole)}"
-    return View(title, panels, note=f"{note}.")
+    return View(title, panels)
 
 
 def _of_little_worth(costs: Sequence[float], whole: float) -> str:

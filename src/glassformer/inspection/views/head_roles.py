@@ -54,21 +54,17 @@ IN_WORDS = {
 
 PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
-PARTLY = 0.15
-"""A head without a role has one partly from here on."""
 MOSTLY = 0.5
 """A head without a role is known by a token that looks so much at another."""
 FEWEST = 5
 """Tokens at which a role must count, to be one."""
 EVEN = 0.9
 """A head is spread evenly from this part of the largest possible entropy on."""
-NEARBY = 0.5
-"""A head looks nearby up to this part of the distance at which an even one looks."""
 LONG_RANGE = 1.5
 """A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
 farther half of what it may see."""
 
-NO_VERB = ("spread", "long", "broad")
+NO_VERB = ("spread", "long", "without")
 """How names of heads begin that say how a head is, not what it does."""
 
 
@@ -79,18 +75,8 @@ def head_name(layer: int, head: int) -> str:
 def head_grid(title: str, values: Float[Array, "L h"], *, takeaway: str, formula: str) -> Grid:
     """Return a grid with a share from 0 to 1 for every head."""
     layers, heads = (list(map(str, range(count))) for count in values.shape)
-    return Grid(
-        title=title,
-        takeaway=takeaway,
-        values=values,
-        rows=layers,
-        columns=heads,
-        row_name="layer",
-        column_name="head",
-        high=1.0,
-        numbers=True,
-        formula=formula,
-    )
+    names: dict[str, Any] = {"rows": layers, "columns": heads, "row_name": "layer", "column_name": "head"}
+    return Grid(title=title, takeaway=takeaway, values=values, **names, high=1.0, numbers=True, formula=formula)
 
 
 def attention_by_text(loaded: Loaded, examples: Iterable[ModelInput], stack: str) -> Iterator[TextAttention]:
@@ -139,19 +125,16 @@ class HeadRole:
     """Tokens at which all else was measured."""
 
     def plainness(self, role: str) -> float:
-        """How much of what evenness leaves goes there; 1: everything, 0: no more than evenly."""
+        """Return how much of what evenness leaves goes there; 1: everything, 0: no more than evenly."""
         share, even = self.own.shares[role], self.even.shares[role]
         return (share - even) / (1 - even) if even < 1 else 0.0
 
     @property
     def role(self) -> str | None:
-        """The plainest, if any is plain enough."""
-        return self._plainest(PLAIN)
-
-    def _plainest(self, least: float) -> str | None:
+        """The plainest role, if any is plain enough."""
         enough = [role for role in self.own.shares if self.counts[role] >= FEWEST]
         best = max(enough, key=self.plainness, default=None)
-        return best if best is not None and self.plainness(best) >= least else None
+        return best if best is not None and self.plainness(best) >= PLAIN else None
 
     @property
     def is_long_range(self) -> bool:
@@ -160,28 +143,19 @@ class HeadRole:
 
     @property
     def name(self) -> str:
-        """Its role with its share; else whether it is spread evenly, how far it looks, or what it does partly."""
+        """Its role with its share; without a role, whether it is spread evenly, or how far it looks."""
         if self.role is not None:
             return f"{IN_WORDS[self.role]} ({self.own.shares[self.role]:.2f})"
         if self.own.entropy >= EVEN * self.even.entropy:
             return "spread evenly"
-        if self.own.distance <= NEARBY * self.even.distance:
-            return f"looks nearby ({self.own.distance:.1f} tokens away)"
-        if self.is_long_range:
-            return f"long range ({self.own.distance:.1f} tokens away)"
-        if (partly := self._plainest(PARTLY)) is not None:
-            return f"partly {IN_WORDS[partly]} ({self.own.shares[partly]:.2f})"
-        return f"broad (over {self.own.tokens:.1f} tokens)"
+        kind = "long range" if self.is_long_range else "without a plain role"
+        return f"{kind} ({self.own.distance:.1f} tokens away)"
 
     def with_role(self, role: str, share: float, even: float, count: int) -> "HeadRole":
-        """The same head, with one role more that was measured elsewhere."""
-        own = replace(self.own, shares={**self.own.shares, role: share})
-        return replace(
-            self,
-            own=own,
-            even=replace(self.even, shares={**self.even.shares, role: even}),
-            counts={**self.counts, role: count},
-        )
+        """Return the same head with one more role that was measured elsewhere."""
+        own, of_even = ({**of.shares, role: new} for of, new in ((self.own, share), (self.even, even)))
+        own_stats, even_stats = replace(self.own, shares=own), replace(self.even, shares=of_even)
+        return replace(self, own=own_stats, even=even_stats, counts={**self.counts, role: count})
 
 
 def head_roles(texts: Iterable[TextAttention], separators: Collection[int] = ()) -> list[list[HeadRole]]:
@@ -276,11 +250,6 @@ def separators_of(tokenizer: Tokenizer | None) -> set[int]:
 
 def is_separator(token: str) -> bool:
     return bool(token) and not any(map(str.isalnum, token))
-
-
-def names_of(roles: Sequence[Sequence[HeadRole]]) -> list[list[str]]:
-    """What each head does in words, by layer and head."""
-    return [[head.name for head in layer] for layer in roles]
 
 
 def head_takeaway(

@@ -11,7 +11,6 @@ belong to no word. In a causal model, a link to a later word is scored from the 
 words that were cut off, or that have no token, are left out and counted.
 """
 
-import json
 import os
 import re
 from collections import defaultdict
@@ -42,8 +41,8 @@ from glassformer.inspection.views.head_roles import (
     head_name,
     visible_to,
 )
-from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
-from glassformer.rendering.panels import Cell, Grid, Table
+from glassformer.inspection.views.registry import LookRequest, register_view, sentence
+from glassformer.rendering.panels import Cell, Grid, Panel, Table
 from glassformer.rendering.view import View
 from glassformer.text.alignment import tokens_of
 from glassformer.text.tokenizer import Tokenizer
@@ -51,9 +50,8 @@ from glassformer.text.tokenizer import Tokenizer
 FORM = '{"text": "mara met tobin . he fishes", "links": [[4, 2]]}'
 CROSS = "cross"
 """The stack of attention from a translation to its source."""
-BEST = 10
-"""Heads in the table, at most."""
-COLUMNS_NOTE = "found: links whose word gets more weight than any other word; weight: average weight on that word."
+MAX_HEADS = 10
+"""Heads in the table of a relation."""
 
 
 @register_view(
@@ -72,17 +70,14 @@ def links(request: LookRequest) -> View:
     if (pairs := read_gold_alignments(annotated)) is not None:
         if CROSS not in stacks:
             raise Misuse(f"{request.loaded.run.path} has no cross-attention: gold alignments are for translators")
-        seen = _attention(request, ((pair.source, pair.target) for pair in pairs), CROSS)
-        return alignments_view(
-            alignment_scores(zip(pairs, seen, strict=True), request.source_tokenizer, request.tokenizer)
-        )
+        seen = zip(pairs, _attention(request, ((pair.source, pair.target) for pair in pairs), CROSS), strict=True)
+        return alignments_view(alignment_scores(seen, request.source_tokenizer, request.tokenizer))
     stack = next((stack for stack in stacks if stack in SOURCE_ATTENTION), None)
     if stack is None:
         raise Misuse(f"{request.loaded.run.path} has no self-attention: give gold alignments, as in --links dates")
     texts = read_links(annotated)
-    seen = _attention(request, ((linked.text, request.translation) for linked in texts), stack)
-    scores = link_scores(zip(texts, seen, strict=True), request.source_tokenizer)
-    return relations_view(scores) if len(scores) > 1 else links_view(*scores.values())
+    attention = _attention(request, ((linked.text, request.translation) for linked in texts), stack)
+    return links_view(link_scores(zip(texts, attention, strict=True), request.source_tokenizer))
 
 
 def linked_dataset(loaded: Loaded) -> str | None:
@@ -160,42 +155,27 @@ def _of_file(path: Path) -> list[LinkedText]:
 def _read_line(line: str, where: str) -> LinkedText:
     try:
         value: Any = parse_json(line, where)
-    except ValueError as error:
-        raise DataError(f"{where}: not JSON: write {FORM} ({error})") from None
-    if not isinstance(value, dict):
-        raise DataError(f"{where}: a line must be an object such as {FORM}, not {line.strip()[:40]}")
-    for name in ("text", "links"):
-        if name not in value:
-            raise DataError(f"{where}: no field '{name}' (fields: {', '.join(value) or 'none'}); write {FORM}")
-    text, links = value["text"], value["links"]
-    if not isinstance(text, str) or not text.strip():
-        raise DataError(f"{where}: 'text' must be a text with words in it, not {json.dumps(text)[:40]}")
-    try:
+        text, links = value["text"], value["links"]
         text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: half a character (a lone surrogate) at position {error.start:,}") from None
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise _not_links(line, where) from None
+    relations = links if isinstance(links, dict) else {"": links}
     words = len(text.split())
-    if not isinstance(links, dict):
-        return LinkedText(text, {"": _read_pairs(links, "links", words, where)})
-    return LinkedText(text, {name: _read_pairs(pairs, f"links.{name}", words, where) for name, pairs in links.items()})
+    if not words or not all(isinstance(pairs, list) and all(map(_is_pair, pairs)) for pairs in relations.values()):
+        raise _not_links(line, where)
+    for first, second in (pair for pairs in relations.values() for pair in pairs):
+        if not 0 <= min(first, second) < max(first, second) < words:
+            has = f"{counted(words, 'word')}, counted from 0"
+            raise DataError(f"{where}: [{first}, {second}] must name two different words of the text, which has {has}")
+    return LinkedText(text, {name: [(first, second) for first, second in pairs] for name, pairs in relations.items()})
 
 
-def _read_pairs(pairs: Any, name: str, words: int, where: str) -> list[tuple[int, int]]:
-    if not isinstance(pairs, list):
-        raise DataError(f"{where}: '{name}' must be a list of pairs such as [[4, 2]], not {json.dumps(pairs)[:40]}")
-    return [_read_link(link, f"{name}[{number}]", words, where) for number, link in enumerate(pairs)]
+def _is_pair(link: Any) -> bool:
+    return isinstance(link, list) and len(link) == 2 and all(type(place) is int for place in link)
 
 
-def _read_link(link: Any, name: str, words: int, where: str) -> tuple[int, int]:
-    if not isinstance(link, list) or len(link) != 2 or any(type(place) is not int for place in link):
-        raise DataError(f"{where}: {name} must be two whole numbers, from and to, not {json.dumps(link)[:40]}")
-    for place in link:
-        if not 0 <= place < words:
-            has = f"the text has {counted(words, 'word')}, counted from 0: 0 to {words - 1}"
-            raise DataError(f"{where}: {name} names word {place}, but {has}")
-    if link[0] == link[1]:
-        raise DataError(f"{where}: {name} links word {link[0]} to itself: name two different words")
-    return link[0], link[1]
+def _not_links(line: str, where: str) -> DataError:
+    return DataError(f"{where}: write a line such as {FORM}, not {line.strip()[:60]}")
 
 
 # --- scoring ---
@@ -206,28 +186,23 @@ class LinkScores:
     """How well every head finds the links."""
 
     found: Float[Array, "L h"]
-    """The part of the links that it finds."""
+    """The share of the links that it finds."""
     weight: Float[Array, "L h"]
-    """What it gives to the right word, on average."""
+    """Its weight on the right word, on average."""
     count: int
     previous: float
-    """The part that one finds who always looks at the previous word."""
+    """The share that a head finds that always looks at the previous word."""
     first: float
-    """The part that one finds who always looks at the first."""
+    """The share that a head finds that always looks at the first word."""
     turned: int
-    """Links to a later word that cannot be seen, looked for the other way round."""
+    """Links to a later word that cannot be seen, scored from the later word to the earlier."""
     even: float
-    """What a head gives to the right word that spreads its weights evenly over all it may see."""
+    """The weight on the right word of a head that spreads its weights evenly over all it may see."""
     left_out: int
     """Links of words that were cut off, or that no token stands for."""
 
-    @property
-    def best(self) -> tuple[int, int]:
-        """Layer and head of the one that finds most; of equal ones that with the larger weight."""
-        return self.ranking()[0]
-
     def ranking(self) -> list[tuple[int, int]]:
-        """All heads, that which finds most first."""
+        """Return layer and head of every head: those that find most first, and of equal ones the larger weight."""
         heads = [(layer, head) for layer, head in np.ndindex(self.found.shape)]
         return sorted(heads, key=lambda at: (-self.found[at], -self.weight[at]))
 
@@ -251,17 +226,10 @@ def _averages(links: Sequence[_Link | None]) -> LinkScores:
         raise DataError(
             f"none of the {left_out:,} links could be scored: their words were cut off, or have no tokens here"
         )
-    found, weight, previous, first, turned, even = zip(*scored, strict=True)
-    return LinkScores(
-        found=np.mean(found, 0),
-        weight=np.mean(weight, 0),
-        count=len(scored),
-        previous=float(np.mean(previous)),
-        first=float(np.mean(first)),
-        turned=sum(turned),
-        even=float(np.mean(even)),
-        left_out=left_out,
-    )
+    found, weight, *means = (np.mean(values, 0) for values in zip(*scored, strict=True))
+    previous, first, _, even = map(float, means)
+    turned = sum(link.turned for link in scored)
+    return LinkScores(found, weight, len(scored), previous, first, turned, even, left_out)
 
 
 def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: Tokenizer) -> dict[str, LinkScores]:
@@ -299,42 +267,30 @@ def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -
     return (spoken or places)[-1]
 
 
-def links_view(scores: LinkScores, *, title: str = "Heads that find the links") -> View:
-    """Return a table of the best heads and the trivial baselines, and a grid of all heads."""
-    rows: list[list[Cell]] = [
-        [head_name(*head), float(scores.found[head]), float(scores.weight[head])] for head in scores.ranking()[:BEST]
-    ]
-    rows += [["always the previous word", scores.previous, None], ["always the first word", scores.first, None]]
-    table = Table(
-        title="The best heads",
-        takeaway=_best_heads(scores),
-        columns=["head", "found", "weight"],
-        rows=rows,
-        bars=["found", "weight"],
-        note=COLUMNS_NOTE,
-    )
-    return View(title, [table, _grid("Links found", scores)], note=_in_words(scores))
-
-
-def relations_view(scores: Mapping[str, LinkScores]) -> View:
-    """Return a table of the best head of each relation, and a grid of all heads per relation."""
-    best = {relation: (score, score.best, float(score.found[score.best])) for relation, score in scores.items()}
-    table = Table(
-        title="The best head of each relation",
-        takeaway=", ".join(
-            f"{relation}: head {head_name(*head)} ({found:.0%})" for relation, (_, head, found) in best.items()
-        ),
-        columns=["relation", "head", "found", "weight", "always the previous word", "always the first word", "links"],
-        rows=[
-            [relation, head_name(*head), found, float(score.weight[head]), score.previous, score.first, score.count]
-            for relation, (score, head, found) in best.items()
-        ],
-        bars=["found", "weight"],
-        note=COLUMNS_NOTE,
-    )
-    grids = [_grid(f"Links found: {relation}", score) for relation, score in scores.items()]
-    note = " ".join(f"{relation}: {_in_words(score)}" for relation, score in scores.items())
-    return View("Heads that find the links", [table, *grids], note=note)
+def links_view(by_relation: Mapping[str, LinkScores]) -> View:
+    """Return for each relation a table of the best heads and the trivial baselines, and a grid of all heads."""
+    panels: list[Panel] = []
+    notes = []
+    for relation, scores in by_relation.items():
+        ranking, of_relation = scores.ranking(), f": {relation}" if relation else ""
+        rows: list[list[Cell]] = [
+            [head_name(*head), float(scores.found[head]), float(scores.weight[head])] for head in ranking[:MAX_HEADS]
+        ]
+        rows += [["always the previous word", scores.previous, None], ["always the first word", scores.first, None]]
+        best, links = ranking[0], counted(scores.count, "link")
+        note = sentence("links found", head=head_name(*best), found=scores.found[best], links=links, scores=scores)
+        notes.append(f"{relation}: {note}" if relation else note)
+        panels += [
+            Table(
+                title=f"The best heads{of_relation}",
+                columns=["head", "found", "weight"],
+                rows=rows,
+                bars=["found", "weight"],
+                note=sentence("links counted", scores=scores),
+            ),
+            _grid(f"Links found{of_relation}", scores),
+        ]
+    return View("Heads that find the links", panels, note=" ".join(notes))
 
 
 def _grid(title: str, scores: LinkScores) -> Grid:
@@ -343,24 +299,3 @@ def _grid(title: str, scores: LinkScores) -> Grid:
     better = int((scores.found > always).sum())
     takeaway = f"{better} of {counted(scores.found.size, 'head')} beat always the {which} word ({always:.0%})"
     return head_grid(title, scores.found, takeaway=takeaway, formula="share of the links that a head finds")
-
-
-def _best_heads(scores: LinkScores) -> str:
-    names = [head_name(*head) for head in np.ndindex(*scores.found.shape)]
-    wording = "finds most" if scores.found.any() else "finds none"
-    return leader(wording, names, scores.found, share=f"{scores.found.max():.0%}", links=counted(scores.count, "link"))
-
-
-def _in_words(scores: LinkScores) -> str:
-    parts = [
-        sentence(
-            "links found",
-            head=head_name(*scores.best),
-            found=scores.found[scores.best],
-            scores=scores,
-            links=counted(scores.count, "link"),
-        ),
-        sentence("links turned", links=counted(scores.turned, "link")) if scores.turned else "",
-        sentence("links left out", links=counted(scores.left_out, "link")) if scores.left_out else "",
-    ]
-    return " ".join(filter(None, parts))

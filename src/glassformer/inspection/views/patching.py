@@ -27,7 +27,7 @@ from glassformer.rendering.panels import Grid, Table
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 from glassformer.tasks.answers import Classes
-from glassformer.text.display import chance, quoted
+from glassformer.text.display import quoted
 
 TOKENS_AT_ONCE = 2**14
 """Of the passes that are made together."""
@@ -35,8 +35,6 @@ ROUNDING = 1e-5
 """Log-probabilities that differ by no more are equal."""
 MOST_NUMBERS = 24
 """Tokens up to which shares are written into the cells."""
-NOTICEABLE = 0.05
-"""Probabilities that differ by less are as good as the same."""
 LITTLE, MUCH = 0.01, 0.5
 """A share below this is none to speak of; from this on a vector carries the answer."""
 NOTHING = 0.0005
@@ -171,37 +169,28 @@ def patching(request: LookRequest) -> View:
     answer = int(allowed.argmax())
     layers, shares = restored(loaded, a, b, answer)
     return patching_view(
-        a.tokens,
-        b.tokens,
+        [one if one == other else f"{one} → {other}" for one, other in zip(a.tokens, b.tokens, strict=True)],
         layers,
         shares,
         answer=request.tokenizer.shown(answer) if classes is None else classes.names[answer],
         chances=(float(before[0, answer].exp()), float(there[0, answer].exp())),
         reads=reading_place(loaded.model, len(a.tokens)),
-        said=f"the likeliest {'token' if classes is None else 'class'}",
     )
 
 
 def patching_view(
-    tokens: Sequence[str],
-    others: Sequence[str],
+    columns: Sequence[str],
     layers: Sequence[str],
     shares: Float[Array, "L T"],
     *,
     answer: str,
     chances: tuple[float, float],
     reads: int | None = None,
-    said: str = "the likeliest token",
-    title: str = "Where the answer is held",
 ) -> View:
-    """`chances`: the probability of the answer to the first text, and to the second; `reads`: the place of the one
-    token that the answer is read from; `said`: what the answer is to the second text.
+    """`chances`: the probability of the answer to the first text, and to the second; `reads`: the position of the one
+    token that the answer is read from.
     """
-    columns = [one if one == other else f"{one} → {other}" for one, other in zip(tokens, others, strict=True)]
     shares = np.where(np.abs(shares) < NOTHING, 0, shares)
-    elsewhere = shares.copy()
-    if reads is not None:
-        elsewhere[:, reads] = 0.0  # there all of it must arrive
     first, second = map(three, chances)
     answers = Table(
         title="the likeliest answer to the second text",
@@ -210,12 +199,9 @@ def patching_view(
         rows=[(answer, *chances)],
         bars=("first text", "second text"),
     )
-    takeaway = _carries(shares, elsewhere, columns, layers, reads)
-    if shares.any() and abs(chances[0] - chances[1]) < NOTICEABLE:
-        takeaway = f"The two answers hardly differ ({first} and {second}): there is little to bring along"
     grid = Grid(
         title="how much of the answer each vector brings along",
-        takeaway=takeaway,
+        takeaway=_carries(shares, columns, layers, reads),
         values=shares,
         rows=list(layers),
         columns=columns,
@@ -226,46 +212,21 @@ def patching_view(
         formula="(log p with the vector - log p of the first text) / (log p of the second - log p of the first)",
         note="1: the first text answers as the second does; 0: nothing changes; below 0: the answer is less likely",
     )
-    facts = {"first": chance(chances[0]), "second": chance(chances[1])}
-    likeliest = sentence("likeliest answer", answer=quoted(answer), said=said, **facts)
-    return View(title, [grid, answers], f"{likeliest} {_strongest_vector(shares, elsewhere, columns, layers, reads)}")
+    return View("Where the answer is held", [grid, answers])
 
 
-def _strongest_vector(
-    shares: Float[Array, "L T"],
-    elsewhere: Float[Array, "L T"],
-    columns: Sequence[str],
-    layers: Sequence[str],
-    reads: int | None,
-) -> str:
-    """Which vector brings most of the difference, apart from those of the token that is read."""
+def _carries(shares: Float[Array, "L T"], columns: Sequence[str], layers: Sequence[str], reads: int | None) -> str:
+    """Return the last layer after which a token other than the one that is read still carries the answer."""
     if not shares.any():
-        return "Nothing that is put in changes that."
-    if elsewhere.max() < LITTLE:
-        read = "" if reads is None else quoted(columns[reads])
-        return sentence("all at one token", token=read) if read else "No one vector brings any of the difference."
-    layer, place = divmod(int(elsewhere.argmax()), elsewhere.shape[1])
-    vectors = "all vectors" if reads is None else "the vectors at other tokens than the one that is read"
-    facts = {"token": quoted(columns[place]), "place": place, "share": elsewhere[layer, place]}
-    return sentence("strongest vector", vectors=vectors, where=_after(layers[layer]).lower(), **facts)
-
-
-def _carries(
-    shares: Float[Array, "L T"],
-    elsewhere: Float[Array, "L T"],
-    columns: Sequence[str],
-    layers: Sequence[str],
-    reads: int | None,
-) -> str:
-    """The last layer after which a token other than the one that is read still carries the answer."""
-    if not shares.any():
-        return "Nothing that is put in changes the answer"
+        return "No vector changes the answer"
+    elsewhere = shares.copy()
+    if reads is not None:
+        elsewhere[:, reads] = 0.0  # all of it must arrive there
     start = int(len(layers) > 1)
     inside, names = elsewhere[start:], layers[start:]
     if inside.max() < LITTLE:
-        if reads is None:
-            return "No one vector brings the answer"
-        return f"{_after(names[0])} all of the answer is at {quoted(columns[reads])}"
+        token = "no one vector" if reads is None else quoted(columns[reads])
+        return sentence("all at one token", after=_after(names[0]), token=token)
     still = np.flatnonzero(inside.max(1) >= MUCH)
     at = int(still[-1]) if len(still) else int(inside.max(1).argmax())
     wording = "carries the answer" if len(still) else "brings most"

@@ -1,6 +1,5 @@
 """The view of what each head does: in words, in numbers, and where the data set knows whom pronouns mean, that too."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,7 +15,6 @@ from glassformer.inspection.views.head_roles import (
     head_grid,
     head_name,
     head_roles,
-    names_of,
     separators_of,
 )
 from glassformer.inspection.views.links import link_scores, linked_dataset, read_links
@@ -35,34 +33,30 @@ HELD_OUT = 64
     needs=lambda loaded: any(stack in SELF_ATTENTION for stack in sizes_of(loaded.model)),
 )
 def roles(request: LookRequest) -> View:
-    """The roles over the texts given, which are shown with what each head does, or over the validation part."""
+    """Show the roles over the texts, or over the validation part; one text is shown with what each head does."""
     own = request.encode_all()
     examples = own or validation_examples(request.loaded, HELD_OUT, request.say)
     stacks = [stack for stack in sizes_of(request.model) if stack in SELF_ATTENTION]
     panels: list[Panel] = []
-    notes = []
     for stack in stacks:
         separators = separators_of(request.loaded.tokenizer if stack in SOURCE_ATTENTION else request.tokenizer)
         heads = head_roles(attention_by_text(request.loaded, examples, stack), separators)
         heads = _with_relations(request, stack, heads)
-        view = roles_view(heads)
-        notes.append(view.note if len(stacks) == 1 else f"{stack.capitalize()}: {view.note}")
-        panels += view.panels
+        panels += role_panels(heads, f"{stack.capitalize()} · " if len(stacks) > 1 else "")
         if len(own) == 1:
             rows, columns = own[0].sides[stack]
             panels.append(
                 Heads(
                     title="In this text",
-                    takeaway=_plainest([head for layer in heads for head in layer]),
                     weights=attention_of(request.model, own[0].inputs)[stack],
                     rows=rows,
                     columns=columns,
-                    names=names_of(heads),
+                    names=[[head.name for head in layer] for layer in heads],
                     causal=stack in causal_stacks(request.model),
                     mode="all",
                 )
             )
-    return View("What each head does", panels, " ".join(notes))
+    return View("What each head does", panels)
 
 
 def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]]) -> list[list[HeadRole]]:
@@ -83,16 +77,17 @@ def _with_relations(request: LookRequest, stack: str, roles: list[list[HeadRole]
     return [[with_relations(head) for head in layer] for layer in roles]
 
 
-def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each head does") -> View:
-    """Every head's role in words and numbers, and all of them as one picture."""
+def role_panels(roles: Sequence[Sequence[HeadRole]], prefix: str = "") -> list[Panel]:
+    """Return every head's role in words and numbers, and all of them as one picture; `prefix`: of the titles."""
     heads = [head for layer in roles for head in layer]
     counting = list(heads[0].counts)
     lines = [(head_name(head.layer, head.head), head.name, head.own) for head in heads]
     lines.append(("spread evenly", "what such a head would score", heads[0].even))
     shares = [[of.shares[role] for role in counting] for _, _, of in lines]
+    plain = [head for head in heads if head.role is not None]
     table = Table(
-        title="Heads",
-        takeaway=f"{sum(head.role is not None for head in heads)} of {len(heads)} heads have a plain role",
+        title=f"{prefix}Heads, measured at {heads[0].tokens:,} tokens",
+        takeaway=f"{len(plain)} of {len(heads)} heads have a plain role",
         columns=["head", "what it does", *counting, "distance", "tokens"],
         rows=[
             [label, words, *own, round(of.distance, 2), round(of.tokens, 2)]
@@ -101,38 +96,16 @@ def roles_view(roles: Sequence[Sequence[HeadRole]], *, title: str = "What each h
         bars=counting,
         note=sentence("role columns"),
     )
-    grid = head_grid(
-        "Where heads look",
-        np.array(shares),
-        takeaway=_plainest(heads),
-        formula="share of a head's weights, averaged over the tokens at which a role can be",
-    )
+    takeaway = "No head has a plain role"
+    if plain:
+        best = max(plain, key=lambda head: head.plainness(head.role or ""))
+        takeaway = f"The plainest: head {head_name(best.layer, best.head)} {best.name}"
+    formula = "share of a head's weights, averaged over the tokens at which a role can be"
+    grid = head_grid(f"{prefix}Where heads look", np.array(shares), takeaway=takeaway, formula=formula)
     rows = [*map(_label, heads), lines[-1][0]]
-    grid = replace(grid, rows=rows, columns=counting, row_name="head", column_name="looks at")
-    return View(title, [table, grid], note=_in_words(heads))
+    return [table, replace(grid, rows=rows, columns=counting, row_name="head", column_name="looks at")]
 
 
 def _label(head: HeadRole) -> str:
     """0.3 looks at the previous token; without a role, its number alone."""
     return head_name(head.layer, head.head) + (f" {IN_WORDS[head.role]}" if head.role is not None else "")
-
-
-def _plainest(heads: Sequence[HeadRole]) -> str:
-    plain = [head for head in heads if head.role is not None]
-    if not plain:
-        return "No head has a plain role"
-    head = max(plain, key=lambda head: head.plainness(head.role or ""))
-    return f"The plainest: head {head_name(head.layer, head.head)} {head.name}"
-
-
-def _in_words(heads: Sequence[HeadRole]) -> str:
-    """How many heads have which role, the most frequent first."""
-    plain = Counter(IN_WORDS[head.role] for head in heads if head.role is not None)
-    roles = "; ".join(f"{does} ({count})" for does, count in plain.most_common())
-    far = sum(head.is_long_range for head in heads)
-    parts = [
-        f"{plain.total()} of {len(heads)} heads have a plain role{f': {roles}' if roles else ''}.",
-        f"Long-range heads among the others: {far}." if far else "",
-        f"Measured at {heads[0].tokens:,} tokens.",
-    ]
-    return " ".join(filter(None, parts))

@@ -25,12 +25,12 @@ from glassformer.families.translation import source_ids
 from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
-from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
+from glassformer.rendering.panels import FATES, Branch, Choices, Panel, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, chance, quoted
 
 AS_IT_IS, USUAL = Sampling(), Search()
-CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
+CHOSEN, KEPT, PRUNED = FATES
 DROPPED = 3
 """Continuations that are told of at each step of a beam search beside those that are followed."""
 OTHERS = 4
@@ -55,6 +55,8 @@ class Choice:
 
     id: int
     token: str
+    pruned: str
+    """Why it cannot be drawn; empty: it can."""
     score: float
     """What the model's head says."""
     tempered: float
@@ -65,8 +67,6 @@ class Choice:
     """The probability that is sampled from."""
     log_probability: float
     """What beam search adds up: of the scores themselves."""
-    pruned: str
-    """Why it cannot be drawn; empty: it can."""
 
 
 @dataclass(frozen=True)
@@ -121,44 +121,32 @@ def choices_of(
     unnamed: Collection[int] = (),
     also: Sequence[int] = (),
 ) -> list[Choice]:
-    """The likeliest next tokens, with all that becomes of their scores. `never`: ids that are not to be chosen;
-    `unnamed`: left out of the list alone; `also`: some that are to be among them.
+    """Return the likeliest next tokens with their scores after each step of sampling.
+
+    `never`: ids that cannot be chosen; `unnamed`: ids that are only left out of the list; `also`: ids to add to it.
     """
-    rows, plan = SamplingRows.of([how], scores.device), SamplingPlan.of([how])
-    logs = scores.float().log_softmax(-1)
-    able = scores.float().unsqueeze(0).clone()
+    rows, plan, scores = SamplingRows.of([how], scores.device), SamplingPlan.of([how]), scores.float()
+    able = scores.unsqueeze(0).clone()
     able[:, list(never)] = -torch.inf
     tempered = temper(able, rows.temperature)
     among_k = keep_top_k(tempered, rows.top_k, plan.top_k) if plan.top_k else tempered
     among_p = keep_top_p(among_k, rows.top_p) if plan.top_p else among_k
-    drawn = distribution(able, rows, plan)[0].tolist()
-    before, columns = tempered.softmax(-1)[0].tolist(), (tempered[0].tolist(), among_k[0].tolist(), among_p[0].tolist())
+    drawn = distribution(able, rows, plan)[0]
+    numbers = torch.stack([scores, tempered[0], tempered[0].softmax(-1), drawn, scores.log_softmax(-1)], 1)
     # in the order in which keep_top_k takes equal ones
-    named = able[0].clone()
-    named[list(unnamed)] = -torch.inf
-    likeliest = named.topk(min(most, int((named > -torch.inf).sum()))).indices.tolist()
+    able[:, list(unnamed)] = -torch.inf
+    likeliest = able[0].topk(min(most, int((able > -torch.inf).sum()))).indices.tolist()
     likeliest += [id for id in also if id not in likeliest]
 
     def pruned(id: int) -> str:
         if how.greedy:
             return "" if drawn[id] else "not the likeliest"
-        if columns[1][id] == -torch.inf:
+        if among_k[0, id] == -torch.inf:
             return f"below top-k {how.top_k}"
-        return f"outside top-p {how.top_p:g}" if columns[2][id] == -torch.inf else ""
+        return f"outside top-p {how.top_p:g}" if among_p[0, id] == -torch.inf else ""
 
-    return [
-        Choice(
-            id,
-            loaded.output_tokenizer.shown(id),
-            float(scores[id]),
-            columns[0][id],
-            before[id],
-            drawn[id],
-            float(logs[id]),
-            pruned(id),
-        )
-        for id in likeliest
-    ]
+    shown = loaded.output_tokenizer.shown
+    return [Choice(id, shown(id), pruned(id), *numbers[id].tolist()) for id in likeliest]
 
 
 @torch.inference_mode()
@@ -200,7 +188,7 @@ def _never(loaded: Any) -> list[int]:
 
 
 class _Recorder:
-    """Hears a beam search of one text, and keeps the tree of it."""
+    """Watches a beam search of one text, and keeps the tree of it."""
 
     def __init__(self) -> None:
         self.tree = DecodingTree()
@@ -212,32 +200,23 @@ class _Recorder:
         may_stop()
         vocab, beam = chances.shape[-1], totals.shape[-1]
         joint, logs = (living[0].unsqueeze(-1) + chances[0]).flatten(), chances[0].flatten()
-        taken = {
-            at: total for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True) if total > -torch.inf
-        }
-        ordered = joint.topk(min(beam + DROPPED, len(joint)))
-        ranked = {at: rank for rank, at in enumerate(ordered.indices.tolist(), 1)}
+        places = [at if total > -torch.inf else None for at, total in zip(index[0].tolist(), totals[0], strict=True)]
+        taken = dict.fromkeys(at for at in places if at is not None)
+        ranked = joint.topk(min(beam + DROPPED, len(joint))).indices.tolist()
         self.steps += 1
         nodes: dict[int, int] = {}
-        for at in dict.fromkeys([*taken, *list(ranked)[: len(taken) + DROPPED]]):
+        for at in dict.fromkeys([*taken, *ranked[: len(taken) + DROPPED]]):
             total = float(joint[at])
             if not total > -torch.inf:
                 continue
-            rank = ranked.get(at) or int((joint > joint[at]).sum()) + 1
-            fate, why = KEPT, ""
-            if at not in taken and rank <= len(taken):
-                fate, why = PRUNED, "gave way to greedy"
-            elif at not in taken:
-                fate, why = PRUNED, f"{ordinal(rank)} of {len(taken)}: {figure(total)}"
-            elif rank > len(taken):
-                why = f"{ordinal(rank)}, but greedy"
+            rank = ranked.index(at) + 1 if at in ranked else int((joint > joint[at]).sum()) + 1
+            fate, why = (KEPT, "") if at in taken else (PRUNED, f"{ordinal(rank)} of {len(taken)}: {figure(total)}")
+            if (at in taken) != (rank <= len(taken)):  # one place is kept for greedy decoding
+                why = f"{ordinal(rank)}, but greedy" if at in taken else "gave way to greedy"
             nodes[at] = len(self.tree.nodes)
             parent = self.living[at // vocab]
             self.tree.nodes.append(Node(at % vocab, parent, float(logs[at].exp()), total, self.steps, fate, why))
-        self.living = [
-            nodes.get(at) if total > -torch.inf else None
-            for at, total in zip(index[0].tolist(), totals[0].tolist(), strict=True)
-        ]
+        self.living = [None if at is None else nodes.get(at) for at in places]
 
 
 def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, say: Say = silent) -> DecodingTree:
@@ -373,12 +352,6 @@ def figure(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
-def ranked(total: float, length: int, length_penalty: float) -> str:
-    """How the score comes about by which a text is ranked."""
-    power = "" if length_penalty == 1 else f"^{length_penalty:g}"
-    return f"{figure(total)} ÷ {length}{power} = {figure(total / max(1, length) ** length_penalty)}"
-
-
 @register_view("next", options=(*SAMPLED, "translation"), quick=True, needs=scores_tokens)
 def next_token(request: LookRequest) -> View:
     how, model = request.sampling, request.model
@@ -413,15 +386,13 @@ def choices_panel(choices: list[Choice], request: LookRequest, title: str) -> Ch
     columns = ["score (logit)", f"(score − highest) ÷ {by}", " and ".join(_cuts(how)) or "nothing cut", "probability"]
     raw, lowest = [one.score for one in choices], min(one.tempered for one in choices)
     below = (1.1 * lowest, 0.0) if lowest < 0 else (-1.0, 0.0)
-    kept = [-math.inf if choice.pruned else choice.tempered for choice in choices]
-    values = [[one.score, one.tempered, left, one.drawn] for one, left in zip(choices, kept, strict=True)]
+    values = [[one.score, one.tempered, -math.inf if one.pruned else one.tempered, one.drawn] for one in choices]
+    tokens = [choice.token for choice in choices]
     return Choices(
         title=title,
-        takeaway=leader(
-            "likeliest choice", [quoted(choice.token) for choice in choices], [choice.drawn for choice in choices]
-        ),
+        takeaway=leader("likeliest choice", list(map(quoted, tokens)), [choice.drawn for choice in choices]),
         name="token",
-        rows=[choice.token for choice in choices],
+        rows=tokens,
         columns=columns,
         values=np.array(values, np.float64).reshape(-1, 4),
         scales=[(min(0.0, *raw), max(0.0, *raw)), below, below, (0.0, 1.0)],
@@ -453,69 +424,56 @@ def _openness(scores: torch.Tensor, choices: list[Choice]) -> str:
     needs=lambda loaded: isinstance(loaded.model, Seq2Seq | LanguageModel),
 )
 def tree(request: LookRequest) -> View:
-    how, text = request.sampling, str(request.text)
+    how, text, loaded = request.sampling, str(request.text), request.loaded
     if not text.strip():
         raise Misuse("there is no text to look at")
     translates, samples = isinstance(request.model, Seq2Seq), SAMPLES if request.samples is None else request.samples
     if not 1 <= samples <= MOST_SAMPLES:
         raise Misuse(f"--samples is {samples}, but must lie between 1 and {MOST_SAMPLES}")
     if request.beam is not None and request.asks_for_sampling:
-        raise Misuse(
-            "--beam shows a beam search: remove it, or --temperature, --top-k, --top-p and --samples, which sample"
-        )
+        raise Misuse("--beam shows a beam search, but --temperature, --top-k, --top-p and --samples sample: choose one")
     check_writing(how, tokens=request.tokens, beam=request.beam, seed=0)
     root = " ".join(request.tokenizer.shown(id) for id in request.tokenizer.roles.opening) if translates else text
     root = root if len(root) <= LONGEST_ROOT else "…" + root[1 - LONGEST_ROOT :]
     if request.beam is not None or (translates and not request.asks_for_sampling):
-        penalty = request.length_penalty
-        found = beam_tree(request.loaded, text, request.search, tokens=request.tokens, say=request.say)
-        return _beam_view(found, request, root, penalty)
-    found = sampling_tree(request.loaded, text, how, samples=samples, tokens=request.tokens, say=request.say)
-    return _sampling_view(found, request, root)
+        return _beam_view(
+            beam_tree(loaded, text, request.search, tokens=request.tokens, say=request.say), request, root
+        )
+    grown = sampling_tree(loaded, text, how, samples=samples, tokens=request.tokens, say=request.say)
+    return _sampling_view(grown, request, root)
 
 
-def _beam_view(found: DecodingTree, request: LookRequest, root: str, penalty: float) -> View:
-    beam, texts = request.search.beam, [text for _, text in found.finished]
+def _beam_view(grown: DecodingTree, request: LookRequest, root: str) -> View:
+    beam, penalty, texts = request.search.beam, request.length_penalty, [text for _, text in grown.finished]
     decoded = [request.tokenizer.decode(text.ids) for text in texts]
-    grown = Tree(
+    lengths = [len(text.ids) + text.ended for text in texts]
+    search = Tree(
         title="The search",
         takeaway=f"{quoted(decoded[0])} wins" if texts else "",
         root=root,
-        branches=_branches(found, request, penalty),
+        branches=_branches(grown, request),
         note=sentence("beam lines", beam=beam, next=ordinal(beam + 1)),
     )
-    note = sentence("beam search", beam=beam)
-    if not texts:
-        return View("Beam search, token by token", [grown], note)
-    ranks, lengths = [text.rank(penalty) for text in texts], [len(text.ids) + text.ended for text in texts]
     table = Table(
         title="The best texts",
-        takeaway=_ahead(ranks),
-        columns=[
-            "text",
-            "sum of log-probabilities",
-            "length (END counts)",
-            f"length^{penalty:g}",
-            "score: sum ÷ length^α",
-        ],
+        columns=["text", "sum of log-probabilities", "length (END counts)", f"length^{penalty:g}", "sum ÷ length^α"],
         rows=[
-            [bare(words), text.score, length, max(1, length) ** penalty, rank]
-            for words, text, length, rank in zip(decoded, texts, lengths, ranks, strict=True)
+            [bare(words), text.score, length, max(1, length) ** penalty, text.rank(penalty)]
+            for words, text, length in zip(decoded, texts, lengths, strict=True)
         ],
         note="The highest score wins. Dividing by length keeps long texts from losing only because they are long.",
     )
-    ended = sum(text.ended for text in texts)
-    note += f" The best scores {figure(ranks[0])}; {ended} of {len(texts)} came to an end."
-    return View("Beam search, token by token", [grown, table], note)
+    return View("Beam search, token by token", [search, table], sentence("beam search", beam=beam))
 
 
-def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View:
-    how, texts = request.sampling, [text for _, text in found.finished]
-    grown = Tree(
-        title=f"{len(texts)} sampled {'text' if len(texts) == 1 else 'texts'}",
-        takeaway=_unlike([tuple(text.ids) for text in texts]),
+def _sampling_view(grown: DecodingTree, request: LookRequest, root: str) -> View:
+    how, texts = request.sampling, [text for _, text in grown.finished]
+    different = counted(len({tuple(text.ids) for text in texts}), "different text")
+    drawn = Tree(
+        title="Sampled texts",
+        takeaway=f"{different} from {counted(len(texts), 'seed')}",
         root=root,
-        branches=_branches(found, request, None),
+        branches=_branches(grown, request),
         note=sentence("sampling lines"),
     )
     table = Table(
@@ -524,36 +482,16 @@ def _sampling_view(found: DecodingTree, request: LookRequest, root: str) -> View
         columns=["seed", "text", "sum of log-probabilities"],
         rows=[[seed, bare(request.tokenizer.decode(text.ids)), text.score] for seed, text in enumerate(texts)],
     )
-    if how.greedy:
-        return View("Greedy decoding, token by token", [grown, table], sentence("greedy"))
     at = ", ".join([f"temperature {how.temperature:g}", *_cuts(how)])
-    return View("Sampling, token by token", [grown, table], sentence("sampling", at=at))
+    return View("Sampling, token by token", [drawn, table], sentence("sampling", at=at))
 
 
-def _ahead(scores: Sequence[float]) -> str:
-    """By how much the best text leads."""
-    if len(scores) < 2:
-        return f"One text, with a score of {figure(scores[0])}"
-    first, second = sorted(scores, reverse=True)[:2]
-    return f"The best is ahead by {figure(first - second)}" if first > second else "The best two score alike"
-
-
-def _unlike(texts: Sequence[tuple[int, ...]]) -> str:
-    return f"{counted(len(set(texts)), 'different text')} from {len(texts)} seeds" if len(texts) > 1 else ""
-
-
-def _branches(found: DecodingTree, request: LookRequest, penalty: float | None) -> list[Branch]:
-    """`penalty`: of the lengths by which a beam search ranks."""
+def _branches(grown: DecodingTree, request: LookRequest) -> list[Branch]:
     out = []
-    for node in found.nodes:
-        told = f"probability {chance(node.probability)}"
-        if node.drawn is not None and abs(node.drawn - node.probability) > 1e-6:
-            told += f" ({chance(node.drawn)} after the cut)"
-        told += f", sum of log-probabilities {figure(node.total)}"
-        if penalty is not None:
-            told += f" (as a whole text {ranked(node.total, node.length, penalty)})"
-        elif node.fate == PRUNED and not node.why:
-            told += ", not drawn"
+    for node in grown.nodes:
+        told = f"probability {chance(node.probability)}, sum of log-probabilities {figure(node.total)}"
+        if node.drawn is not None:
+            told += f", drawn with {chance(node.drawn)} after the cut"
         facts = {name: getattr(node, name) for name in ("id", "parent", "probability", "fate", "why")}
         out.append(Branch(token=request.tokenizer.shown(node.id), told=told, **facts))
     return out

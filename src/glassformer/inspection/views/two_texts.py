@@ -6,8 +6,8 @@ Without positions, attention sees a set of words: every sum in it has the same t
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import singledispatch
+from dataclasses import dataclass, field
+from functools import cached_property, singledispatch
 from itertools import zip_longest
 from typing import Any
 
@@ -32,7 +32,7 @@ from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
-from glassformer.rendering.panels import Heads, Lines, Panel, Rows, Table, Tokens, model_colours
+from glassformer.rendering.panels import Heads, Lines, Panel, Rows, Table, Tokens
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
@@ -47,14 +47,7 @@ NOTICEABLE = 0.05
 LIKELIEST = 5
 """Next tokens that are named."""
 DISTANCE = "distance / mean length"
-OF_RUNS = (
-    "run",
-    "says of the first",
-    "of the second",
-    "largest difference of scores",
-    "could tell apart",
-    "tells apart",
-)
+OF_RUNS = ("run", "first text", "second text", "largest difference of scores", "could tell apart", "tells apart")
 """Columns of the table of runs."""
 OF_LAYERS = "of the mean over the tokens' vectors after each layer; pooled: of what the head reads"
 
@@ -65,12 +58,11 @@ def versus(request: LookRequest) -> View:
         raise Misuse('the view versus needs a second text: look RUN "A" --versus "B"')
     texts = request.text, request.versus
     runs = [loaded for loaded in (request.loaded, request.second_run) if loaded is not None]
-    sides = [
-        (str(loaded.run.path), _side(request, loaded, *texts), _side(request, loaded, *texts[::-1])) for loaded in runs
-    ]
-    if len(sides) == 1:
-        return versus_view(*sides[0][1:])
-    return versus_runs_view(sides, [loaded.config.model.encoder for loaded in runs])
+    names = [str(loaded.run.path) for loaded in runs] if len(runs) > 1 else [""]
+    return versus_view([
+        Pair(_side(request, loaded, *texts), _side(request, loaded, *texts[::-1]), name)
+        for name, loaded in zip(names, runs, strict=True)
+    ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,25 +103,14 @@ class Difference:
 
     largest: float
     """The largest difference between their scores."""
-    rounding: float
-    """A difference up to so much is none."""
     layers: Sequence[str]
     cosines: Sequence[float]
     distances: Sequence[float]
     """The distance between the two vectors after each layer, as a share of their mean length."""
-
-    answers: bool
-    """Whether the answers differ noticeably."""
-
-    @property
-    def can(self) -> bool:
-        """Whether the model can tell the two apart in principle: something of them reaches its scores."""
-        return self.largest > self.rounding
-
-    @property
-    def does(self) -> bool:
-        """Whether it does: its answers differ noticeably."""
-        return self.can and self.answers
+    can: bool
+    """Whether the model can tell the two apart: its scores differ by more than rounding."""
+    does: bool
+    """Whether its answers differ noticeably."""
 
 
 @torch.inference_mode()
@@ -160,30 +141,31 @@ def side_of(
 
 
 def compare_sides(a: Side, b: Side) -> Difference:
-    """How far apart a model's scores and vectors of the two texts are."""
+    """Return how far apart a model's scores and vectors of the two texts are."""
     pairs = [np.stack([x, y]).astype(np.float64) for (_, x), (_, y) in zip(a.layers, b.layers, strict=True)]
     lengths = [max(np.linalg.norm(pair, axis=1).mean(), np.finfo(float).tiny) for pair in pairs]
+    largest, size = (float(np.abs(values).max()) for values in (a.scores.astype(np.float64) - b.scores, a.scores))
+    can = largest > ROUNDING * max(1.0, size, float(np.abs(b.scores).max()))
     return Difference(
-        largest=float(np.abs(a.scores.astype(np.float64) - b.scores).max()),
-        rounding=ROUNDING * max(1.0, float(np.abs(a.scores).max()), float(np.abs(b.scores).max())),
+        largest=largest,
         layers=[name for name, _ in a.layers],
         cosines=[float(cosines(pair)[0, 1]) for pair in pairs],
         distances=[float(np.linalg.norm(x - y) / length) for (x, y), length in zip(pairs, lengths, strict=True)],
-        answers=_answers_differ(a, b),
+        can=can,
+        does=can and _answers_differ(a.output, b.output, largest >= NOTICEABLE * size),
     )
 
 
-def _answers_differ(a: Side, b: Side) -> bool:
-    """Whether what is said of the two differs noticeably; where nothing is said, whether the scores do."""
-    first, second = a.output, b.output
+def _answers_differ(first: Output, second: Output, scores_differ: bool) -> bool:
+    """Return whether two answers differ noticeably; without answers, whether the scores do."""
     if first.cosine is not None:
         return 1 - first.cosine >= NOTICEABLE
     if names := {*first.probabilities, *second.probabilities}:
-        of_a, of_b = ([side.probabilities.get(name, 0.0) for name in names] for side in (first, second))
-        return bool(np.abs(np.subtract(of_a, of_b)).max() >= NOTICEABLE)
+        of_first, of_second = ([output.probabilities.get(name, 0.0) for name in names] for output in (first, second))
+        return bool(np.abs(np.subtract(of_first, of_second)).max() >= NOTICEABLE)
     if not first.numeric and (first.summary or second.summary):
         return first.summary != second.summary
-    return bool(np.abs(a.scores - b.scores).max() >= NOTICEABLE * np.abs(a.scores).max())
+    return scores_differ
 
 
 def _side(request: LookRequest, loaded: Loaded, text: Example, other: Example) -> Side:
@@ -228,118 +210,107 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, tex
 def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example) -> Output:
     first, second = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
     cosine = float(first @ second) / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-12)
-    return Output(f"a vector (cosine to the other {cosine:.3f})", cosine=cosine)
+    return Output(f"cosine {cosine:.3f} to the other text", cosine=cosine)
 
 
 # --- the views ---
 
 
-def versus_view(a: Side, b: Side, *, title: str = "Two texts, one model") -> View:
-    """What the model says of both, how far apart they are after every layer, and where it looks in each."""
-    difference = compare_sides(a, b)
-    panels: list[Panel] = [_answers(a, b, difference), *_tokens(a, b)]
-    if difference.layers:
-        rows = list(zip(difference.layers, difference.cosines, difference.distances, strict=True))
-        columns = ("after", "cosine", DISTANCE)
-        panels += [
-            _lines([("", difference)]),
-            Table(title="Layer by layer", columns=columns, rows=rows, note=OF_LAYERS),
-        ]
-    return View(title, [*panels, *_attention(a, b)], f"{_texts(a, b)} {verdict(a, b, difference)}")
+@dataclass(frozen=True)
+class Pair:
+    """Two texts as one run sees them."""
+
+    first: Side
+    second: Side
+    run: str = ""
+    """The run; empty if there is only one."""
+
+    @cached_property
+    def difference(self) -> Difference:
+        return compare_sides(self.first, self.second)
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the titles of its panels."""
+        return f"{self.run}: " if self.run else ""
 
 
-def versus_runs_view(
-    runs: Sequence[tuple[str, Side, Side]], models: Sequence[str] = (), *, title: str = "Two texts, several models"
-) -> View:
-    """The same two texts as several runs see them: one trained with positions and one without, say.
-
-    `models`: what each is, for its colour.
-    """
-    differences = [(name, compare_sides(a, b)) for name, a, b in runs]
-    rows: Rows = []
-    verdicts = []
-    for (name, a, b), (_, difference) in zip(runs, differences, strict=True):
-        tells = ("yes" if answer else "no" for answer in (difference.can, difference.does))
-        rows.append([name, a.output.summary, b.output.summary, difference.largest, *tells])
-        verdicts.append(f"{name}: {verdict(a, b, difference)}")
-    told = f"{sum(difference.does for _, difference in differences)} of {len(runs)} runs tell them apart"
-    panels: list[Panel] = [Table(title="What each run says", takeaway=told, columns=OF_RUNS, rows=rows)]
-    same_tokens = len({(tuple(a.tokens), tuple(b.tokens)) for _, a, b in runs}) == 1
-    for name, a, b in runs[:1] if same_tokens else runs:
-        panels += _tokens(a, b, "" if same_tokens else f"{name}: ")
-    if all(difference.layers for _, difference in differences):
-        panels.append(_lines(differences, model_colours(models or ["transformer"] * len(runs))))
-    for name, a, b in runs:
-        panels += _attention(a, b, f"{name}: ")
-    return View(title, panels, " ".join([_texts(*runs[0][1:]), *verdicts]))
+def versus_view(pairs: Sequence[Pair]) -> View:
+    """Return what each run says of both texts, how far apart they are after every layer, and its attention in each."""
+    panels: list[Panel] = [_answers(pairs[0]) if len(pairs) == 1 else _runs(pairs)]
+    for pair in pairs:
+        panels += [*_tokens(pair), *_layers(pair), *_attention(pair)]
+    note = " ".join([_texts(pairs[0]), *(f"{pair.prefix}{verdict(pair)}" for pair in pairs)])
+    return View("Two texts, one model" if len(pairs) == 1 else "Two texts, several models", panels, note)
 
 
-def verdict(a: Side, b: Side, difference: Difference) -> str:
-    """Whether the model can tell the two apart, and whether it does, in words."""
-    by = three(difference.largest)
-    if not difference.can:
-        return sentence("equal but for rounding" if difference.largest else "equal", by=by)
-    if a.output.cosine is not None:
-        return sentence("cosine of both" if difference.does else "hardly apart", cosine=a.output.cosine)
-    first, second = (on_one_line(side.output.summary) for side in (a, b))
-    says = (
-        f": it says {first} of both" if first == second else f": it says {first} of the first, {second} of the second"
-    )
-    tells = "tells apart" if difference.does else "could tell apart"
-    return sentence(tells, by=by, says=says if first else "")
+def verdict(pair: Pair) -> str:
+    """Return whether the model can tell the two texts apart, and whether it does."""
+    by = three(pair.difference.largest)
+    if not pair.difference.can:
+        return sentence("equal", by=by)
+    first, second = (on_one_line(side.output.summary) or "–" for side in (pair.first, pair.second))
+    wording = "tells apart" if pair.difference.does else "could tell apart"
+    return sentence(wording, by=by, first=first, second=second)
 
 
-def _texts(a: Side, b: Side) -> str:
-    """The two texts, compared by their words where these are all that is read."""
+def _texts(pair: Pair) -> str:
+    """Return the two texts, compared by their words if a run reads nothing else."""
+    a, b = pair.first, pair.second
     only_words = all(side.ids and len(side.ids) == len(side.tokens) for side in (a, b))
-    relation = "beside"
-    if only_words and Counter(a.ids) == Counter(b.ids):
-        relation = "same ids" if list(a.ids) == list(b.ids) else "same words"
+    relation = "same words" if only_words and Counter(a.ids) == Counter(b.ids) else "beside"
     return sentence(relation, first=on_one_line(a.text), second=on_one_line(b.text))
 
 
-def _answers(a: Side, b: Side, difference: Difference) -> Table:
-    """What the model says of both texts, likeliest first, as the first has it."""
-    told = "Its answers differ" if difference.does else "Its answers are as good as the same"
-    told = told if difference.can else "It cannot tell the two apart"
+def _answers(pair: Pair) -> Table:
+    """Return what the model says of both texts, the likeliest answers first."""
+    a, b = pair.first.output, pair.second.output
+    if a.cosine is not None:
+        return Table(title="how alike the two vectors are", columns=("cosine",), rows=[(a.cosine,)])
     title, columns = "what the model says", ("answer", "first text", "second text")
-    of_a, of_b = a.output.probabilities, b.output.probabilities
-    if a.output.cosine is not None:
-        title = "how alike the two vectors are"
-        return Table(title=title, takeaway=told, columns=("cosine",), rows=[(a.output.cosine,)])
-    if not of_a and not of_b:
-        return Table(title=title, takeaway=told, columns=columns[1:], rows=[(a.output.summary, b.output.summary)])
-    pairs = [(printable(on_one_line(name)), of_a.get(name), of_b.get(name)) for name in dict.fromkeys([*of_a, *of_b])]
+    if not a.probabilities and not b.probabilities:
+        return Table(title=title, columns=columns[1:], rows=[(a.summary, b.summary)])
+    names = dict.fromkeys([*a.probabilities, *b.probabilities])
+    pairs = [(printable(on_one_line(name)), a.probabilities.get(name), b.probabilities.get(name)) for name in names]
     rows = sorted(pairs, key=lambda row: [-1.0 if share is None else share for share in row[1:]], reverse=True)
+    told = "Its answers differ" if pair.difference.does else "Its answers hardly differ"
     return Table(title=title, takeaway=told, columns=columns, rows=rows, bars=columns[1:])
 
 
-def _tokens(a: Side, b: Side, of: str = "") -> list[Panel]:
-    """Both texts, where there are words in them; 1 where the other text has something else at this place."""
+def _runs(pairs: Sequence[Pair]) -> Table:
+    """Return what each run says of both texts."""
+    rows: Rows = []
+    for pair in pairs:
+        can, does = ("yes" if answer else "no" for answer in (pair.difference.can, pair.difference.does))
+        summaries = pair.first.output.summary, pair.second.output.summary
+        rows.append([pair.run, *summaries, pair.difference.largest, can, does])
+    told = f"{sum(pair.difference.does for pair in pairs)} of {len(pairs)} runs tell them apart"
+    return Table(title="What each run says", takeaway=told, columns=OF_RUNS, rows=rows)
+
+
+def _tokens(pair: Pair) -> list[Panel]:
+    """Return both texts; 1 marks a token where the other text has another one. None if a run reads no words."""
     panels: list[Panel] = []
-    for name, side, other in (("first", a, b), ("second", b, a)):
+    for name, side, other in (("first", pair.first, pair.second), ("second", pair.second, pair.first)):
         if not side.ids:
             continue
-        pairs = zip_longest(side.tokens, other.tokens[: len(side.tokens)])
-        moved = np.array([[token != at_place for token, at_place in pairs]], dtype=np.float32)
-        takeaway = f"Different tokens: {moved.sum():.0f} of {moved.size}"
-        note = "shaded: where the other text has another word"
-        panels.append(
-            Tokens(title=f"{of}the {name} text", takeaway=takeaway, tokens=side.tokens, values=moved, note=note)
-        )
+        tokens = zip_longest(side.tokens, other.tokens[: len(side.tokens)])
+        moved = np.array([[token != at_place for token, at_place in tokens]], dtype=np.float32)
+        title, takeaway = f"{pair.prefix}the {name} text", f"Different tokens: {moved.sum():.0f} of {moved.size}"
+        panels.append(Tokens(title=title, takeaway=takeaway, tokens=side.tokens, values=moved))
     return panels
 
 
-def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
-    """Both texts, and of both first the same head: the clearest."""
-    shown = [(name, side, side.attention) for name, side in (("first", a), ("second", b)) if side.attention is not None]
+def _attention(pair: Pair) -> list[Panel]:
+    """Return the attention in both texts; the head that is clearest in them is shown first."""
+    sides = [("first", pair.first, pair.first.attention), ("second", pair.second, pair.second.attention)]
+    shown = [(name, side, weights) for name, side, weights in sides if weights is not None]
     if not shown:
         return []
-    sharp = [sharpness(weights, causal=side.causal) for _, side, weights in shown]
-    layer, head = clearest(np.mean(sharp, 0))
+    layer, head = clearest(np.mean([sharpness(weights, causal=side.causal) for _, side, weights in shown], 0))
     return [
         Heads(
-            title=f"{of}attention in the {name} text",
+            title=f"{pair.prefix}attention in the {name} text",
             takeaway=head_takeaway(weights, side.tokens, side.tokens, (layer, head)),
             weights=weights,
             rows=side.tokens,
@@ -352,19 +323,17 @@ def _attention(a: Side, b: Side, of: str = "") -> list[Panel]:
     ]
 
 
-def _lines(differences: Sequence[tuple[str, Difference]], colours: Sequence[int] = (0,)) -> Lines:
-    """`colours`: of each; runs with other layers than the others leave out what comes after their last."""
-    same_layers = len({tuple(difference.layers) for _, difference in differences}) == 1
-    layers = [difference.layers if same_layers else difference.layers[:-1] for _, difference in differences]
-    distances = [
-        (name, difference.distances[: len(names)])
-        for (name, difference), names in zip(differences, layers, strict=True)
+def _layers(pair: Pair) -> list[Panel]:
+    """Return how far apart the texts are after each layer."""
+    apart = pair.difference
+    if not apart.layers:
+        return []
+    takeaway = "They are the same after every layer"
+    if any(apart.distances):
+        takeaway = leader("furthest apart", apart.layers, apart.distances)
+    facts = {"title": f"{pair.prefix}how far apart the two texts are", "takeaway": takeaway, "y_name": DISTANCE}
+    rows = list(zip(apart.layers, apart.cosines, apart.distances, strict=True))
+    return [
+        Lines.by_layer(apart.layers, [("", apart.distances)], **facts),
+        Table(title=f"{pair.prefix}layer by layer", columns=("after", "cosine", DISTANCE), rows=rows, note=OF_LAYERS),
     ]
-    places = [f"{name} · {layer}" if name else layer for name, one in differences for layer in one.layers]
-    apart = [distance for _, one in differences for distance in one.distances]
-    takeaway = leader("furthest apart", places, apart) if any(apart) else "They are the same after every layer"
-    chart = Lines.by_layer(
-        max(layers, key=len), distances, title="how far apart the two texts are", takeaway=takeaway, y_name=DISTANCE
-    )
-    coloured = [replace(line, colour=colour) for line, colour in zip(chart.series, colours, strict=True)]
-    return replace(chart, series=coloured)
