@@ -25,12 +25,12 @@ from glassformer.families.translation import source_ids
 from glassformer.inspection.views.logit_lens import scores_tokens
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
-from glassformer.rendering.panels import FATES, Branch, Choices, Panel, Table, Tree
+from glassformer.rendering.panels import Branch, Choices, Panel, Table, Tree
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, chance, quoted
 
 AS_IT_IS, USUAL = Sampling(), Search()
-CHOSEN, KEPT, PRUNED = FATES
+CHOSEN, KEPT, PRUNED = "chosen", "kept", "pruned"
 DROPPED = 3
 """Continuations that are told of at each step of a beam search beside those that are followed."""
 OTHERS = 4
