@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
 
-from glassformer.cli.options import Option, Parser
+from glassformer.cli.options import Parser
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.loggers import LOGGERS
 from glassformer.config.presets import OWN_TASKS, TRAINABLE
@@ -18,19 +18,7 @@ from glassformer.config.setting import Rule, kind_of
 from glassformer.config.views import ALL, VIEWS
 from glassformer.runs.folders import CARD
 
-SHELLS = {
-    "bash": 'eval "$(glassformer completion bash)"      in ~/.bashrc',
-    "zsh": 'eval "$(glassformer completion zsh)"       in ~/.zshrc',
-    "fish": "glassformer completion fish | source      in ~/.config/fish/config.fish",
-}
-PARSER = Parser(
-    "completion",
-    "bash|zsh|fish",
-    "A script that lets the Tab key complete verbs, options and their values, data sets and runs:\n  "
-    + "\n  ".join(SHELLS.values()),
-    "glassformer completion bash > ~/.glassformer.bash",
-    [Option("shell", choices=tuple(SHELLS), help="for which shell")],
-)
+PARSER = Parser("completion")
 DATA, RUNS, FILES = "@data", "@runs", "@files"
 """Values that only the folder tells: data sets and files, runs, files."""
 KINDS = {"DATA": DATA, "RUN": RUNS, "RUN2": RUNS, "RUNS": RUNS, "WHERE": RUNS, "FILE": FILES, "DIR": FILES,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli import serve
-from glassformer.cli.options import JSON, Option, Parser, flag, values_of
+from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_folder, check_out, writer_to
 from glassformer.cli.terminal.show import RowProgress, print_json, say, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -16,50 +16,8 @@ from glassformer.text.escaping import json_line
 if TYPE_CHECKING:
     from glassformer.teaching.lesson import Lesson
 
-LESSON = Parser(
-    "lesson",
-    "[NAME]",
-    "The course: without a name, which lessons there are; with one, its notebook is written.",
-    "glassformer lesson attention",
-    [
-        Option("name", nargs="?", metavar="NAME", help="a lesson's name or number, or your own: a .md file"),
-        Option("--out", check=check_folder, metavar="DIR", help="where the notebook goes (default: ./NAME)"),
-        flag("--solution", "with the exercises solved"),
-        flag("--page", "as Markdown to read, instead of a notebook"),
-        flag("--overwrite", "replace the notebook that is there"),
-        Option("--check", metavar="FILE", help="try what was written in a notebook (.ipynb) or Python (.py); exit "
-               "code 1 if points are missing"),
-        flag("--play", "then open the lesson's run in the playground"),
-        JSON,
-    ],
-    bricks=False,
-)  # fmt: skip
-
-SECONDS = Option("--seconds", type=float, default=30, metavar="N", help="for each cell and each call (default 30)")
-MEMORY = Option(
-    "--memory", type=int, default=2048, metavar="MB", help="of memory beside what torch needs (default 2048)"
-)
-GRADE = Parser(
-    "grade",
-    "FILE … --lesson NAME",
-    "Grade what students hand in, notebooks or files of Python, each in a process of its own without network, new "
-    "processes or the hidden tests. Exit code 1 if a file cannot be read.",
-    "glassformer grade ./*.ipynb --lesson attention --out points.csv",
-    [
-        Option("files", nargs="+", metavar="FILE", help="notebooks (.ipynb) or Python (.py)"),
-        Option("--lesson", required=True, metavar="NAME", help="the lesson's name or number, or your own: a .md file"),
-        Option("--hidden", metavar="DIR", help="a folder with NAME.py, whose EXERCISES replace those of the same name "
-               "and add others"),
-        SECONDS,
-        MEMORY,
-        Option("--seed", type=int, metavar="N", help="of what they are tried with (default: another each time)"),
-        Option("--out", metavar="FILE", help="write the result to .json or .csv"),
-        JSON,
-        flag("--gradescope", "the result of one file as Gradescope's results.json"),
-    ],
-    bricks=False,
-)  # fmt: skip
-
+LESSON = Parser("lesson", checks={"out": check_folder})
+GRADE = Parser("grade")
 PARSERS = (LESSON, GRADE)
 
 
@@ -135,7 +93,7 @@ def run_grade(argv: list[str]) -> None:
     from glassformer.teaching.grade import grade
 
     with RowProgress():
-        grades = grade(options.files, options.lesson, **values_of(options, ("hidden", "seconds", "memory", "seed")))
+        grades = grade(**arguments_of(options, grade))
     result = grades.submissions[0].gradescope() if options.gradescope else grades.to_dict()
     if options.out is not None:
         with writer_to(options.out) as to:

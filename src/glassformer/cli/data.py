@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import ALL_SECTIONS, JSON, TASK, Option, Parser, run_action, settings_of
+from glassformer.cli.options import Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.show import print_json, say, show_result, show_table, show_text, visible
 from glassformer.config.errors import Misuse
@@ -16,60 +16,14 @@ if TYPE_CHECKING:
     from glassformer.data.check.texts import PairCheck, TextCheck
     from glassformer.data.io.table import Pictures, Table
 
-HELP = """usage: glassformer data                     the data sets that come along
-       glassformer data describe DATA       how large it is, and how it would be divided
-       glassformer data check DATA          repeats, near-duplicates, contradicting labels, odd pairs, what is cut …
-       glassformer data show DATA           a batch as the model will see it
-
-examples:
-  glassformer data check opinions
-  glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32
-"""
 MOST_ROWS = 40
-OPTIONS = [
-    Option("data", nargs="*", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), an "
-           "embedded data set, or hf:NAME, one of the hub"),
-    TASK,
-    JSON,
-]  # fmt: skip
-
-
-LIST = Parser("data list", "", "The data sets that come along.", "glassformer data", [JSON])
-DESCRIBE = Parser(
-    "data describe",
-    "DATA",
-    "How large data is, and how it would be divided.",
-    "glassformer data describe docstrings",
-    OPTIONS,
-    settings=["data"],
-)
-CHECK = Parser(
-    "data check",
-    "DATA",
-    "What is odd about texts, labelled examples or pairs, and what a model would cut off.",
-    "glassformer data check opinions --model.context 64",
-    OPTIONS,
-    settings=["data", "tokenizer", "model"],
-)
-SHOW = Parser(
-    "data show",
-    "DATA",
-    "A batch as the model will see it; for a language model, one sentence as training pairs.",
-    "glassformer data show reverse --batch 0 --tokenizer.kind char --model.context 32",
-    [
-        *OPTIONS,
-        Option("--batch", type=int, default=0, metavar="K", help="which one (default 0)"),
-        Option("--rows", type=int, default=4, metavar="N", help="rows to show (default 4)"),
-    ],
-    settings=ALL_SECTIONS,
-)
-PARSERS = (LIST, DESCRIBE, CHECK, SHOW)
+LIST, DESCRIBE, CHECK, SHOW = PARSERS = [Parser(f"data {action}") for action in ("list", "describe", "check", "show")]
 
 
 def run(argv: list[str]) -> None:
     if not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help")):
         argv = ["list", *argv]
-    run_action(argv, {"list": list_sets, "describe": describe, "check": check, "show": show}, HELP)
+    run_action("data", argv, {"list": list_sets, "describe": describe, "check": check, "show": show})
 
 
 def list_sets(argv: list[str]) -> None:

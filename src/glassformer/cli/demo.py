@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import Option, Parser
+from glassformer.cli.options import Parser
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, show_text
 from glassformer.config.units import duration
@@ -23,14 +23,7 @@ PLAN = tomllib.loads(files("glassformer.cli").joinpath("demo.toml").read_text("u
 OPINIONS, DATES, WRITER, STORIES = PLAN["opinions"], PLAN["dates"], PLAN["writer"], PLAN["stories"]
 REPORT = "report.html"
 
-PARSER = Parser(
-    "demo",
-    "",
-    "The main job on the embedded data: a short ladder of classifiers side by side, a translator of dates, two "
-    "language models, what each of them learned, and one report of it all. How long each part takes is said before it.",
-    "glassformer demo --out runs/demo",
-    [Option("--out", check=check_folder, default="runs/demo", metavar="DIR", help="where to (default runs/demo)")],
-)
+PARSER = Parser("demo", checks={"out": check_folder})
 
 
 @dataclass(frozen=True)

@@ -2,37 +2,16 @@
 
 import sys
 
-from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag, values_of
+from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_rows, held_texts, refuse_files
-from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
+from glassformer.cli.terminal.parts import answer_parts, takes_parts
 from glassformer.cli.terminal.show import say
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT
 from glassformer.data.wording import counted
+from glassformer.verbs.parts.options import Shard
 
-PARSER = Parser(
-    "embed",
-    "RUN [TEXT …]",
-    "Texts as vectors: what the run's head sees of each (of a linear bag, its scores); of a language model or "
-    "translator, the mean over its tokens.",
-    'glassformer embed last "the soup was good" "the soup was bad" --out vectors.npy\n'
-    "  glassformer embed last --file parts --out vectors --format npy --on ray",
-    [
-        RUN,
-        Option("texts", nargs="*", metavar="TEXT", help="what to embed (default: each line of stdin)"),
-        Option("--file", metavar="FILE", help="embed the texts of a table (.csv, .tsv, .jsonl, .parquet), or every "
-               "line of a text file; a folder of such parts becomes a folder of parts, and what is done there is not "
-               "done again", check=check_rows),
-        TEXT_COLUMN,
-        ENCODING,
-        flag("--tokens", "a vector for each token, instead of one for the text"),
-        Option("--out", metavar="FILE", help="a .npy or .jsonl file (default: JSON lines on stdout); of a folder "
-               "of parts, a folder"),
-        DEVICE,
-        flag("--json", "of a folder of parts, print a JSON object that says how many rows, how fast"),
-    ],
-    groups=part_options("jsonl", "npy"),
-)  # fmt: skip
+PARSER = Parser("embed", checks={"file": check_rows, "shard": Shard.parse})
 
 
 def run(argv: list[str]) -> None:
@@ -45,9 +24,8 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load
     from glassformer.verbs.files import embed_file, write_vectors
 
-    how = values_of(options, ("text", "encoding", "tokens"))
     if is_folder:
-        answer_parts(options, embed_file, **how)
+        answer_parts(options, embed_file)
         return
     loaded = load(options.run, options.device, say=say)
     if loaded.config.data.kind == TEXT:
@@ -62,7 +40,8 @@ def run(argv: list[str]) -> None:
                 say(f"{counted(blank, 'text is', 'texts are')} empty, and so without a vector")
             count = counts.rows
         else:
-            count = embed_file(loaded, options.file, options.out or sys.stdout, **how, say=say).rows
+            arguments = {**arguments_of(options, embed_file), "run": loaded, "out": options.out or sys.stdout}
+            count = embed_file(**arguments, say=say).rows
     if options.out is not None:
         say(f"{options.out}: {_amount(options.out, count)}")
 

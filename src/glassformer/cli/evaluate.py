@@ -5,12 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, JSON, PRECISION, RUN, Option, Parser, flag, settings_of, values_of
+from glassformer.cli.options import Parser, arguments_of, settings_of
 from glassformer.cli.terminal.inputs import check_out, check_rows
 from glassformer.cli.terminal.show import print_json, say, say_next, show_table, show_text
-from glassformer.config.data_section import ERROR, SKIP
 from glassformer.config.errors import Misuse
-from glassformer.config.presets import BLEU_TOKENIZERS
 from glassformer.config.resolve import flatten
 from glassformer.config.views import ENDINGS
 from glassformer.data.wording import EXAMPLES, listed
@@ -25,53 +23,12 @@ MOST_ROWS, MOST_COLUMNS = 40, 12
 
 PARSER = Parser(
     "evaluate",
-    "RUN [DATA]",
-    "How good a run is, over data of your choice or over the part that it held out: loss, perplexity and bits per "
-    "byte; accuracy, F1 by class and confusion; RMSE, MAE and R²; BLEU, chrF and exact match.",
-    "glassformer evaluate last test.csv --errors --out errors.html",
-    [
-        RUN,
-        Option("data", nargs="*", metavar="DATA", help="data to evaluate on (default: the run's held-out part)"),
-        Option("--file", check=check_rows, metavar="FILE", help="the same as DATA, by its name in predict"),
-        Option("--part", choices=("train", "validation", "test"), help="which of the run's own parts"),
-        Option("--stride", type=int, metavar="N", help="language models: tokens between windows (default: the "
-               "context)"),
-        Option("--beam", type=int, metavar="N", help="translators: translations followed at once (default 5)",
-               check=lambda beam: Search(beam=beam)),
-        Option("--length-penalty", type=float, metavar="X", help="translators: see `translate` (default 1)",
-               check=lambda penalty: Search(length_penalty=penalty)),
-        flag("--lowercase", "translators: BLEU of lower-cased texts too, as older tables have it"),
-        Option("--bleu-tokenizer", choices=BLEU_TOKENIZERS, help="translators: how sacreBLEU splits texts into words "
-               "(default: char for scripts without spaces, else 13a)"),
-        flag("--errors", "where it is wrong: what it confuses, words and lengths of errors, how sure it is; odd "
-             "translations; the tokens that hold the loss"),
-        Option("--versus", metavar="RUN2", help="a second run on the same examples: what only one of them gets"),
-        Option("--accuracy", type=float, metavar="X", help="with --errors, classifiers: how often answers are to be "
-               "right; it tells below which probability a person should look (default 0.95)"),
-        Option("--out", metavar="FILE", help="classifiers: draw the confusion matrix (.png, .svg, .pdf); with --errors "
-               "all that was found (.html, .json too)"),
-        DEVICE,
-        PRECISION,
-        JSON,
-    ],
-    groups={"how DATA is read (default: as the run's data was)": [
-        Option("--bad-rows", "--data.bad_rows", dest="data.bad_rows", choices=(ERROR, SKIP), default=argparse.SUPPRESS,
-               help="skip: ignore any number of rows that cannot be scored (no text, no label); error: fail at the "
-               "first one, or at a label not seen in training (default: skip up to a tenth of the rows)"),
-        *(Option(*names, dest=names[-1].removeprefix("--"), metavar="NAME", default=argparse.SUPPRESS)
-        for names in (
-            ("--text", "--data.text"),
-            ("--label", "--data.label"),
-            ("--source", "--data.source"),
-            ("--target", "--data.target"),
-            ("--source-file", "--data.source_file"),
-            ("--target-file", "--data.target_file"),
-            ("--data.too_long",),
-            ("--data.encoding",),
-        )),
-    ]},
-)  # fmt: skip
-EVALUATE_ARGUMENTS = ("part", "stride", "beam", "length_penalty", "lowercase", "bleu_tokenizer")
+    checks={
+        "file": check_rows,
+        "beam": lambda beam: Search(beam=beam),
+        "length_penalty": lambda penalty: Search(length_penalty=penalty),
+    },
+)
 
 
 def run(argv: list[str]) -> None:
@@ -94,7 +51,7 @@ def run(argv: list[str]) -> None:
 
     reading = {key.split(".")[1]: value for key, value in flatten(settings_of(options)).items()}
     data = options.file if options.data is None else options.data
-    request = EvaluateOptions(data=data, reading=reading, **values_of(options, EVALUATE_ARGUMENTS))
+    request = EvaluateOptions(data=data, reading=reading, **arguments_of(options, EvaluateOptions, "data"))
     if with_errors:
         _show_errors(options, request)
         return

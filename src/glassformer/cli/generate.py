@@ -4,7 +4,7 @@ import itertools
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli.options import DEVICE, FILE_ENCODING, PRECISION, RUN, Option, Parser, flag, values_of
+from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_lines, lines_of, text_of_stdin
 from glassformer.cli.terminal.show import print_json, say, show_table
 from glassformer.config.errors import Misuse
@@ -13,39 +13,7 @@ from glassformer.decoding.options import Sampling, check_writing
 if TYPE_CHECKING:
     from glassformer.families.generate import Likely
 
-PARSER = Parser(
-    "generate",
-    "RUN [PROMPT]",
-    "Let a run go on writing. Control characters that it writes are shown as ·; --json keeps them.",
-    'glassformer generate last "To be, or" --tokens 100 --temperature 0.8',
-    [
-        RUN,
-        Option("prompt", nargs="?", metavar="PROMPT", help="what to go on from (default: the start of a text; - reads "
-               "it from stdin)"),
-        Option("--file", check=check_lines, metavar="FILE", help="one prompt a line; one text each"),
-        FILE_ENCODING,
-        flag("--chat", "PROMPT is a message, to be answered: for models that were taught to chat"),
-        Option("--system", metavar="TEXT", help="with --chat: what the model is told before the message"),
-        Option("--tokens", type=int, default=200, metavar="N", help="tokens at most (default 200)"),
-        flag("--greedy", "always the likeliest token"),
-        Option("--beam", type=int, metavar="N", help="the most probable of N texts that are followed at once; 1 is "
-               "greedy"),
-        Option("--temperature", type=float, metavar="X", help="below 1 tamer, above 1 wilder"),
-        Option("--top-k", type=int, metavar="K", help="only among the K likeliest tokens"),
-        Option("--top-p", type=float, metavar="P", help="only among the likeliest that together reach P"),
-        Option("--repetition-penalty", type=float, default=1.0, metavar="X", help="above 1: fewer repetitions"),
-        Option("--presence-penalty", type=float, default=0.0, metavar="X", help="above 0: taken off the score of each "
-               "token written before"),
-        Option("--frequency-penalty", type=float, default=0.0, metavar="X", help="the same, each time it was written"),
-        Option("--stop", action="append", default=[], metavar="TEXT", help="end before this text; can be repeated"),
-        Option("--seed", type=int, default=0, metavar="N", help="of the sampling (default 0)"),
-        flag("--probabilities", "show the five likeliest tokens at each position"),
-        DEVICE,
-        PRECISION,
-        flag("--json", "print each result as one JSON object"),
-    ],
-)  # fmt: skip
-SAMPLING = ("top_k", "top_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+PARSER = Parser("generate", checks={"file": check_lines})
 
 
 def run(argv: list[str]) -> None:
@@ -59,9 +27,9 @@ def run(argv: list[str]) -> None:
     if options.chat and not options.prompt and options.file is None:
         raise Misuse("--chat answers a message: give it as PROMPT, or - to read it from stdin")
     temperature = 1.0 if options.temperature is None else options.temperature
-    sampling = {**values_of(options, SAMPLING), "temperature": temperature}
+    sampling = {**arguments_of(options, Sampling), "temperature": temperature}
     how = Sampling(**{**sampling, "temperature": 0.0} if options.greedy else sampling)
-    check_writing(how, **values_of(options, ("tokens", "beam", "seed")))
+    check_writing(how, **arguments_of(options, check_writing))
 
     from glassformer.families.load import load_for
     from glassformer.families.requests import say_unknown
@@ -79,7 +47,8 @@ def run(argv: list[str]) -> None:
         )
     writing_options = {
         **sampling,
-        **values_of(options, ("tokens", "greedy", "beam", "seed")),
+        **arguments_of(options, check_writing),
+        "greedy": options.greedy,
         "stop": [_unescaped(stop) for stop in options.stop],
         "say": cache(say),  # what holds of every prompt, once
     }

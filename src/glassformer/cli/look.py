@@ -3,41 +3,23 @@
 import argparse
 from pathlib import Path
 
-from glassformer.cli.options import DEVICE, RUN, Option, Parser, flag
+from glassformer.cli.options import Parser
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, show_result
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ALL, ENDINGS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
 from glassformer.decoding.options import Search
 
-SUMMARY = "\n".join([
-    "Inside a run, for every architecture: what it looks at, expects, and decides by. Looking changes no logit.",
-    "",
-    "views (--view NAME; a run that does not have one says which it has):",
+VIEW_LINES = [
     f"  {ALL:13} on a page: every one that a single text is enough for, made in a moment",
     *(f"  {name:13} {shows}" for name, shows in {**VIEWS, **OWN_VIEWS}.items()),
-])  # fmt: skip
-
+]
 PARSER = Parser(
     "look",
-    "RUN [TEXT …]",
-    SUMMARY,
-    'glassformer look last "the food was good, not bad at all" --out look.html',
-    [
-        RUN,
-        Option("texts", nargs="*", metavar="TEXT", help="what to look at: a text, an image's file, a row "
-               "as JSON; several for --word and nearest"),
-        Option("--view", metavar="NAME", help="see above (default: all for .html, else the first that the run has)",
-               check=check_view),
-        Option("--out", metavar="FILE", help=f"{', '.join(ENDINGS)} (default look.html, of one view NAME.html, of "
-               "report that of the run's folder; with --json none)"),
-        flag("--open", "open it in the browser"),
-        *(Option(flag_of(name), dest=name, type=info.kind, metavar=info.metavar, help=info.help)
-          for name, info in OPTIONS.items()),
-        DEVICE,
-        flag("--json", "print the view's numbers as one JSON object"),
-    ],
-)  # fmt: skip
+    checks={"view": check_view},
+    options={flag_of(name): vars(info) | {"type": info.kind.__name__} for name, info in OPTIONS.items()},
+    views="\n".join(VIEW_LINES),
+)
 
 
 def run(argv: list[str]) -> None:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from glassformer.cli.options import VERB_TABLES
 from glassformer.cli.terminal.show import mute, open_closed_streams, screens
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
@@ -17,44 +18,7 @@ from glassformer.config.plugins import load_plugins, use
 from glassformer.config.presets import VERSION
 from glassformer.text.escaping import on_one_line
 
-VERBS: dict[str, str] = {
-    "train": "train a model on texts, labels, pairs, images or tables, and leave a run",
-    "evaluate": "how good a run is: perplexity; accuracy, F1 and confusion; RMSE and R²; BLEU and chrF",
-    "predict": "what a run says of a text, an image, a row: a label, a number, the next token, a translation",
-    "generate": "let a run write",
-    "translate": "let a run translate",
-    "look": "inside a run: attention, the logit lens, head roles, attribution, every number",
-    "embed": "texts and tokens as vectors",
-    "play": "the playground: type to a run, look into it, turn its heads, and see at once what changes",
-    "serve": "runs over HTTP: OpenAI's API, and everything else that a run can be asked",
-    "tokenizer": "train, show and compare tokenizers",
-    "compare": "which model suits your data: the ladder of models side by side, ablations, learning curves",
-    "tune": "search for the best settings on development data",
-    "plan": "before training: parameters, memory, speed, time to finish",
-    "doctor": "what is wrong with a training, in plain words",
-    "check": "is a run right: cached = uncached, batched = single, saved = loaded …; or a brick of your own",
-    "scaling": "how time, memory, gradients and what is learned change as texts get longer",
-    "import": "a model made elsewhere (Hugging Face folder, GGUF file, hub name) as a run",
-    "export": "a run for other programs: a Hugging Face folder, or ONNX",
-    "data": "list, describe, check and show data sets",
-    "lesson": "the course: notebooks with exercises that check themselves",
-    "grade": "what students hand in, held against the exercises, each in a process of its own",
-    "demo": "the main job on embedded data, in a few minutes",
-    "completion": "a script for bash, zsh or fish that completes the command line",
-}
-MODULES = {
-    "compare": "trials",
-    "tune": "trials",
-    "doctor": "check",
-    "export": "exchange",
-    "import": "exchange",
-    "grade": "course",
-    "lesson": "course",
-    "play": "serve",
-    "check": "check",
-    "serve": "serve",
-}
-"""Modules of several verbs, each with a function `run_VERB`; any other verb has a module of its own with `run`."""
+VERBS: dict[str, str] = {verb: table["brief"] for verb, table in VERB_TABLES.items() if "brief" in table}
 VERBS_WITHOUT_BRICKS = {"grade", "lesson"}
 """Verbs that refuse --brick: `*.py` in a folder of submissions may expand to `--brick=FILE.py`, the name of a file."""
 
@@ -165,7 +129,7 @@ def _bricks(argv: list[str]) -> list[str]:
 
 
 def module_of(verb: str) -> str:
-    return f"glassformer.cli.{MODULES.get(verb, verb)}"
+    return f"glassformer.cli.{VERB_TABLES[verb].get('module', verb)}"
 
 
 def _run(argv: list[str]) -> int:
@@ -178,7 +142,7 @@ def _run(argv: list[str]) -> int:
     if verb not in VERBS:
         raise Misuse(unknown("verb", verb, VERBS))
     module = importlib.import_module(module_of(verb))
-    run: Callable[[list[str]], None] = getattr(module, f"run_{verb}" if verb in MODULES else "run")
+    run: Callable[[list[str]], None] = getattr(module, f"run_{verb}", None) or module.run
     try:
         run(argv[1:])
     except SystemExit as stop:  # argparse after --help, a verb that has said what failed

@@ -1,16 +1,19 @@
-"""Command-line options made from the settings themselves, so that help and code cannot part."""
+"""Parsers of the verbs, made of `verbs.toml` and of the settings themselves."""
 
 import argparse
 import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.show import be_quiet
+from glassformer.config.arguments import parameter_types
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
@@ -19,7 +22,6 @@ from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
 from glassformer.config.presets import (
     CPU_TRANSLATION,
-    INFERENCE_PRECISIONS,
     OWN_TASKS,
     STARTS,
     TEXT,
@@ -36,126 +38,107 @@ from glassformer.config.resolve import (
     known_elsewhere,
 )
 from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
+from glassformer.config.views import ENDINGS
 from glassformer.runs.folders import find_run
-from glassformer.trials.places.base import LOCAL, PLACES
+
+VERB_TABLES: dict[str, dict[str, Any]] = tomllib.loads(
+    files("glassformer.cli").joinpath("verbs.toml").read_text("utf-8")
+)
+"""The options and help of every verb and action, and the options that several of them share."""
+SHARED: dict[str, dict[str, Any]] = VERB_TABLES.pop("shared")
+OPTION_SETS = {name: VERB_TABLES.pop(name) for name in ("parts", "places", "serving", "dataset")}
 
 TRUE = "true"
-"""What a flag that stands alone means."""
+"""Value of a flag that stands alone."""
 NEGATION = "--no-"
 METAVARS = {bool: "true|false", int: "N", float: "X", str: "NAME"}
 """What stands for a setting's value, by its type."""
-
-
-class Option:
-    """An argument or a flag of a verb, as `add_argument` takes it."""
-
-    def __init__(self, *names: str, check: Callable[[Any], object] | None = None, **keywords: Any) -> None:
-        """`check`: refuses a value that cannot be right, which it can tell without torch."""
-        self.names = names
-        self.check = check
-        if keywords.get("nargs") == "*":
-            keywords.setdefault("default", [])  # without a default, argparse lists it among the missing arguments
-        self.keywords = keywords
-
-
-def flag(name: str, help: str, dest: str | None = None) -> Option:
-    """A flag that stands alone. `--no-x` sets the option x (or `dest`) to False."""
-    if not name.startswith(NEGATION):
-        return Option(name, action="store_true", help=help)
-    return Option(name, dest=dest or name.removeprefix(NEGATION), action="store_false", help=help)
-
-
-RUN = Option("run", metavar="RUN", help="a run's folder, or `last`")
-ENCODING = Option("--encoding", "--data.encoding", dest="encoding", metavar="NAME",
-                  help="of the file (default: as the run's data)")  # fmt: skip
-FILE_ENCODING = Option("--encoding", "--data.encoding", dest="encoding", default="utf-8", metavar="NAME",
-                       help="of the file (default utf-8)")  # fmt: skip
-TEXT_COLUMN = Option("--text", metavar="NAME", help="the table's text column (default: as in the run's data)")
-DEVICE = Option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps")
-PRECISION = Option("--precision", choices=INFERENCE_PRECISIONS, default="fp32",
-                   help="of the weights: int8 is faster on a CPU, bf16 is for GPUs and for trying")  # fmt: skip
-NO_VERIFY = flag(
-    "--no-verify", "skip verification: use weights, labels and settings even if they are damaged or changed"
-)
-"""An option of every verb that has a RUN."""
-LIMIT = Option("--limit", action="append", metavar="NAME=N",
-               help=f"raise a limit on what a file may be, such as pixels=400M ({limits_help()})")  # fmt: skip
-"""An option of every verb."""
-QUIET = Option("-q", "--quiet", action="store_true", help="say nothing on the way: the result, and errors")
-"""An option of every verb."""
-BRICK = Option("--brick", action="append", metavar="FILE.py",
-               help="a file of your own that registers bricks, models, encoders, families or views")  # fmt: skip
-"""An option of every verb except those without bricks; `main` has imported the file before the verb begins."""
-JSON = flag("--json", "print the result as one JSON object")
-CONFIG = Option("--config", check=check_config, metavar="FILE", help="settings from a YAML file; flags win over it")
-TASK = Option(
-    "--task", metavar="NAME", help=f"what is learned: {', '.join((*TRAINABLE, *OWN_TASKS))} (default: from the data)"
-)
-LOG_TO = Option("--log-to", check=logger_names, metavar="NAMES",
-                help=f"log to {', '.join(LOGGERS)}, or several with commas between them (pip install "
-                "'glassformer[NAME]'); what is resumed goes on there")  # fmt: skip
-PLACE = [
-    Option("--on", choices=PLACES, default=LOCAL, help="where trainings run: processes of this machine (default), jobs "
-           "of Slurm, tasks of a Ray cluster (RAY_ADDRESS, or one of this machine; pip install 'glassformer[ray]'); "
-           "with these, --out must be on a disk that all machines see"),
-    Option("--sbatch", default="", metavar="OPTIONS", help="with --on slurm, what sbatch is told, in one word: "
-           "--sbatch='--partition=gpu --gpus=1 --time=2:00:00'"),
-]  # fmt: skip
-"""Options of verbs that train many models."""
+TYPES = {"float": float, "int": int, "str": str}
+KEYWORDS = ("action", "choices", "default", "dest", "metavar", "nargs", "required")
+"""Keys of an option's table that `add_argument` takes as they are."""
+CHECKS: dict[str, Callable[[Any], object]] = {"config": check_config, "log_to": logger_names}
+"""Functions that refuse the value of a shared option."""
 ALL_SECTIONS = tuple(SECTIONS)
 
 
+def filled(text: str, **facts: str) -> str:
+    """Return a text with each @name@ replaced."""
+    for name, fact in facts.items():
+        text = text.replace(f"@{name}@", fact)
+    return text
+
+
+def facts() -> dict[str, str]:
+    """Return what the help of every verb may name."""
+    tasks = ", ".join((*TRAINABLE, *OWN_TASKS))
+    return {"endings": ", ".join(ENDINGS), "limits": limits_help(), "loggers": ", ".join(LOGGERS), "tasks": tasks}
+
+
 class Parser(argparse.ArgumentParser):
-    """argparse without its habit of guessing, and with errors in one line."""
+    """An argparse parser that never guesses an option, and reports each error in one line."""
 
     def __init__(
         self,
         verb: str,
-        arguments: str,
-        summary: str,
-        example: str,
-        options: Sequence[Option],
         *,
-        groups: Mapping[str, Sequence[Option]] = MappingProxyType({}),
-        settings: Sequence[str] = (),
-        bricks: bool = True,
+        checks: Mapping[str, Callable[[Any], object]] = MappingProxyType({}),
+        options: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+        **more: str,
     ) -> None:
-        """`groups`: options under a title of their own. `settings`: sections of a configuration whose settings are
-        options too; of one name, the verb's own option counts. `bricks`: whether the verb has --brick.
+        """Create the parser of a verb, or of an action of a verb, from its table in `verbs.toml`.
+
+        `checks`: functions that refuse a wrong value without torch, by option. `options`: tables of more options.
+        `more`: texts for the help.
         """
+        table, self._facts = VERB_TABLES[verb], facts() | more
         super().__init__(
             prog=f"glassformer {verb}",
-            usage=f"glassformer {verb} {arguments} [options, in any order]",
-            description=summary,
-            epilog=f"example:\n  {example}",
+            usage=f"glassformer {verb} {table.get('arguments', '')} [options, in any order]",
+            description=filled(table["summary"], **self._facts),
+            epilog=f"example:\n  {table['example']}",
             formatter_class=_Help,
             conflict_handler="resolve",
             allow_abbrev=False,
             add_help=False,
         )
-        verify = [NO_VERIFY] if RUN in options or "model" in settings else []  # --from reads a run too
-        containers: list[tuple[argparse._ActionsContainer, Sequence[Option]]] = [
-            (
-                self,
-                [
-                    Option("-h", "--help", action="help", help="show this and stop"),
-                    *options,
-                    *verify,
-                    *([BRICK] if bricks else []),
-                    LIMIT,
-                    QUIET,
-                ],
-            ),
-            *((self.add_argument_group(title), titled) for title, titled in groups.items()),
-        ]
-        for section in settings:
+        self._checks = {**CHECKS, **checks}
+        sections = table.get("settings", ())
+        sections = ALL_SECTIONS if sections == "all" else sections
+        groups: dict[str, dict[str, Any]] = {"": {"-h": {}, **table["options"]}, **table.get("groups", {})}
+        for included in (OPTION_SETS[name] for name in table.get("include", ())):
+            group = groups.setdefault(included.get("title", ""), {})
+            group |= {name: {**option, **groups[""].pop(name, {})} for name, option in included["options"].items()}
+        groups[""] |= options
+        if "run" in groups[""] or "model" in sections:  # --from reads a run too
+            groups[""]["--no-verify"] = {}
+        if table.get("bricks", True):
+            groups[""].setdefault("--brick", {})
+        groups[""] |= {"--limit": {}, "-q": {}}
+        containers = {title: self.add_argument_group(title) if title else self for title in groups}
+        for section in sections:
             _add_settings(self.add_argument_group(f"{section} settings"), section)
-        self._checks: dict[str, Callable[[Any], object]] = {}
-        for container, listed in containers:
-            for option in listed:
-                action = container.add_argument(*option.names, **option.keywords)
-                if option.check is not None:
-                    self._checks[action.dest] = option.check
+        for title, group in groups.items():
+            for name, option in group.items():
+                self._add_option(containers[title], name, option)
+
+    def _add_option(self, container: argparse._ActionsContainer, name: str, option: Mapping[str, Any]) -> None:
+        """Add an option, with what its table does not say from the shared option of that name."""
+        option = {**SHARED.get(name, {}), **option}
+        keywords = {key: option[key] for key in KEYWORDS if key in option}
+        if "type" in option:
+            keywords["type"] = TYPES[option["type"]]
+        if option.get("nargs") == "*":
+            keywords["default"] = []  # without a default, argparse lists it among the missing arguments
+        if "." in option.get("dest", ""):
+            keywords["default"] = argparse.SUPPRESS
+        if not {"action", "choices", "metavar"}.intersection(option):
+            negated = name.startswith(NEGATION)
+            keywords["action"] = "store_false" if negated else "store_true"
+            if negated:
+                keywords.setdefault("dest", name.removeprefix(NEGATION))
+        container.add_argument(
+            name, *option.get("also", ()), help=filled(option.get("help", ""), **self._facts), **keywords
+        )
 
     def error(self, message: str) -> NoReturn:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -207,7 +190,7 @@ class Parser(argparse.ArgumentParser):
             raise_limit(word)
         _refuse_early(options)
         for name, check in self._checks.items():
-            if (value := getattr(options, name)) is not None:
+            if (value := getattr(options, name, None)) is not None:
                 check(value)
         return options
 
@@ -257,10 +240,10 @@ def raise_limit(word: str) -> None:
     limits(**{name: value})
 
 
-def run_action(argv: list[str], actions: Mapping[str, Callable[[list[str]], None]], help: str) -> None:
-    """Of a verb with several actions, the one that comes first; `help` is what -h prints."""
+def run_action(verb: str, argv: list[str], actions: Mapping[str, Callable[[list[str]], None]]) -> None:
+    """Run the action of a verb that the command line names first."""
     if argv[0] in ("-h", "--help"):
-        print(help, end="")
+        print(VERB_TABLES[verb]["help"], end="")
     elif argv[0] in actions:
         actions[argv[0]](argv[1:])
     else:
@@ -337,9 +320,10 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in vars(options).items() if "." in key}
 
 
-def values_of(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return the options with these names, as keyword arguments."""
-    return {name: getattr(options, name) for name in names}
+def arguments_of(options: argparse.Namespace, function: Callable[..., Any], *without: str) -> dict[str, Any]:
+    """Return the options that a function takes, as keyword arguments, except those named in `without`."""
+    taken = parameter_types(function)
+    return {name: value for name, value in vars(options).items() if name in taken and name not in without}
 
 
 def training_settings(

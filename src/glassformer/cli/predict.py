@@ -4,44 +4,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from glassformer.cli.options import DEVICE, ENCODING, RUN, TEXT_COLUMN, Option, Parser, flag, values_of
+from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_rows, lines_of, refuse_files, texts_of
-from glassformer.cli.terminal.parts import answer_parts, part_options, takes_parts
+from glassformer.cli.terminal.parts import answer_parts, takes_parts
 from glassformer.cli.terminal.show import print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
 from glassformer.config.progress import watched
 from glassformer.data.wording import counted
+from glassformer.verbs.parts.options import Shard
 
 MOST_SHOWN = 5
 
-PARSER = Parser(
-    "predict",
-    "RUN [TEXT …]",
-    "What a run says of a text, an image or a row: a label with the probability of each, a number, of a language model "
-    "the next token, of a masked one what stands at <mask>, of a translator the translation.",
-    'glassformer predict last "the food was good, not bad at all"\n'
-    "  glassformer predict last --file parts --out judged --shard 1/4",
-    [
-        RUN,
-        Option("texts", nargs="*", metavar="TEXT", help="what to judge: texts, files of images, or rows as "
-               "JSON objects, as the run learned (default: each line of stdin)"),
-        Option("--file", metavar="FILE", help="judge every row of a table (.csv, .tsv, .jsonl, .parquet), which comes "
-               "out with what was predicted added, or every line of a text file; a folder of such parts becomes a "
-               "folder of parts, and what is done there is not done again", check=check_rows),
-        TEXT_COLUMN,
-        ENCODING,
-        Option("--out", metavar="FILE", help="where to write the table: .csv, .tsv (cells that a spreadsheet would "
-               "compute get an apostrophe), .jsonl or .parquet (all as it is); of a folder of parts, a folder"),
-        flag("--probabilities", "add a column for every class"),
-        Option("--top", type=int, metavar="N", help="masked language models: how many tokens for each <mask> "
-               f"(default {MOST_SHOWN})"),
-        DEVICE,
-        flag("--json", "print one JSON object per line; with --out, print one object with the number of rows, "
-             "rows without an answer, and values and texts not seen in training"),
-    ],
-    groups=part_options("csv", "tsv", "jsonl", "parquet"),
-)  # fmt: skip
+PARSER = Parser("predict", checks={"file": check_rows, "shard": Shard.parse})
 
 
 def run(argv: list[str]) -> None:
@@ -55,9 +30,8 @@ def run(argv: list[str]) -> None:
     from glassformer.families.load import load
     from glassformer.verbs.files import NO_LABELS, predict_file
 
-    how = values_of(options, ("text", "encoding", "probabilities"))
     if is_folder:
-        answer_parts(options, predict_file, **how)
+        answer_parts(options, predict_file)
         return
     loaded: Any = load(options.run, options.device, say=say)
     top = MOST_SHOWN if options.top is None else options.top
@@ -66,14 +40,10 @@ def run(argv: list[str]) -> None:
         raise Misuse(f"--top is for masked language models, and {options.run} learned {loaded.config.task}")
     if options.file is not None and loaded.family.label_kind is not None:
         with RowProgress(printed=options.out is None):
-            written = predict_file(
-                loaded,
-                options.file,
-                options.out or sys.stdout,
-                format="jsonl" if options.json and options.out is None else None,
-                **how,
-                say=say,
-            )
+            arguments = {**arguments_of(options, predict_file), "run": loaded, "out": options.out or sys.stdout}
+            if options.json and options.out is None:
+                arguments["format"] = "jsonl"
+            written = predict_file(**arguments, say=say)
         say(counted(written.rows, "row") + (f" written to {options.out}" if options.out else ""))
         if options.json and options.out is not None:
             print_json(written.to_dict())

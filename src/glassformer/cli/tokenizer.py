@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glassformer.cli.options import JSON, Option, Parser, flag, run_action, settings_of
+from glassformer.cli.options import Parser, run_action, settings_of
 from glassformer.cli.terminal.show import print_json, say, show_table, show_text, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
@@ -15,64 +15,11 @@ if TYPE_CHECKING:
     from glassformer.text.analysis import Merge
     from glassformer.text.tokenizer import Piece, Tokenizer
 
-DATA = Option("data", metavar="DATA", help="a text file, a folder, a .jsonl file, or an embedded data set")
-KINDS = "char,word,bpe:1000,bpe:4000,bpe:16000"
-
-HELP = """usage: glassformer tokenizer train DATA --out FILE      learn the tokens of a text
-       glassformer tokenizer show WHERE TEXT …         how texts are cut (WHERE: a run, a tokenizer.json, or data)
-       glassformer tokenizer compare DATA              kinds and sizes side by side, on text held out
-
-example:
-  glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000
-"""
-
-
-TRAIN = Parser(
-    "tokenizer train",
-    "DATA",
-    "Learn the tokens of a text.",
-    "glassformer tokenizer train docstrings --tokenizer.kind bpe --vocab-size 2000 --out tokens.json",
-    [
-        DATA,
-        Option("--out", metavar="FILE", default="tokenizer.json", help="where to (default tokenizer.json)"),
-        flag("--mask", "with a <mask> token, for masked language models"),
-        flag("--overwrite", "replace the file"),
-        JSON,
-    ],
-    settings=("tokenizer", "data"),
-)
-SHOW = Parser(
-    "tokenizer show",
-    "WHERE [TEXT …]",
-    "How texts are cut into tokens, with what stands before and after each.",
-    'glassformer tokenizer show last "unbelievable transformers" --merges',
-    [
-        Option("where", metavar="WHERE", help="a run, a tokenizer.json, or data to train a tokenizer on"),
-        Option("texts", nargs="*", metavar="TEXT", help="the text to cut, or several"),
-        flag("--merges", "BPE's merges one by one; without a text, those learned"),
-        JSON,
-    ],
-    settings=("tokenizer", "data"),
-)
-COMPARE = Parser(
-    "tokenizer compare",
-    "DATA",
-    "Kinds and sizes of tokenizers side by side: trained on nine tenths of a text, measured on the rest.",
-    "glassformer tokenizer compare docstrings --kinds char,word:5000,bpe:1000,bpe:8000",
-    [
-        DATA,
-        Option(
-            "--kinds", default=KINDS, metavar="LIST", help=f"kind or kind:size, with commas between (default {KINDS})"
-        ),
-        JSON,
-    ],
-    settings=("data",),
-)
-PARSERS = (TRAIN, SHOW, COMPARE)
+TRAIN, SHOW, COMPARE = PARSERS = [Parser(f"tokenizer {action}") for action in ("train", "show", "compare")]
 
 
 def run(argv: list[str]) -> None:
-    run_action(argv or ["--help"], {"train": train, "show": show, "compare": compare}, HELP)
+    run_action("tokenizer", argv or ["--help"], {"train": train, "show": show, "compare": compare})
 
 
 def _texts(data: str, settings: DataSettings) -> Iterator[str]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from glassformer.cli.options import ALL_SECTIONS, CONFIG, JSON, LOG_TO, TASK, Option, Parser, flag, training_settings
+from glassformer.cli.options import Parser, training_settings
 from glassformer.cli.terminal.inputs import check_folder
 from glassformer.cli.terminal.show import say, say_next, show_result, show_table, show_text
 from glassformer.config.errors import Misuse
@@ -21,30 +21,7 @@ from glassformer.training.budget import Stopwatch
 REQUEUE = 75
 """The exit code of a training that a scheduler told to stop, which has saved and wants to go on (EX_TEMPFAIL)."""
 
-PARSER = Parser(
-    "train",
-    "DATA …",
-    "Train a model on a text, or on texts, tables or images with labels or numbers, and leave a run.",
-    "glassformer train shakespeare.txt --tokenizer.kind char --model lstm --minutes 5",
-    [
-        Option("data", nargs="*", metavar="DATA", help="a text file, a folder, a table (.csv, .tsv, .jsonl, .parquet), "
-               "several such files or a pattern ('*.txt'), images (a folder of class folders, or .npz), the name of an "
-               "embedded data set (`glassformer data` lists them), or hf:NAME, a data set of the Hugging Face hub"),
-        Option("--out", check=check_folder, metavar="RUN", help="the run's folder (default runs/<data>-<model>-N)"),
-        CONFIG,
-        TASK,
-        LOG_TO,
-        JSON,
-        Option("--folds", type=int, metavar="K", help="cross-validation: K trainings, each validated on another part "
-               "of the rows; the runs are RUN/fold-1 …"),
-        flag("--refit", "then train on all rows but the test, for as long as the best weights took; what was held out "
-             "before tells how good it is"),
-        flag("--resume", "go on with the run in --out (default: the last one); with DATA and --out, start it if it is "
-             "not there, and do nothing if it has finished: one command for every try of a job"),
-        flag("--overwrite", "replace the run in --out"),
-    ],
-    settings=ALL_SECTIONS,
-)  # fmt: skip
+PARSER = Parser("train", checks={"out": check_folder})
 
 
 def run(argv: list[str]) -> None:

@@ -29,29 +29,33 @@ KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
 NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of the parameters that have a name, by name; `**options: Unpack[…]` stands for several."""
+    hints: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in NAMED:
+            hints[name] = parameter.annotation
+        elif typing.get_origin(parameter.annotation) is typing.Unpack:
+            hints |= typing.get_args(parameter.annotation)[0].__annotations__
+    return hints
+
+
 def check_arguments(verb: Callable[P, R]) -> Callable[P, R]:
-    """The verb, which refuses arguments of plain types (numbers, texts, truths, several of them) that are of others."""
-    signature = inspect.signature(verb)
+    """Make a function refuse arguments of plain types (numbers, texts, truths, several of them) that are of others."""
+    signature, hints = inspect.signature(verb), parameter_types(verb)
+    is_open = any(typing.get_origin(one.annotation) is typing.Unpack for one in signature.parameters.values())
 
     @functools.wraps(verb)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            parameter = signature.parameters[name]
-            if parameter.kind in NAMED:
-                check_type(name, value, parameter.annotation)
-            elif typing.get_origin(parameter.annotation) is typing.Unpack:
-                _check_options(verb.__name__, value, typing.get_args(parameter.annotation)[0].__annotations__)
+        named = {name: value for name, value in signature.bind(*args, **kwargs).arguments.items() if name in hints}
+        for name, value in {**named, **kwargs}.items():
+            if name in hints:
+                check_type(name, value, hints[name])
+            elif is_open:
+                raise TypeError(f"{verb.__name__}() got an unexpected keyword argument '{name}'")
         return verb(*args, **kwargs)
 
     return checked
-
-
-def _check_options(verb: str, options: Mapping[str, object], hints: Mapping[str, Any]) -> None:
-    """Refuse options that a `TypedDict` does not name, or of other types than it says."""
-    for name, value in options.items():
-        if name not in hints:
-            raise TypeError(f"{verb}() got an unexpected keyword argument '{name}'")
-        check_type(name, value, hints[name])
 
 
 def check_type(name: str, value: object, hint: Any) -> None:

@@ -3,35 +3,18 @@
 import argparse
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from glassformer.cli.options import Option, flag
+from glassformer.cli.options import arguments_of
 from glassformer.cli.terminal.inputs import check_folder, check_out
 from glassformer.cli.terminal.show import print_json, say
 from glassformer.config.errors import Misuse
-from glassformer.verbs.parts.options import ENGINES, PartOptions, Shard
+from glassformer.verbs.parts.options import PartOptions
 
 if TYPE_CHECKING:
     from glassformer.verbs.parts.folder import RowsWritten
 
 NAMES = ("format", "shard", "on", "jobs", "overwrite")
-
-
-def part_options(*kinds: str) -> dict[str, list[Option]]:
-    """`kinds`: what a verb can write."""
-    return {
-        "a folder of parts": [
-            Option("--format", choices=kinds, help="what every part is written as (default: as it is read, if that "
-                   "can be written)"),
-            Option("--shard", check=Shard.parse, metavar="I/N", help="take every N-th part only, from the I-th on: for "
-                   "N processes or machines that share a disk"),
-            Option("--on", choices=ENGINES, default="local", help="where: this process, or the workers of a Ray "
-                   "cluster (pip install 'glassformer[ray]')"),
-            Option("--jobs", type=int, metavar="N", help="how many workers of Ray (default: as many as there is room "
-                   "for)"),
-            flag("--overwrite", "replace what another run, or other options, wrote to --out"),
-        ]
-    }  # fmt: skip
 
 
 def takes_parts(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> bool:
@@ -57,15 +40,14 @@ def takes_parts(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> b
     return is_folder
 
 
-def answer_parts(options: argparse.Namespace, answer: "Callable[..., RowsWritten]", **more: Any) -> None:
-    """Answer a folder of parts, and say how many rows, and how fast. `more`: a verb's own options."""
+def answer_parts(options: argparse.Namespace, answer: "Callable[..., RowsWritten]") -> None:
+    """Answer a folder of parts, and print the number of rows and the speed."""
     from glassformer.cli.terminal.show import RowProgress
     from glassformer.verbs.parts.folder import PartsFailed
 
-    how = {name: getattr(options, name) for name in (*NAMES, "device")}
     try:
         with RowProgress():
-            written = answer(options.run, options.file, options.out, **how, **more, say=say)
+            written = answer(**arguments_of(options, answer), say=say)
     except PartsFailed as failed:
         _tell(failed.written, as_json=options.json)
         raise
