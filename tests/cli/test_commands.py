@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.completion import parsers
+from glassformer.cli.completion import parser_of
 from glassformer.cli.main import VERBS
 from glassformer.cli.train import collected_later
 from glassformer.config.plugins import VARIABLE
@@ -69,7 +69,7 @@ def test_a_broken_plugin_stops_a_verb(command: Command, tmp_path: Path, monkeypa
 def test_only_tune_has_options_by_the_names_of_settings() -> None:
     taken = {("tune", "--minutes"), ("tune", "--model")}
     for verb in ("train", "plan", "compare", "tune"):
-        parser = dict(parsers())[verb]
+        parser = parser_of(verb)
         settings = {name.replace("_", "-") for name in ALIASES}
         own = {name for action in parser._actions if "." not in action.dest for name in action.option_strings}
         assert {(verb, name) for name in own if name.removeprefix("--") in settings} <= taken, verb

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.completion import words_of
 from glassformer.cli.main import VERBS
 from glassformer.cli.train import PARSER
 from glassformer.config.encoders import ENCODERS
 from glassformer.data.datasets.embedded import DATASETS
 from helpers.running import Command
 
-ASK = """
+ASK = f"""
+glassformer() {{ "{sys.executable}" -m glassformer "$@"; }}
 source completion
 COMP_WORDS=("$@")
-COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
 _glassformer
-printf '%s\\n' "${COMPREPLY[@]}"
+printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
@@ -44,7 +44,7 @@ def test_verbs_actions_options_and_their_values(script: Path) -> None:
     assert completed(script, "tra") == ["train", "translate"]
     assert completed(script, "data", "") == ["list", "describe", "check", "show"]
     assert completed(script, "train", "iris", "--model.pos") == ["--model.positions"]
-    assert set(completed(script, "train", "--")) == {name for name in words_of(PARSER).options if name[:2] == "--"}
+    assert set(completed(script, "train", "--")) == {name for name in PARSER._option_string_actions if name[:2] == "--"}
     assert completed(script, "train", "--model", "") == list(ENCODERS)
     assert completed(script, "train", "--model", "=", "ls") == ["lstm"]  # bash takes --model=ls apart
     assert completed(script, "compare", "--models", "bag,l") == ["bag,lstm", "bag,linear"]
@@ -72,7 +72,7 @@ def test_data_sets_files_and_runs(script: Path) -> None:
 def test_other_shells(shell: str, command: Command, tmp_path: Path) -> None:
     code, out, _ = command("completion", shell)
     assert code == 0
-    assert all(word in out for word in ("model.positions", "opinions", "attention", "glassformer.json"))
+    assert "completion words --" in out
     (tmp_path / "completion").write_text(out)
     if shutil.which(shell):
         subprocess.run([shell, "-n", str(tmp_path / "completion")], check=True)
@@ -85,9 +85,8 @@ def test_an_unknown_shell_is_one_line(command: Command) -> None:
 
 
 def test_it_needs_no_torch_and_a_module_is_a_program() -> None:
-    program = (
-        "from glassformer.cli.main import main; import sys; main(['completion', 'fish']); print('torch' in sys.modules)"
-    )
+    words = ["completion", "words", "--", "train", ""]
+    program = f"import sys; from glassformer.cli.main import main; main({words}); print('torch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.endswith("\nFalse\n")
     found = subprocess.run([sys.executable, "-m", "glassformer", "--help"], capture_output=True, text=True, check=True)

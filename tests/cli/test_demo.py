@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import demo
-from glassformer.cli.demo import DATES, WRITER, Part, dates_judged, show_parts, slowness, whole_paragraphs
+from glassformer.cli.demo import DATES, WRITER, dates_judged, whole_paragraphs
 from glassformer.data.datasets.opinions import ORDER_PAIRS
 from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
@@ -15,24 +15,20 @@ from glassformer.runs.run import Run
 from helpers.running import Command, one_line
 
 
-def test_it_says_beforehand_how_long_each_part_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_beforehand_how_long_each_part_takes(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     said: list[str] = []
 
     def show(out: Path) -> View:
         said.append(capsys.readouterr().err)
         return View("A view", [Words(text=out.name)])
 
-    parts = [Part("which model?", 10, show), Part("a translator", 35, show)]
-    views = show_parts(parts, tmp_path, 2.0)
-    assert [view.title for view in views] == ["A view", "A view"]
-    assert said[0].split("\n") == ["2 parts, about 90 s on this machine", "", "1 of 2 · which model? · about 20 s", ""]
+    monkeypatch.setattr(demo, "PARTS", [("which model?", 20, show), ("a translator", 70, show)])
+    assert command("demo", "--out", str(tmp_path))[0] == 0
+    assert said[0].split("\n")[1:] == ["", "1 of 2 · which model? · about 20 s", ""]
+    assert said[0].startswith("2 parts, about 90 s")
     assert said[1].strip() == "2 of 2 · a translator · about 70 s"
-
-
-def test_the_estimate_follows_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks = iter(range(100))
-    monkeypatch.setattr(demo.time, "perf_counter", lambda: 3 * demo.PROBE_SECONDS * next(ticks))
-    assert slowness() == pytest.approx(3)
 
 
 def test_out_that_is_a_file_is_refused(command: Command, tmp_path: Path) -> None:

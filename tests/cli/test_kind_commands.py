@@ -1,6 +1,7 @@
 """Tables, images and mixed examples through the command line; and what people get wrong with them: one line each."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -197,7 +198,7 @@ def test_looking_at_data(command: Command, odd: Path) -> None:
     assert "height=" in out
     code, out, _ = command("data", "check", "word.csv")
     assert code == 0
-    assert "30 examples, 0 repeat an earlier one" in out
+    assert re.search(r"^rows +30$", out, re.MULTILINE)
     assert "column 'height': 1 value is no number among numbers, and training would refuse it: line 22" in out
     code, out, _ = command("data", "check", "constant.csv")
     assert "column 'city' is Rome in every row: it says nothing" in out

@@ -1,8 +1,12 @@
-# Completion for fish. `glassformer completion` fills in what stands between two @, and adds a line per option.
-function __glassformer_runs
-  echo last
-  for folder in */ runs/*/
-    test -e "$folder"@CARD@; and string trim --right --chars=/ $folder
+# Completion for fish: glassformer itself says what may follow.
+function __glassformer
+  set -l words (commandline -opc) (commandline -ct)
+  set -l found (glassformer completion words -- $words[2..] 2>/dev/null | string match --invert -- @PATHS@)
+  if test -n "$found"
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
   end
 end
-complete -c glassformer -f -n __fish_use_subcommand
+complete -c glassformer -f -a '(__glassformer)'
+complete -c gf -w glassformer

@@ -1,19 +1,15 @@
 """glassformer data"""
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
 from glassformer.cli.terminal.show import print_json, say, show_result, show_table, show_text, visible
 from glassformer.config.errors import Misuse
-from glassformer.data.wording import counted
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
-    from glassformer.data.check.tables import Spread, TableCheck
-    from glassformer.data.check.texts import PairCheck, TextCheck
     from glassformer.data.io.table import Pictures, Table
 
 MOST_ROWS = 40
@@ -31,17 +27,13 @@ def list_sets(argv: list[str]) -> None:
 
     from glassformer.data.datasets.embedded import DATASETS
 
+    sets = DATASETS.items()
     if options.json:
-        sets = [
-            {"name": name, "summary": info.summary, "parameters": dict(info.parameters)}
-            for name, info in DATASETS.items()
-        ]
-        print_json({"datasets": sets})
+        about = [{"name": name, "summary": info.summary, "parameters": dict(info.parameters)} for name, info in sets]
+        print_json({"datasets": about})
         return
-    rows = [
-        [name, info.summary, ",".join(f"{key}={value}" for key, value in info.parameters.items())]
-        for name, info in DATASETS.items()
-    ]
+    rows = [[name, info.summary, ",".join(f"{key}={value}" for key, value in info.parameters.items())]
+            for name, info in sets]  # fmt: skip
     show_table(["name", "what it is", "parameters"], rows, left=(0, 1, 2))
     say("parameters go behind the name: recall:distance=16,rows=5000")
     say("next: glassformer data show docstrings")
@@ -80,69 +72,32 @@ def check(argv: list[str]) -> None:
     with RowProgress():
         config, rows = _infer(options)
 
-        from glassformer.data.check.texts import PairCheck, TextCheck
         from glassformer.verbs.data import check as check_data
 
         checked = check_data(config, rows, say)
-    shows: dict[type, Callable[[Any], None]] = {TextCheck: _show_texts, PairCheck: _show_pairs}
-
-    def show_all() -> None:
-        shows.get(type(checked), _show_examples)(checked)
-        for finding in checked.findings:
-            show_text(f"! {finding}")
-        if not checked.findings:
-            show_text("nothing odd found")
-
-    show_result(checked, as_json=options.json, show=show_all)
+    show_result(checked, as_json=options.json, show=lambda: _show_check(checked))
 
 
-def _show_examples(checked: "TableCheck") -> None:
-    repeated = counted(checked.repeated_texts, "repeats", "repeat")
-    if checked.words is None:
-        show_text(f"{counted(checked.rows, 'example')}, {repeated} an earlier one, "
-                  f"{checked.contradicting_texts:,} with different labels")  # fmt: skip
-    else:
-        texts = counted(checked.contradicting_texts, "text")
-        show_text(f"{counted(checked.rows, 'row')}, {checked.empty_texts:,} without text, {repeated} an earlier text, "
-                  f"{texts} with different labels")  # fmt: skip
-    if checked.classes:
-        largest = checked.classes[:MOST_ROWS]
-        show_table(["class", "rows", "share"], [[row.name, f"{row.count:,}", f"{row.share:.1%}"] for row in largest])
-        if len(checked.classes) > MOST_ROWS:
-            show_text(f"… and {len(checked.classes) - MOST_ROWS} smaller classes (--json has them all)")
-    if checked.amounts is not None:
-        show_text("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(checked.amounts).items()))
-    if checked.words is not None:
-        _show_lengths("length of a text in", {"words": checked.words, "tokens": checked.tokens})
+def _show_check(checked: Any) -> None:
+    """Print the counts of a check, the classes, the lengths of the texts, and everything that is odd."""
+    from glassformer.data.check.tables import Spread
 
-
-def _show_texts(checked: "TextCheck") -> None:
-    documents = counted(checked.documents, "document")
-    show_text(f"{documents}, {checked.characters:,} characters, {checked.empty_documents:,} empty, "
-              f"{checked.repeated_documents:,} repeat an earlier document")  # fmt: skip
-    _show_lengths("length of a document in", {"characters": checked.lengths})
-
-
-def _show_pairs(checked: "PairCheck") -> None:
-    show_text(f"{counted(checked.rows, 'pair')}, {checked.empty_sources:,} without source, {checked.empty_targets:,} "
-              f"without target; {checked.repeated_pairs:,} repeat an earlier pair, {checked.ambiguous_sources:,} "
-              f"sources with different targets, {checked.copies:,} copies of their source, "
-              f"{checked.odd_lengths:,} of odd length")  # fmt: skip
-    lengths = {
-        f"{side} in {unit}": getattr(checked, f"{side}_{unit}")
-        for side in ("source", "target")
-        for unit in ("words", "tokens")
-    }
-    _show_lengths("length of a", lengths)
-
-
-def _show_lengths(title: str, spreads: "dict[str, Spread | None]") -> None:
-    rows = [
-        [name, *(f"{value:,}" for value in vars(spread).values())]
-        for name, spread in spreads.items()
-        if spread is not None
-    ]
-    show_table([title, "min", "median", "p90", "p99", "max"], rows)
+    values: dict[str, Any] = {name.replace("_", " "): value for name, value in vars(checked).items()}
+    counts = [(name, value) for name, value in values.items() if type(value) is int and not name.endswith(" line")]
+    show_table(["", "count"], [[name, f"{value:,}"] for name, value in counts])
+    if classes := values.get("classes"):
+        rows = [[one.name, f"{one.count:,}", f"{one.share:.1%}"] for one in classes[:MOST_ROWS]]
+        show_table(["class", "rows", "share"], rows)
+        if len(classes) > MOST_ROWS:
+            show_text(f"… and {len(classes) - MOST_ROWS} smaller classes (--json has them all)")
+    if (amounts := values.get("amounts")) is not None:
+        show_text("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(amounts).items()))
+    spreads = {name: vars(value) for name, value in values.items() if isinstance(value, Spread)}
+    if spreads:
+        lengths = [[name, *(f"{length:,}" for length in spread.values())] for name, spread in spreads.items()]
+        show_table(["length of a text in", "min", "median", "p90", "p99", "max"], lengths)
+    for finding in checked.findings or ["nothing odd found"]:
+        show_text(f"! {finding}" if checked.findings else finding)
 
 
 def show(argv: list[str]) -> None:

@@ -3,10 +3,9 @@
 import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser
@@ -26,75 +25,37 @@ REPORT = "report.html"
 PARSER = Parser("demo", checks={"out": check_folder})
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the demo."""
-
-    title: str
-    seconds: float
-    """How long it takes where `PROBE_SECONDS` were measured."""
-    show: "Callable[[Path], View]"
-    """Does it in a folder, and shows what came of it."""
-
-
 def run(argv: list[str]) -> None:
     out = Path(PARSER.read(argv).out)
 
+    from glassformer.cli.terminal.view import show_view
     from glassformer.rendering.view import Views
 
-    began = time.monotonic()
-    views = show_parts(PARTS, out, slowness())
-    Views("What the demo found", views, about="Trained on embedded data").save(out / REPORT)
+    began, views = time.monotonic(), []
+    whole = duration(sum(seconds for _, seconds, _ in PARTS))
+    say(f"{len(PARTS)} parts, about {whole} on two quiet cores of a server")
+    for number, (title, seconds, show) in enumerate(PARTS, 1):
+        say(f"\n{number} of {len(PARTS)} · {title} · about {duration(seconds)}", "bold")
+        views.append(show(out))
+        show_view(views[-1])
+    Views("What the demo shows", views, about="Trained on embedded data").save(out / REPORT)
     show_text(f"\nAll of it on one page: {out / REPORT}")
     show_text(f"The runs, with curves, model cards, weights and a report each: {out}/")
     say(f"it took {duration(time.monotonic() - began)}")
     say(f'next: glassformer generate {out / "writer"} "Create a" --probabilities')
 
 
-def show_parts(parts: Sequence[Part], out: Path, slower: float) -> "list[View]":
-    """One after the other, and beforehand how long each will take on a machine that is so many times slower."""
-    from glassformer.cli.terminal.view import show_view
-
-    whole = duration(slower * sum(part.seconds for part in parts))
-    say(f"{len(parts)} parts, about {whole} on this machine")
-    views = []
-    for number, part in enumerate(parts, 1):
-        say(f"\n{number} of {len(parts)} · {part.title} · about {duration(slower * part.seconds)}", "bold")
-        view = part.show(out)
-        show_view(view)
-        views.append(view)
-    return views
-
-
-PROBE_SECONDS = 0.025
-"""What the middle one of the probes takes where the parts were measured: two quiet cores of an x86 server."""
-
-
-def slowness() -> float:
-    """How many times longer a little training takes here, on one core, than where the parts were measured."""
-    import torch
-
-    layer, numbers = torch.nn.LSTM(64, 64), torch.zeros(32, 32, 64)
-    threads, tries = torch.get_num_threads(), []
-    torch.set_num_threads(1)  # several would wait for each other on a busy machine
-    for _ in range(5):
-        began = time.perf_counter()
-        for _ in range(5):
-            layer(numbers)[0].sum().backward()
-        tries.append(time.perf_counter() - began)
-    torch.set_num_threads(threads)
-    return median(tries) / PROBE_SECONDS
-
-
-def _train(part: Mapping[str, Any], out: Path) -> "Trained":
+def _train(part: Mapping[str, Any], out: Path) -> "tuple[Trained, Any]":
+    """Train a model; return the result and the loaded run."""
     from glassformer.cli.terminal.progress import Watcher
+    from glassformer.families.load import load
     from glassformer.verbs.train import train
 
     with Watcher() as watcher:
         trained = train(part["data"], out=out, overwrite=True, listen=watcher, **part["settings"])
     if trained.reason == "interrupted":
         raise SystemExit(1)
-    return trained
+    return trained, load(trained.run)
 
 
 def _compare(out: Path) -> "View":
@@ -142,14 +103,12 @@ def _compare(out: Path) -> "View":
 
 def _translate(out: Path) -> "View":
     """Dates of many languages into one, and a picture of where the translator looks."""
-    from glassformer.families.load import load_for
     from glassformer.rendering.panels import Table
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    trained = _train(DATES, out / "dates")
+    trained, loaded = _train(DATES, out / "dates")
     assert trained.test is not None
-    loaded = load_for("translate", trained.run)
     note = f"{_size(trained)}; on years held out: {trained.test['exact_match']:.1%} exact."
     rows = dates_judged([translation.text for translation in loaded.translate(list(DATES["answers"]))])
     title = f"Where it looks while it writes “{DATES['aligned']}” again"
@@ -175,12 +134,10 @@ def dates_judged(translated: Sequence[str]) -> list[list[str]]:
 
 def _write(out: Path) -> "View":
     """A language model goes on from a few words."""
-    from glassformer.families.load import load_for
     from glassformer.rendering.panels import Words
     from glassformer.rendering.view import View
 
-    trained = _train(WRITER, out / "writer")
-    loaded = load_for("generate", trained.run)
+    trained, loaded = _train(WRITER, out / "writer")
     note = f"{_size(trained)}; on the modules held out: {trained.summary}."
     panels = []
     for seed, prompt in enumerate(WRITER["prompts"]):
@@ -196,13 +153,11 @@ def whole_paragraphs(text: str) -> str:
 
 def _look_inside(out: Path) -> "View":
     """A head that finds whom a pronoun means, and pages to look around in."""
-    from glassformer.families.load import load_for
     from glassformer.rendering.panels import Heads
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
-    trained = _train(STORIES, out / "pronouns")
-    loaded = load_for("generate", trained.run)
+    _, loaded = _train(STORIES, out / "pronouns")
     story, pronoun, meant = STORIES["story"], STORIES["pronoun"], STORIES["meant"]
     links = look(loaded, links=STORIES["data"])
     assert isinstance(links, View)
@@ -232,9 +187,10 @@ def _size(trained: "Trained") -> str:
     return f"{trained.parameters:,} parameters, {trained.steps:,} updates"
 
 
-PARTS = (
-    Part("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer", 40, _compare),
-    Part("a translator of dates in ten languages: an LSTM with attention", 25, _translate),
-    Part("a writer: a Transformer on the docstrings of this Python's library", 50, _write),
-    Part("whom does a pronoun mean? A look into a Transformer that reads stories", 15, _look_inside),
+PARTS: Sequence[tuple[str, float, "Callable[[Path], View]"]] = (
+    ("which model suits restaurant opinions? A bag of words, an LSTM and a Transformer", 40, _compare),
+    ("a translator of dates in ten languages: an LSTM with attention", 25, _translate),
+    ("a writer: a Transformer on the docstrings of this Python's library", 50, _write),
+    ("whom does a pronoun mean? A look into a Transformer that reads stories", 15, _look_inside),
 )
+"""Title, usual seconds and function of each part."""
