@@ -139,7 +139,6 @@ def test_the_errors_are_those_of_the_evaluation(made: Callable[[str], Path]) -> 
     assert view.note.startswith(f"{len(wrong)} of {len(records)} texts are wrong:")
     confused = panel(view, "The most frequent confusions")
     assert sum(row[2] for row in confused.rows) == len(wrong)
-    assert sum(row[2] for row in panel(view, "Errors by class").rows) == len(wrong)
     assert sum(row[1] for row in panel(view, "Errors by length").rows) == len(records)
     rare = {row[0]: row for row in panel(view, "Rare and unknown words in errors").rows}
     assert rare["a word never seen in training"][2] == len(records)  # each text has a number of its own
@@ -263,9 +262,7 @@ def test_the_loss_of_tokens_sums_up(made: Callable[[str], Path]) -> None:
     view = errors(made("letters"))
     kinds = panel(view, "Loss by kind of token")
     assert sum(row[3] for row in kinds.rows) == pytest.approx(1)
-    assert sum(row[1] for row in kinds.rows) == sum(
-        row[1] for row in panel(view, "Loss by how often training had the token").rows
-    )
+    assert sum(row[1] for row in kinds.rows) == len(evaluate(made("letters")).arrays["loss"])
     assert "Worst documents" in titles(view)
 
 
@@ -319,7 +316,7 @@ def test_rows_of_two_files_that_stand_on_one_line(made: Callable[[str], Path]) -
 
 def test_a_run_versus_itself(made: Callable[[str], Path]) -> None:
     view = errors(made("texts"), versus=load(made("texts")))
-    assert view.note.startswith("Both runs are right and wrong on the very same texts:")
+    assert view.note.endswith("0 only the first gets, 0 only the second (McNemar's exact test: p = 1).")
 
 
 @pytest.mark.filterwarnings("ignore:.* not read.*:UserWarning")
@@ -366,7 +363,7 @@ def test_language_models_of_the_same_tokens_and_of_others(made: Callable[[str], 
     rows = panel(view, "letters and pieces, side by side").rows
     bits = [evaluate(made(name)).metrics["bits_per_byte"] for name in ("letters", "pieces")]
     assert [row[1] for row in rows[:2]] == pytest.approx(bits, rel=1e-4)
-    assert "documents" in view.note
+    assert "bits per byte" in view.note
 
 
 def test_a_run_that_learned_from_these_examples_is_warned_of(made: Callable[[str], Path]) -> None:

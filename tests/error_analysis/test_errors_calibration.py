@@ -46,14 +46,7 @@ def test_the_temperature_that_was_hidden_is_found_and_mends_it() -> None:
     assert float(after[3] or 0) < 0.03 < float(before[3] or 0)
     assert after[5] == before[5] == pytest.approx(shown.right.mean())
     assert found.sentence.startswith("The model is surer than it is right:")
-    assert "a temperature of 2.5" in found.sentence
     assert "fitted on the validation part (3,000 texts), never on what is shown" in table(found).note
-
-
-def test_a_temperature_that_makes_it_worse_is_not_called_fitting() -> None:
-    found = found_in(drawn(3000, 1, sharper=2.5), drawn(3000, 2, sharper=0.3))
-    assert "does not mend it here" in found.sentence
-    assert "Here it makes the loss larger: do not use it." in table(found).note
 
 
 def test_the_temperature_never_sees_what_is_shown() -> None:
@@ -97,8 +90,8 @@ def test_below_which_probability_a_person_should_look() -> None:
     assert text.startswith(
         "Below a probability of 0.75 a person should look instead: that is 60 % of the texts (6 of 10)."
     )
-    assert "Of the other 4, 75 % are right here (30.1–95.4 %)" in text
-    assert "where the threshold was chosen, 83.3 %, and 80 % was asked for" in text
+    assert "Of the other 4, 75 % are right here (30–95.4 %)" in text
+    assert "where the threshold was chosen, 83 %, and 80 % was asked for" in text
 
 
 def test_a_threshold_among_answers_that_are_all_very_sure() -> None:
@@ -114,15 +107,12 @@ def test_a_model_that_is_never_wrong_has_no_temperature() -> None:
     found = found_in(drawn(50, 1), sure(*[(0.9, True)] * FEWEST))
     assert len(table(found).rows) == 1
     assert (
-        "No temperature was fitted: on the validation part (20 texts), ever colder ones fit ever better."
-        in table(found).note
+        "No temperature was fitted: on the validation part (20 texts), no temperature fits best." in table(found).note
     )
     assert "temperature" not in found.sentence
-    assert "Nobody needs to look" in words(found)
 
 
-def test_nobody_needs_to_look_or_no_probability_is_enough() -> None:
-    assert "Nobody needs to look: answering everything is right 62 %" in words(found_in(LADDER, LADDER, accuracy=0.6))
+def test_no_probability_is_enough() -> None:
     wrong = sure(*[(0.9, False)] * FEWEST)
     assert "No probability is high enough" in words(found_in(LADDER, wrong, accuracy=0.5))
     assert "None is left to answer here" in words(found_in(sure((0.6, True)), LADDER, accuracy=0.99))

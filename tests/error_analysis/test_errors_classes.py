@@ -10,7 +10,6 @@ from glassformer.error_analysis.finding import ErrorFinding, percent, sentences,
 from glassformer.error_analysis.labelling import (
     confusions,
     error_count,
-    errors_by_class,
     errors_by_group,
     errors_by_label,
     mean_error,
@@ -63,20 +62,13 @@ def test_the_most_frequent_confusion_comes_first_and_is_said() -> None:
     assert confusions(records_of(("a", "b"), ("b", "a")), "text").sentence == ""  # once is no habit
 
 
-def test_errors_by_class_have_wilsons_interval() -> None:
-    rows = table_of(errors_by_class(SOME, "text")).rows
-    assert [row[:3] for row in rows] == [["a", 8, 3], ["b", 3, 1], ["c", 3, 1]]
-    interval = share_interval(3, 8)
-    assert rows[0][3:] == [interval.value, interval.low, interval.high]
-
-
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
         ([("a", "a")], "None of the 1 text is wrong."),
         ([("a", "b")], "All of the 1 text is wrong."),
         ([("a", "b")] * 3, "All of the 3 texts are wrong."),
-        ([("a", "b"), *[("a", "a")] * 3], "1 of 4 texts is wrong: 25 % (4.6–69.9 %)."),
+        ([("a", "b"), *[("a", "a")] * 3], "1 of 4 texts is wrong: 25 % (4.6–70 %)."),
     ],
 )
 def test_how_many_errors_in_words(answers: list[tuple[str, str]], said: str) -> None:
@@ -97,7 +89,6 @@ def test_one_example_no_error_and_all_wrong(answers: list[tuple[str, str]]) -> N
     assert errors_by_length(texts, wrong, "text").sentence == ""
     assert rare_and_unknown(texts, wrong, "text", unknown=np.zeros(len(texts), int), train=[]).sentence == ""
     confusions(records, "text")
-    errors_by_class(records, "text")
 
 
 def test_several_labels() -> None:

@@ -51,7 +51,6 @@ def test_tokens_by_loss_in_all_and_each() -> None:
         ["<3>", 1, 3.0, 3.0, 3 / 11.5],
         ["<2>", 5, 0.5, 2.5, 2.5 / 11.5],
     ]
-    assert [row[0] for row in table(found, 1).rows] == ["<1>", "<2>"]  # one alone is no habit
     assert found.sentence == "12 tokens cost 0.958 nats each."  # <1> is only frequent
     dear = loss_by_token(asked_of(*[(0, 1, 1.0)] * 6, (0, 3, 9.0)), lambda id: f"<{id}>")
     assert dear.sentence == "7 tokens cost 2.14 nats each; “<3>” alone, 14 % of them, holds 60 % of that."
@@ -66,7 +65,7 @@ def test_no_loss_at_all() -> None:
 def test_kinds_of_one_loss_stand_in_one_order() -> None:
     """Whatever order a set has in this process."""
     asked = asked_of((0, 4, 1.0), (4, 6, 1.0), (6, 7, 1.0), (7, 1, 1.0), (1, 10, 1.0))
-    names = [row[0] for row in table(loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=False)).rows]
+    names = [row[0] for row in table(loss_by_kind(asked, lambda id: PIECES[id], whole_words=False)).rows]
     assert names == sorted(names)
 
 
@@ -85,7 +84,7 @@ def test_kinds_of_tokens() -> None:
         (8, 10, 1.0),  # the end
         (6, 1, 1.0),  # after a comma: the first
     )
-    found = loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=False)
+    found = loss_by_kind(asked, lambda id: PIECES[id], whole_words=False)
     rows = {row[0]: row for row in table(found).rows}
     assert {name: row[1] for name, row in rows.items()} == {
         "inside a word": 1,
@@ -97,17 +96,8 @@ def test_kinds_of_tokens() -> None:
     }
     assert rows["inside a word"][2:5] == [1 / 12, 5 / 16, 5.0]
     assert found.sentence == "31 % of the loss is on 8.3 % of the tokens: inside a word."
-    whole = loss_by_kind(asked, lambda id: PIECES[id], None, whole_words=True)
+    whole = loss_by_kind(asked, lambda id: PIECES[id], whole_words=True)
     assert {row[0]: row[1] for row in table(whole).rows}["a word"] == 6
-
-
-def test_loss_by_how_often_training_had_a_token() -> None:
-    seen = np.array([0, 0, 9, 10, 99, 100, 10_000, 0, 0, 0, 0])
-    asked = asked_of(*[(0, id, float(id)) for id in (6, 5, 4, 3, 2, 1)])
-    found = loss_by_kind(asked, lambda id: PIECES[id], seen, whole_words=False)
-    rows = [(row[0], row[1], row[4]) for row in table(found, 1).rows]
-    assert rows == [("never", 1, 1.0), ("1 to 9", 1, 2.0), ("10 to 99", 2, 3.5), ("100 to 999", 1, 5.0),
-                    ("10,000 and more", 1, 6.0)]  # fmt: skip
 
 
 def test_loss_by_place_in_the_window() -> None:

@@ -94,8 +94,6 @@ def calibration(
     fitted, temperature, where = validation, None, missing
     if fitted is not None:
         where = sentence("fitted on: validation", examples=counted(len(fitted), noun))
-    elif not missing and len(examples) < 2:
-        where = sentence("not fitted: one", examples=counted(len(examples), noun))
     elif not missing:
         fitted, examples = halves(examples)
         where = sentence("fitted on: half", examples=counted(len(fitted), noun))
@@ -104,36 +102,29 @@ def calibration(
     if fitted is not None:
         temperature = fit_temperature(fitted.logits, fitted.answers)
         if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
-            end = "colder" if temperature < 1 else "hotter"
-            where, temperature = sentence("not fitted: endless", where=where, end=end), None
+            where, temperature = sentence("not fitted: endless", where=where), None
     panels: list[Panel] = [
         _sureness(examples, temperature, where),
         _reliability(examples, temperature, noun),
         _when_sure(examples, noun, accuracy),
         Words(title="When a person should look instead", text=_threshold(examples, fitted, noun, accuracy)),
     ]
-    return ErrorFinding(panels, _gap(examples, temperature))
+    return ErrorFinding(panels, _gap(examples))
 
 
-def _gap(examples: ScoredExamples, temperature: float | None) -> str:
-    """Say that sureness is farther from accuracy than chance explains."""
+def _gap(examples: ScoredExamples) -> str:
+    """Return a sentence if sureness is significantly different from accuracy."""
     sure, right = float(examples.confidence().mean()), share_interval(int(examples.right.sum()), len(examples))
     if right.low <= sure <= right.high:
         return ""
     than = "surer than" if sure > right.value else "less sure than"
-    facts = {"than": than, "sure": percent(sure), "right": percent(right.value)}
-    if temperature is None:
-        return sentence("gap", **facts)
-    before, after = (expected_error(examples.reliability(value)) for value in (1.0, temperature))
-    key = "gap: mended" if after < before else "gap: not mended"
-    return sentence(key, **facts, temperature=temperature, before=before, after=after)
+    return sentence("gap", than=than, sure=percent(sure), right=percent(right.value))
 
 
 def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
     temperatures, key = {"as it is": 1.0}, "temperature: none"
     if temperature is not None:
-        temperatures["with the temperature fitted there"] = temperature
-        key = "temperature: worse" if examples.loss(temperature) > examples.loss() else "temperature: fitted"
+        temperatures["with the temperature fitted there"], key = temperature, "temperature: fitted"
     rows: Rows = []
     for name, value in temperatures.items():
         error, sure = expected_error(examples.reliability(value)), float(examples.confidence(value).mean())
@@ -143,7 +134,7 @@ def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
         rows=rows,
         bars=("calibration error", "sure", "right"),
-        note=sentence(key, where=where, error=sentence("calibration error")),
+        note=sentence(key, where=where),
     )
 
 
@@ -178,39 +169,26 @@ def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     )
 
 
-def _in_few_digits(threshold: float, *scored: ScoredExamples) -> str:
-    """The threshold rounded down, in as few digits as say the same of all these examples: of a sure model, many."""
-    values = np.concatenate([examples.confidence() for examples in scored])
-    for digits in range(4, 16):
-        lower = math.floor(threshold * 10**digits) / 10**digits
-        if not ((values >= lower) & (values < threshold)).any():
-            return f"{lower:.{digits}f}".rstrip("0").rstrip(".")
-    return f"{threshold:.17g}"
-
-
 def _threshold(examples: ScoredExamples, fitted: ScoredExamples | None, noun: str, accuracy: float) -> str:
     """Say below which probability a person should look, chosen on the `fitted` examples."""
     if fitted is None:
         return sentence("threshold: none")
-    best, wanted = threshold_for(fitted.confidence(), fitted.right, accuracy), percent(accuracy)
+    best = threshold_for(fitted.confidence(), fitted.right, accuracy)
     if best is None:
-        return sentence("threshold: never", wanted=wanted)
-    if best.coverage == 1:
-        here = percent(float(examples.right.mean()))
-        return sentence("threshold: always", there=percent(best.accuracy), wanted=wanted, here=here)
+        return sentence("threshold: never", wanted=percent(accuracy))
     answered = examples.confidence() >= best.threshold
     left, hits = int((~answered).sum()), int((examples.right & answered).sum())
     rate = share_interval(hits, int(answered.sum()))
     return sentence(
         "threshold" if answered.any() else "threshold: all below",
-        threshold=_in_few_digits(best.threshold, fitted, examples),
+        threshold=f"{math.floor(best.threshold * 1e6) / 1e6:.6g}",
         share=percent(left / len(examples)),
         noun=noun,
         left=left,
         all=len(examples),
         answered=int(answered.sum()),
-        here=percent(rate.value, exactly=True),
+        here=percent(rate.value),
         span=span(rate),
-        there=percent(best.accuracy, exactly=True),
-        wanted=wanted,
+        there=percent(best.accuracy),
+        wanted=percent(accuracy),
     )

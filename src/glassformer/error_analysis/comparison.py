@@ -18,7 +18,6 @@ from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, listed
 from glassformer.error_analysis.finding import (
-    CHANCE,
     LABELS,
     MOST_ERRORS,
     ErrorFinding,
@@ -189,15 +188,11 @@ def right_and_wrong(first: Bool[Array, " N"], second: Bool[Array, " N"], names: 
             ["in all", int(second.sum()), int((~second).sum()), whole, 1.0],
         ],
         bars=("share",),
-        note=sentence("sides: note", p=test.p, examples=counted(test.only_first + test.only_second, noun)),
+        note=sentence("sides: note"),
     )
-    first_share, second_share = percent(float(first.mean())), percent(float(second.mean()))
-    if not test.only_first + test.only_second:
-        return ErrorFinding([table], sentence("sides: same", noun=noun, share=first_share))
-    facts = {"first": names[0], "second": names[1], "first_share": first_share, "second_share": second_share}
+    facts = {"first": percent(float(first.mean())), "second": percent(float(second.mean())), "names": names}
     numbers = {"only_first": test.only_first, "only_second": test.only_second, "p": test.p}
-    key = "sides: significant" if test.p < CHANCE else "sides: chance"
-    return ErrorFinding([table], sentence(key, **facts, **numbers, examples=counted(whole, noun)))
+    return ErrorFinding([table], sentence("sides", **facts, **numbers, examples=counted(whole, noun)))
 
 
 def only_one_gets(first: Records, second: Records, names: Names, noun: str) -> list[Panel]:
@@ -263,19 +258,11 @@ def mean_difference(scores: PairedScores) -> ErrorFinding:
         title=f"{names[0]} and {names[1]}, side by side",
         columns=["", what],
         rows=[[names[0], means[0]], [names[1], means[1]], ["difference", gap.value]],
-        note=sentence("difference: note", between=between, examples=examples, p=gap.p),
+        note=sentence("means: two runs", examples=examples),
     )
-    key = "means: significant" if gap.p < CHANCE else "means: chance"
-    facts = {
-        "measure": scores.measure,
-        "mean": means[0],
-        "winner": names[1] if (gap.value > 0) == scores.lower_is_better else names[0],
-        "against": f"{means[0]:.4g} against {means[1]:.4g}",
-        "gap": gap.value,
-        "between": between,
-        "noun": scores.noun,
-    }
-    return ErrorFinding([table], sentence(key if gap.value else "means: same", **facts))
+    against = f"{means[0]:.4g} against {means[1]:.4g}"
+    said = sentence("means", measure=scores.measure, against=against, gap=gap.value, between=between, p=gap.p)
+    return ErrorFinding([table], said)
 
 
 def largest_differences(scores: PairedScores, columns: Sequence[str], rows: Rows) -> list[Panel]:

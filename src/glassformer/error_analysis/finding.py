@@ -106,23 +106,17 @@ def table_or_words(title: str, columns: Sequence[str], rows: Rows, nothing: str,
     return Table(title=title, columns=columns, rows=rows, **more)
 
 
-def percent(share: float, *, exactly: bool = False) -> str:
-    """A share for a person: whole hundredths, but for small ones, or where two are to be told apart (`exactly`)."""
+def percent(share: float) -> str:
+    """Return a share as a percentage: whole numbers, but one decimal near 0 and 100 %."""
     if math.isnan(share):
         return "–"
-    digits = 1 if exactly or _extreme(share) else 0
+    digits = 1 if 0 < share < 0.0995 or 0.9005 < share < 1 else 0
     return f"{100 * share:.{digits}f}".removesuffix(".0") + " %"
 
 
-def _extreme(share: float) -> bool:
-    return 0 < share < 0.0995 or 0.9005 < share < 1
-
-
 def span(interval: Interval) -> str:
-    """The interval of a share for a person: 12–19 %."""
-    exactly = _extreme(interval.low) or _extreme(interval.high)
-    low, high = percent(interval.low, exactly=exactly).removesuffix(" %"), percent(interval.high, exactly=exactly)
-    return f"{low}–{high}"
+    """Return the interval of a share as percentages, such as 12–19 %."""
+    return f"{percent(interval.low).removesuffix(' %')}–{percent(interval.high)}"
 
 
 def ends(interval: Interval) -> list[float | None]:

@@ -63,8 +63,6 @@ from glassformer.text.display import cut
 VALIDATION = "validation"
 MOST_POINTS = 800
 """Points of a picture; of more, every so-manieth."""
-MOST_CLASSES = 500
-"""Rows of a table of classes."""
 MOST_LETTERS = 60
 """Letters of a class's name."""
 MOST_PIXELS = 96
@@ -81,7 +79,6 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
         error_count(records, inputs.noun),
         ErrorFinding([confusion(**request.evaluated.evaluation.details["confusion"])]),
         confusions(records, inputs.noun),
-        errors_by_class(records, inputs.noun),
         surest_mistakes(records, inputs),
         *error_traits(request),
         calibration(examples, validation, inputs.noun, request.accuracy, missing),
@@ -308,26 +305,6 @@ def confusions(records: Records, noun: str) -> ErrorFinding:
     return ErrorFinding([table], said if count > 1 else "")
 
 
-def errors_by_class(records: Records, noun: str) -> ErrorFinding:
-    """How often each class is taken for another one."""
-    sizes = Counter(record["label"] for record in records)
-    wrong = Counter(record["label"] for record in records if is_wrong(record))
-    if not wrong or len(sizes) < 2:
-        return ErrorFinding()
-    ordered = sorted(sizes, key=lambda name: (-wrong[name] / sizes[name], name))
-    table = Table(
-        title="Errors by class",
-        columns=["class", f"{noun}s", "wrong", "error rate", "from", "to"],
-        rows=[
-            [cut(name, MOST_LETTERS), sizes[name], wrong[name], *_share(wrong[name], sizes[name])]
-            for name in ordered[:MOST_CLASSES]
-        ],
-        bars=("error rate",),
-        note="The worst first. The true rate lies between “from” and “to” in 95 of 100 cases (Wilson).",
-    )
-    return ErrorFinding([table])
-
-
 def _share(hits: int, of: int) -> list[Cell]:
     """A share with the ends of its interval; nothing of nothing."""
     share = share_interval(hits, of)
@@ -404,19 +381,7 @@ def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
         absent = [name in record["predicted"] for record in records if name not in record[LABELS]]
         missed, false = _share(there.count(False), len(there)), _share(sum(absent), len(absent))
         rows.append([cut(name, MOST_LETTERS), len(there), *missed, len(absent), *false])
-    return Table(
-        title="Errors by label",
-        columns=[
-            "label",
-            f"{noun}s with it",
-            "missed",
-            "from",
-            "to",
-            f"{noun}s without",
-            "falsely said",
-            "from ",
-            "to ",
-        ],
-        rows=rows,
-        bars=("missed", "falsely said"),
-    )
+    missed_columns = [f"{noun}s with it", "missed", "from", "to"]
+    false_columns = [f"{noun}s without", "falsely said", "from ", "to "]
+    columns, bars = ["label", *missed_columns, *false_columns], ("missed", "falsely said")
+    return Table(title="Errors by label", columns=columns, rows=rows, bars=bars)

@@ -15,7 +15,7 @@ from torch import nn
 from glassformer.bricks.losses import head_losses
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
-from glassformer.data.packing.store import Ids, Tokens, how_often, pack
+from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import segments_of
 from glassformer.data.split.documents import Part
 from glassformer.data.wording import counted
@@ -26,7 +26,6 @@ from glassformer.models.modules import device_of
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table
 from glassformer.rendering.panels import Tokens as TokensPanel
-from glassformer.rendering.takeaways import leaders, listed
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import answers
@@ -43,18 +42,9 @@ MOST_SURPRISING = 96
 MOST_POINTS = 32
 """Points of the curve over a window."""
 LEAST = 5
-"""Times that a token must be asked for to be listed by its mean."""
+"""Tokens of a document that is listed."""
 MUCH = 1.5
 """So many times its share of the tokens, or more, must one of them, or a kind, hold of the loss to be named."""
-COUNTS = {
-    0: "never",
-    1: "1 to 9",
-    10: "10 to 99",
-    100: "100 to 999",
-    1_000: "1,000 to 9,999",
-    10_000: "10,000 and more",
-}
-"""Groups of tokens by how often training had them: where each begins, and its name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,9 +69,6 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
     """The tokens, kinds of tokens and documents that hold the loss."""
     evaluated, tokenizer = request.evaluated, request.loaded.tokenizer
     tokens: Tokens = evaluated.inputs
-    seen = None
-    if request.train is not None:
-        seen = how_often(pack(request.train, tokenizer, request.say).ids, tokenizer.vocab_size)
 
     def text(id: int) -> str | None:
         return None if id in tokenizer.specials or id == tokenizer.unk else tokenizer.token(id)
@@ -90,7 +77,7 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
     documents = document_numbers(evaluated.evaluation, starts)
     return [
         loss_by_token(losses, tokenizer.shown),
-        loss_by_kind(losses, text, seen, whole_words=tokenizer.kind == "word"),
+        loss_by_kind(losses, text, whole_words=tokenizer.kind == "word"),
         loss_by_document(documents, losses, lambda number: beginning(tokens, tokenizer, int(starts[number]))),
     ]
 
@@ -155,7 +142,7 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
         features = model.features(batch[:, :-1], segments=segments)[0]
         losses = head_losses(model.head, features, following[0])
         passages.append(([tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()))
-    return surprising_passages(passages, _between(tokenizer))
+    return surprising_passages(passages)
 
 
 # --- in a report ---
@@ -292,63 +279,46 @@ def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFi
     def name(place: int) -> str:
         return visible(display(int(ids[place])))
 
-    def rows(order: NDArray[np.int64]) -> Rows:
-        return [
-            [name(place), int(counts[place]), float(means[place]), float(sums[place]), float(shares[place])]
-            for place in order[:MOST_ERRORS].tolist()
-        ]
-
     columns = ["token", "times", "mean nats", "nats in all", "share of the loss"]
     total = np.argsort(-sums, kind="stable")
-    panels: list[Panel] = [
-        Table(
-            title="Tokens that hold the loss",
-            takeaway=f"{_led(sums, name)} most of the loss: {percent(float(shares[total[0]]))}",
-            columns=columns,
-            rows=rows(total),
-            bars=columns[-1:],
-        )
+    order = total[:MOST_ERRORS].tolist()
+    rows: Rows = [
+        [name(place), int(counts[place]), float(means[place]), float(sums[place]), float(shares[place])]
+        for place in order
     ]
-    often = np.flatnonzero(counts >= LEAST)
-    if len(often):
-        dear = often[np.argsort(-means[often], kind="stable")]
-        panels.append(
-            Table(
-                title="Dearest tokens",
-                takeaway=f"Up to {means[dear[0]]:.3g} nats each time, for “{name(dear[0])}”",
-                columns=columns,
-                rows=rows(dear),
-                bars=columns[-1:],
-                note=f"Of {len(often):,} tokens asked for {LEAST} times or more.",
-            )
-        )
+    table = Table(title="Tokens that hold the loss", columns=columns, rows=rows, bars=columns[-1:])
     loss_share, token_share = float(shares[total[0]]), int(counts[total[0]]) / len(tokens)
     facts = {"tokens": counted(len(tokens), "token"), "each": whole / len(tokens), "name": name(total[0])}
     key = "tokens: one" if loss_share >= MUCH * token_share else "tokens"  # else it is only frequent
     said = sentence(key, **facts, token_share=percent(token_share), loss_share=percent(loss_share))
-    return ErrorFinding(panels, said)
+    return ErrorFinding([table], said)
 
 
-def _led(sums: NDArray[Any], name: Callable[[int], str]) -> str:
-    """Whose sum is the largest, and holds, or hold."""
-    first = [f"“{name(place)}”" for place in leaders(sums)]
-    return f"{listed(first)} {'holds' if len(first) == 1 else 'each hold'}"
+def loss_by_kind(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> ErrorFinding:
+    """Return the loss by kind of token.
 
-
-def loss_by_kind(
-    tokens: TokenLosses, text: Callable[[int], str | None], seen: Int[Array, " V"] | None, *, whole_words: bool
-) -> ErrorFinding:
-    """What kinds of token hold the loss. `text`: of a token, None of a special one; `seen`: how often training had each
-    token, where the data is still there; `whole_words`: each token is one.
+    `text`: the text of a token; None for a special one. `whole_words`: each token is a word.
     """
     kinds = _kinds(tokens, text, whole_words=whole_words)
-    panels: list[Panel] = [_shares("Loss by kind of token", "kind", kinds, tokens.losses)]
-    if seen is not None:
-        names = list(COUNTS.values())
-        place = np.searchsorted(list(COUNTS), seen[tokens.ids], side="right") - 1
-        title, first = "Loss by how often training had the token", "times in training"
-        panels.append(_shares(title, first, np.array(names, dtype=object)[place], tokens.losses, names))
-    return ErrorFinding(panels, _dearest_kind(kinds, tokens.losses))
+    whole = float(tokens.losses.sum()) or 1.0
+    rows: list[tuple[str, int, float, float]] = []
+    intervals = {}
+    for name in sorted(set(kinds.tolist())):
+        here = tokens.losses[kinds == name]
+        rows.append((name, len(here), len(here) / len(kinds), float(here.sum()) / whole))
+        intervals[name] = weighted_mean_interval(here)
+    rows.sort(key=lambda row: -row[3])
+    table = Table(
+        title="Loss by kind of token",
+        columns=["kind", "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"],
+        rows=[[*row, intervals[row[0]].value, *ends(intervals[row[0]])] for row in rows],
+        bars=("of the tokens", "of the loss"),
+    )
+    name, _, token_share, loss_share = max(rows, key=lambda row: row[3] - row[2])
+    if len(rows) < 2 or loss_share < MUCH * token_share:
+        return ErrorFinding([table])
+    facts = {"loss_share": percent(loss_share), "token_share": percent(token_share)}
+    return ErrorFinding([table], sentence("kind", name=name, **facts))
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
@@ -375,42 +345,6 @@ def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
     return "inside a word" if inside else "the first of a word"
 
 
-def _shares(
-    title: str, first: str, names: NDArray[np.object_], losses: Float[Array, " N"], order: Sequence[str] = ()
-) -> Table:
-    """The share of the loss of each kind; in this `order`, or what holds most of the loss first."""
-    whole = float(losses.sum()) or 1.0
-    rows: Rows = []
-    kinds = {name: losses[names == name] for name in set(names.tolist())}
-    largest = sorted(kinds, key=lambda name: (-float(kinds[name].sum()), name))
-    for name in [name for name in order if name in kinds] or largest:
-        here = kinds[name]
-        interval = weighted_mean_interval(here)
-        rows.append(
-            [name, len(here), len(here) / len(losses), float(here.sum()) / whole, interval.value, *ends(interval)]
-        )
-    return Table(
-        title=title,
-        columns=[first, "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"],
-        rows=rows,
-        bars=("of the tokens", "of the loss"),
-    )
-
-
-def _dearest_kind(kinds: NDArray[np.object_], losses: Float[Array, " N"]) -> str:
-    whole = float(losses.sum())
-    names = sorted(set(kinds.tolist()))
-    if len(names) < 2 or not whole:
-        return ""
-    loss_share = {name: float(losses[kinds == name].sum()) / whole for name in names}
-    token_share = {name: float((kinds == name).mean()) for name in names}
-    name = max(names, key=lambda name: loss_share[name] - token_share[name])
-    if loss_share[name] < MUCH * token_share[name]:
-        return ""
-    facts = {"loss_share": percent(loss_share[name]), "token_share": percent(token_share[name])}
-    return sentence("kind", name=name, **facts)
-
-
 def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning: Callable[[int], str]) -> ErrorFinding:
     """The documents with the largest loss per token; `beginning`: the first words of one."""
     numbers, places = np.unique(documents, return_inverse=True)
@@ -432,12 +366,10 @@ def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning
     return ErrorFinding([table])
 
 
-def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]], between: str = "") -> list[Panel]:
-    """Passages whose tokens were hard to expect: each with its loss in nats. `between`: what parts tokens in a text."""
+def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]]) -> list[Panel]:
+    """Return passages whose tokens were hard to predict, each token with its loss in nats."""
     panels: list[Panel] = []
-    surprises: list[tuple[float, str, str]] = []
     for number, (tokens, losses) in enumerate(passages, 1):
-        surprises += [(float(loss), between.join(tokens[:place]), tokens[place]) for place, loss in enumerate(losses)]
         stretch = _most_surprising_stretch(losses)
         panels.append(
             TokensPanel(
@@ -448,14 +380,7 @@ def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"
                 note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
             )
         )
-    surprises.sort(key=lambda surprise: -surprise[0])
-    table = Table(
-        title="Most surprising tokens in these passages",
-        columns=["after", "token", "nats", "probability"],
-        rows=[[f"…{before[-40:]}", token, loss, math.exp(-loss)] for loss, before, token in surprises[:MOST_ERRORS]],
-        bars=("probability",),
-    )
-    return [*panels, table] if panels else []
+    return panels
 
 
 def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
