@@ -13,7 +13,7 @@ from helpers.tables import amounts, opinions, write_table
 @pytest.mark.parametrize(
     ("run", "shown"),
     [
-        ("two", ("Errors by class", "Words over-represented among errors", "When a person should look instead")),
+        ("two", ("The most frequent confusions", "Words over-represented among errors", "When a person should look instead")),
         ("three", ("Most confidently wrong", "As sure as it is right?")),
         ("rated", ("How far off", "Farthest off")),
         ("writer", ("Tokens that hold the loss", "Loss by kind of token", "Surprising passage 1")),
@@ -69,7 +69,7 @@ def test_versus_stands_alone(command: Command, runs: Path, tmp_path: Path) -> No
     table = write_table(tmp_path / "new.csv", opinions(24, seed=9))
     code, out, err = command("evaluate", runs / "two", table, "--versus", runs / "two", "--out", "both.html")
     assert code == 0
-    assert "Both runs are right and wrong on the very same texts" in out
+    assert "0 only the first gets, 0 only the second" in out
     assert "warning" not in err
     assert (tmp_path / "both.html").exists()
     code, _, err = command("evaluate", runs / "two", runs / "two.csv", "--versus", runs / "two")

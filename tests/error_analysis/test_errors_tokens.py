@@ -190,7 +190,7 @@ def test_chrf_by_length_of_the_source() -> None:
     scores = np.array([80.0, 82, 81] * 3 + [20.0, 22, 21] * 3)
     found = chrf_by_source_length(records, scores)
     assert [row[:3] for row in table(found).rows] == [["2", 9, pytest.approx(81)], ["6", 9, pytest.approx(21)]]
-    assert found.sentence == "Long sources are translated worse: chrF 21.0 for 6 words, 81.0 for 2."
+    assert found.sentence == "The mean chrF is 21 for “words of the source: 6”, against 51 of all."
     assert chrf_by_source_length(records[:1], scores[:1]).sentence == ""
 
 

@@ -13,34 +13,10 @@ from torch import nn
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import CLASS
 from glassformer.data.wording import counted
+from glassformer.error_analysis import labelling, language, translations
 from glassformer.error_analysis.calibration import ACCURACY
-from glassformer.error_analysis.comparison import (
-    Names,
-    PairedScores,
-    RunPair,
-    compare_scores,
-    shared_part,
-    training_overlap,
-)
+from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, shared_part, training_overlap
 from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, sentence, sentences, worst
-from glassformer.error_analysis.labelling import (
-    classification_brief,
-    classification_findings,
-    compare_classes,
-    compare_numbers,
-    multilabel_brief,
-    multilabel_findings,
-    regression_brief,
-    regression_findings,
-)
-from glassformer.error_analysis.language import (
-    compare_language_models,
-    language_brief,
-    language_findings,
-    stream_brief,
-    stream_findings,
-)
-from glassformer.error_analysis.translations import compare_translations, translation_brief, translation_findings
 from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family, Prepared
 from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
 from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
@@ -87,12 +63,22 @@ def compare_errors(family: Family, pair: RunPair) -> list[ErrorFinding]:
 
 
 for kind, findings_of, brief_of, comparison_of in (
-    (StreamFamily, stream_findings, stream_brief, compare_errors.dispatch(Family)),
-    (LanguageFamily, language_findings, language_brief, compare_language_models),
-    (ClassificationFamily, classification_findings, classification_brief, compare_classes),
-    (MultilabelFamily, multilabel_findings, multilabel_brief, compare_classes),
-    (RegressionFamily, regression_findings, regression_brief, compare_numbers),
-    (TranslationFamily, translation_findings, translation_brief, compare_translations),
+    (StreamFamily, language.stream_findings, language.stream_brief, compare_errors.dispatch(Family)),
+    (LanguageFamily, language.language_findings, language.language_brief, language.compare_language_models),
+    (
+        ClassificationFamily,
+        labelling.classification_findings,
+        labelling.classification_brief,
+        labelling.compare_classes,
+    ),
+    (MultilabelFamily, labelling.multilabel_findings, labelling.multilabel_brief, labelling.compare_classes),
+    (RegressionFamily, labelling.regression_findings, labelling.regression_brief, labelling.compare_numbers),
+    (
+        TranslationFamily,
+        translations.translation_findings,
+        translations.translation_brief,
+        translations.compare_translations,
+    ),
 ):
     error_findings.register(kind, findings_of)
     brief_errors.register(kind, brief_of)
@@ -201,7 +187,7 @@ def comparison_view(
     )
 
 
-def _names(first: Run, second: Run) -> Names:
+def _names(first: Run, second: Run) -> tuple[str, str]:
     """The runs' folders; as much of their paths as tells them apart."""
     one, other = first.path.resolve(), second.path.resolve()
     if one.name != other.name:

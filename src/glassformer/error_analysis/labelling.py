@@ -11,17 +11,9 @@ from torch import nn
 
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
+from glassformer.error_analysis import comparison, traits
 from glassformer.error_analysis.calibration import ScoredExamples, calibration
-from glassformer.error_analysis.comparison import (
-    PairedScores,
-    RunPair,
-    compare_scores,
-    match_records,
-    only_one_gets,
-    right_and_wrong,
-)
 from glassformer.error_analysis.finding import (
-    CHANCE,
     LABELS,
     MOST_ERRORS,
     ErrorFinding,
@@ -36,18 +28,6 @@ from glassformer.error_analysis.finding import (
     worst,
     wrong_rows,
 )
-from glassformer.error_analysis.traits import (
-    Group,
-    column_groups,
-    error_rates,
-    errors_by_length,
-    lengths_of,
-    means,
-    over_represented_words,
-    quartiles,
-    rare_and_unknown,
-    unknown_tokens,
-)
 from glassformer.families.base import Family, Prepared
 from glassformer.families.evaluate import evaluate_part
 from glassformer.families.predict import images_in, texts_in
@@ -56,7 +36,6 @@ from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Gallery, Panel, Points, Rows, Table
 from glassformer.statistics.intervals import mean_interval, share_interval, weighted_mean_interval
-from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -99,11 +78,11 @@ def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
         return []
     findings = text_findings(request.records, inputs)
     if (texts := texts_in(inputs)) is not None:
-        unknown = unknown_tokens(texts.tokens, request.loaded.tokenizer)
+        unknown = traits.unknown_tokens(texts.tokens, request.loaded.tokenizer)
         train = None if request.train is None else request.train.texts
-        findings.append(rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, train=train))
-    columns = column_groups(request.loaded.features, request.evaluated.part)
-    return [*findings, error_rates("Errors by column", columns, wrong, inputs.noun)]
+        findings.append(traits.rare_and_unknown(texts.texts, wrong, inputs.noun, unknown=unknown, train=train))
+    columns = traits.column_groups(request.loaded.features, request.evaluated.part)
+    return [*findings, traits.error_rates("Errors by column", columns, wrong, inputs.noun)]
 
 
 def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
@@ -111,7 +90,10 @@ def text_findings(records: Records, inputs: Inputs) -> list[ErrorFinding]:
     texts, wrong = texts_in(inputs), wrong_rows(records)
     if texts is None or not wrong.any():
         return []
-    return [errors_by_length(texts.texts, wrong, inputs.noun), over_represented_words(texts.texts, wrong, inputs.noun)]
+    return [
+        traits.errors_by_length(texts.texts, wrong, inputs.noun),
+        traits.over_represented_words(texts.texts, wrong, inputs.noun),
+    ]
 
 
 def surest_mistakes(records: Records, inputs: Inputs) -> ErrorFinding:
@@ -167,13 +149,13 @@ def multilabel_brief(
 # --- two classifiers ---
 
 
-def compare_classes(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    first, second = match_records(pair, lambda side: side.part.lines)
+def compare_classes(family: Family, pair: comparison.RunPair) -> list[ErrorFinding]:
+    first, second = comparison.match_records(pair, lambda side: side.part.lines)
     own = pair.first.inputs.noun
     noun = own if own in first[0] and own in second[0] else "example"
     first, second = ([{**record, noun: example_name(record)} for record in records] for records in (first, second))
-    sides = right_and_wrong(~wrong_rows(first), ~wrong_rows(second), pair.names, noun)
-    return [sides, ErrorFinding(only_one_gets(first, second, pair.names, noun))]
+    sides = comparison.right_and_wrong(~wrong_rows(first), ~wrong_rows(second), pair.names, noun)
+    return [sides, ErrorFinding(comparison.only_one_gets(first, second, pair.names, noun))]
 
 
 def example_name(record: Mapping[str, Any]) -> str:
@@ -186,10 +168,10 @@ def example_name(record: Mapping[str, Any]) -> str:
 
 def regression_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
     records, inputs = request.records, request.evaluated.inputs
-    groups = column_groups(request.loaded.features, request.evaluated.part)
+    groups = traits.column_groups(request.loaded.features, request.evaluated.part)
     if (texts := texts_in(inputs)) is not None:
-        lengths, unit = lengths_of(texts.texts)
-        groups = [*quartiles(unit, lengths), *groups]
+        lengths, unit = traits.lengths_of(texts.texts)
+        groups = [*traits.quartiles(unit, lengths), *groups]
     return [
         mean_error(records, inputs.noun),
         errors_by_group(records, groups, inputs.noun),
@@ -203,11 +185,13 @@ def regression_brief(
     return [largest_errors(evaluations[part].records, prepared.task.parts[part].noun)]
 
 
-def compare_numbers(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    first, second = match_records(pair, lambda side: side.part.lines)
+def compare_numbers(family: Family, pair: comparison.RunPair) -> list[ErrorFinding]:
+    first, second = comparison.match_records(pair, lambda side: side.part.lines)
     sizes = [np.abs([record["error"] for record in records]) for records in (first, second)]
     rows: Rows = [[cut(example_name(record)), record["number"]] for record in first]
-    return compare_scores(PairedScores(sizes, pair.names, "error", "example"), ["example", "true"], rows)
+    return comparison.compare_scores(
+        comparison.PairedScores(sizes, pair.names, "error", "example"), ["example", "true"], rows
+    )
 
 
 def largest_errors(records: Records, noun: str) -> Table:
@@ -235,26 +219,14 @@ def mean_error(records: Records, noun: str) -> ErrorFinding:
         ],
         note=sentence("mean error: note"),
     )
-    facts = {"examples": counted(len(records), noun), "size": size.value}
-    if bias is None or bias.low <= 0 <= bias.high:
-        return ErrorFinding([table], sentence("mean error", **facts))
-    facts |= {"than": "large" if bias.value > 0 else "small", "bias": abs(bias.value)}
-    return ErrorFinding([table], sentence("mean error: biased", **facts, low=bias.low, high=bias.high))
+    facts = {"examples": counted(len(records), noun), "size": size.value, "bias": float(errors.mean())}
+    return ErrorFinding([table], sentence("mean error", **facts))
 
 
-def errors_by_group(records: Records, groups: Sequence[Group], noun: str) -> ErrorFinding:
+def errors_by_group(records: Records, groups: Sequence[traits.Group], noun: str) -> ErrorFinding:
     """The mean absolute error of each group, such as a quarter of a column."""
     sizes = np.abs(np.array([record["error"] for record in records], float))
-    panels = means("How far off, by group", groups, sizes, noun, "mean absolute error")
-    compared = [(difference_p(sizes[group.rows], sizes[~group.rows]), group) for group in groups if group.size > 1]
-    far_off = [
-        (p, group) for p, group in compared if p * len(compared) < CHANCE and sizes[group.rows].mean() > sizes.mean()
-    ]
-    if not far_off:
-        return ErrorFinding(panels)
-    _, group = min(far_off, key=lambda pair: pair[0])
-    here, mean = float(sizes[group.rows].mean()), float(sizes.mean())
-    return ErrorFinding(panels, sentence("far off", group=group, here=here, all=mean))
+    return traits.means("How far off, by group", groups, sizes, noun, "mean absolute error")
 
 
 def residuals(records: Records, noun: str) -> Points:

@@ -17,7 +17,7 @@ from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import CHANCE, MOST_ERRORS, ErrorFinding, ends, percent, sentence, span
 from glassformer.families.schema import table_in
-from glassformer.rendering.panels import Cell, Panel, Rows, Table, Words
+from glassformer.rendering.panels import Rows, Table, Words
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.statistics.significance import Overrepresentation, difference_p, over_represented
 from glassformer.text.display import cut
@@ -112,7 +112,7 @@ def error_rates(title: str, groups: Sequence[Group], wrong: Bool[Array, " N"], n
     if worst.holm >= CHANCE:
         return ErrorFinding([table])
     facts = {"rate": percent(worst.rate.value), "span": span(worst.rate), "examples": counted(len(wrong), noun)}
-    return ErrorFinding([table], sentence("rates", group=names[worst.name], mean=mean, **facts))
+    return ErrorFinding([table], sentence("rates", group=names[worst.name], mean=mean, noun=noun, **facts))
 
 
 def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]) -> dict[str, Overrepresentation]:
@@ -122,10 +122,10 @@ def among_errors(rows: Mapping[str, NDArray[np.bool_]], wrong: Bool[Array, " N"]
     return over_represented(wrong_counts, other_counts, int(wrong.sum()), int((~wrong).sum()))
 
 
-def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun: str, measured: str) -> list[Panel]:
-    """The mean of what was measured of each group, with its interval over examples; nothing without groups."""
+def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun: str, measured: str) -> ErrorFinding:
+    """Return the mean of each group with its interval over examples, and name the group that differs most."""
     if not groups:
-        return []
+        return ErrorFinding()
     first, labels = _labels(groups)
     intervals = [weighted_mean_interval(values[group.rows]) for group in groups]
     rows: Rows = [
@@ -133,7 +133,15 @@ def means(title: str, groups: Sequence[Group], values: Float[Array, " N"], noun:
         for label, group, interval in zip(labels, groups, intervals, strict=True)
     ]
     columns = [*first, f"{noun}s", measured, "from", "to"]
-    return [Table(title=title, columns=columns, rows=rows, note=sentence("means: note"))]
+    table = Table(title=title, columns=columns, rows=rows, note=sentence("means: note"))
+    p_values = [difference_p(values[group.rows], values[~group.rows]) * len(groups) for group in groups]
+    mean = float(values.mean())
+    significant = [place for place, p in enumerate(p_values) if p < CHANCE]
+    if not significant:
+        return ErrorFinding([table])
+    farthest = max(significant, key=lambda place: abs(intervals[place].value - mean))
+    facts = {"group": groups[farthest], "here": intervals[farthest].value, "all": mean, "measured": measured}
+    return ErrorFinding([table], sentence("means: group", **facts))
 
 
 def _labels(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
@@ -162,13 +170,7 @@ def lengths_of(texts: Sequence[str]) -> tuple[NDArray[np.float64], str]:
 def errors_by_length(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
     """The error rate of short and long texts, by quarter."""
     lengths, unit = lengths_of(texts)
-    panels = error_rates("Errors by length", quartiles(unit, lengths), wrong, noun).panels
-    mistakes, rest = lengths[wrong], lengths[~wrong]
-    if difference_p(mistakes, rest) >= CHANCE:
-        return ErrorFinding(panels)
-    than = "longer" if mistakes.mean() > rest.mean() else "shorter"
-    facts = {"than": than, "mistakes": mistakes.mean(), "rest": rest.mean(), "unit": unit}
-    return ErrorFinding(panels, sentence("length", **facts))
+    return error_rates("Errors by length", quartiles(unit, lengths), wrong, noun)
 
 
 def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun: str) -> ErrorFinding:
@@ -176,9 +178,7 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     title = "Words over-represented among errors"
     errors, rest = int(wrong.sum()), int((~wrong).sum())
     if not errors or not rest:
-        all_of = f"All {errors:,} {noun}s are wrong" if errors > 1 else f"The only {noun} is wrong"
-        which = all_of if errors else f"None of the {counted(rest, noun)} is wrong"
-        return ErrorFinding([Words(title=title, text=sentence("words: no errors", which=which))])
+        return ErrorFinding([Words(title=title, text=sentence("words: no errors"))])
     in_errors, in_rest = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):
         (in_errors if mistaken else in_rest).update(set(words_in(text)))
@@ -192,30 +192,23 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     top = [row for row in over.values() if row.lift > 1 and row.in_errors][:MOST_ERRORS]
     sure = [row for row in top if row.holm < CHANCE]
     words = f"the {len(counted_words):,} words seen in {LEAST} {noun}s or more"
-    rows = [_trait_row(cut(row.name, MOST_LETTERS), row, errors, rest) for row in top]
-    note = sentence("words: note", significant=len(sure) or "None", words=words + (" are" if len(sure) > 1 else " is"))
-    table = _trait_table(title, "word", rows, noun, note)
+    rows: Rows = []
+    for row in top:
+        shares = [row.in_errors / errors, (row.in_all - row.in_errors) / rest]
+        rate = [row.rate.value, row.rate.low, row.rate.high, row.holm]
+        rows.append([cut(row.name, MOST_LETTERS), row.in_errors, row.in_all, *shares, *rate])
+    table = Table(
+        title=title,
+        columns=["word", "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
+        rows=rows,
+        bars=("of errors", "of the rest", "error rate"),
+        note=sentence("words: note", significant=len(sure) or "None", words=words),
+    )
     if not sure:
         return ErrorFinding([table])
     best = sure[0]
     facts = {"errors": percent(best.in_errors / errors), "rest": percent((best.in_all - best.in_errors) / rest)}
     return ErrorFinding([table], sentence("words", words=words, name=best.name, **facts))
-
-
-def _trait_row(name: str, row: Overrepresentation, errors: int, rest: int) -> list[Cell]:
-    of_rest = (row.in_all - row.in_errors) / rest if rest else None
-    shares = [row.in_errors / errors, of_rest, row.rate.value, row.rate.low, row.rate.high, row.holm]
-    return [name, row.in_errors, row.in_all, *shares]
-
-
-def _trait_table(title: str, first: str, rows: Rows, noun: str, note: str) -> Table:
-    return Table(
-        title=title,
-        columns=[first, "wrong", f"{noun}s", "of errors", "of the rest", "error rate", "from", "to", "chance"],
-        rows=rows,
-        bars=("of errors", "of the rest", "error rate"),
-        note=note,
-    )
 
 
 def unknown_tokens(tokens: Sequences, tokenizer: Tokenizer | None) -> NDArray[np.int64] | None:
@@ -247,18 +240,5 @@ def rare_and_unknown(
         fewest = np.array([min((seen[word] for word in words_in(text)), default=RARE) for text in texts])
         traits["a word never seen in training"] = fewest == 0
         traits[f"a word seen fewer than {RARE} times in training"] = fewest < RARE
-    errors, rest = int(wrong.sum()), int((~wrong).sum())
-    if not traits or not errors:
-        return ErrorFinding()
-    over = among_errors(traits, wrong)
-    rows: Rows = [
-        _trait_row(name, over[name], errors, rest) if name in over else [name, 0, 0, 0.0, 0.0, None, None, None, None]
-        for name in traits
-    ]
-    note = sentence("rare: note", noun=noun)
-    table = _trait_table("Rare and unknown words in errors", "it has", rows, noun, note)
-    worst = next(iter(over.values()), None)
-    if worst is None or worst.holm >= CHANCE or not rest:
-        return ErrorFinding([table])
-    facts = {"errors": percent(worst.in_errors / errors), "rest": percent((worst.in_all - worst.in_errors) / rest)}
-    return ErrorFinding([table], sentence("rare", name=worst.name, **facts))
+    groups = [Group("contains", name, rows) for name, rows in traits.items() if rows.any()]
+    return error_rates("Rare and unknown words in errors", groups, wrong, noun)

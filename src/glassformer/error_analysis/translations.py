@@ -13,7 +13,6 @@ from glassformer.config.errors import DataError
 from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, match_records
 from glassformer.error_analysis.finding import (
-    CHANCE,
     MOST_ERRORS,
     ErrorFinding,
     ErrorRequest,
@@ -26,7 +25,6 @@ from glassformer.families.base import Family, Prepared
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.statistics.significance import difference_p
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
@@ -117,13 +115,7 @@ def chrf_by_source_length(records: Records, scores: Float[Array, " N"]) -> Error
     """The mean chrF of short and long sources, by quarter."""
     lengths, unit = lengths_of([record["source"] for record in records])
     groups = quartiles(f"{unit} of the source", lengths)
-    panels = means("chrF by length of the source", groups, scores, "pair", "mean chrF")
-    if len(groups) < 2 or difference_p(scores[groups[0].rows], scores[groups[-1].rows]) >= CHANCE:
-        return ErrorFinding(panels)
-    first, last = (float(scores[group.rows].mean()) for group in (groups[0], groups[-1]))
-    than = "worse" if last < first else "better"
-    facts = {"long": groups[-1].name, "unit": unit, "short": groups[0].name}
-    return ErrorFinding(panels, sentence("chrf by length", than=than, last=last, first=first, **facts))
+    return means("chrF by length of the source", groups, scores, "pair", "mean chrF")
 
 
 def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Array, " N"] | None = None) -> ErrorFinding:
@@ -142,10 +134,8 @@ def odd_outputs(records: Records, scores: Float[Array, " N"], unknown: Bool[Arra
         "the source, copied": np.array(copied, bool),
         "a phrase again and again": np.array(again, bool),
     }
-    counts = {name: int(chosen.sum()) for name, chosen in traits.items()}
-    oddity = max(counts, key=counts.__getitem__)
-    share = percent(counts[oddity] / len(records))
-    takeaway = sentence("odd", share=share, oddity=oddity) if counts[oddity] else sentence("odd: none")
+    oddity, share = max(((name, float(chosen.mean())) for name, chosen in traits.items()), key=lambda pair: pair[1])
+    takeaway = sentence("odd", share=percent(share), oddity=oddity) if share else "No output is odd."
     if unknown is not None:
         traits["from a source with an unknown token"] = unknown
     table = Table(
