@@ -13,7 +13,14 @@ from helpers.tables import amounts, opinions, write_table
 @pytest.mark.parametrize(
     ("run", "shown"),
     [
-        ("two", ("The most frequent confusions", "Words over-represented among errors", "When a person should look instead")),
+        (
+            "two",
+            (
+                "The most frequent confusions",
+                "Words over-represented among errors",
+                "When a person should look instead",
+            ),
+        ),
         ("three", ("Most confidently wrong", "As sure as it is right?")),
         ("rated", ("How far off", "Farthest off")),
         ("writer", ("Tokens that hold the loss", "Loss by kind of token", "Surprising passage 1")),
