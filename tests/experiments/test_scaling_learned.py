@@ -135,7 +135,7 @@ def test_with_attention_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ATTENTION_UPDATES": 1, "ROWS": 60, "LONGEST": 4}.items():
         monkeypatch.setattr(variants, name, value)
     section = variants.attention_part(ScalingRequest(width=16, minutes=0.5), CPU, silent)
-    assert "Both are undertrained: the mean over all lengths is " in section.finding
+    assert "Undertrained: with attention " in section.finding
     assert section.finding.endswith("for the baseline. Use --minutes 3 or more before you compare them.")
     numbers = section.numbers
     assert 1 / 26 < numbers["baseline"] < 0.5
@@ -153,10 +153,7 @@ def test_only_models_near_the_baseline_are_undertrained() -> None:
         {"with attention": good, "without attention": poor}, {"with attention": good, "without attention": poor},
         updates=7, baseline=0.04, minutes=4,
     ).finding  # fmt: skip
-    assert (
-        "The LSTM without attention is undertrained: the mean over all lengths is 0.05 after 7 updates, against 0.04"
-        in finding
-    )
+    assert "Undertrained: without attention 0.05 (mean over all lengths) after 7 updates, against 0.04" in finding
     assert "Use --minutes 8 or more" in finding
     both = {"with attention": good, "without attention": good}
-    assert "undertrained" not in attention_section(both, both, updates=7, baseline=0.04, minutes=4).finding
+    assert "Undertrained" not in attention_section(both, both, updates=7, baseline=0.04, minutes=4).finding

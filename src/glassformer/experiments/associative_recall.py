@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.generated import recall_rows
-from glassformer.experiments.growth import Curve, Curves, Section, by_model, leader, lines, named, plain, sentence
+from glassformer.experiments.growth import Curve, Curves, Section, by_model, lines, named, plain, sentence
 from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -128,11 +128,6 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
     longest, columns = distances[-1], [f"{x:,.0f}" for x in distances]
     chart = Lines(
         title="Remembered over a distance",
-        takeaway=leader(
-            "recall",
-            {name: curve.y[-1] for name, curve in curves.items()},
-            longest=longest,
-        ),
         series=[*lines(curves), Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)],
         x_name="other pairs in between",
         y_name="answered rightly",

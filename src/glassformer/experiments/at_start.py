@@ -49,13 +49,8 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         _width_chart("Softmax at the start: entropy", entropy, f"nats; uniform: {math.log(KEYS):.2f}"),
     ]
     widest = {name: curve.y[-1] for name, curve in largest.items()}
-    sharpness = sentence(
-        "finding sharpness",
-        keys=KEYS,
-        width=HEAD_WIDTHS[-1],
-        without=widest["without"],
-        scaled=widest["with 1/√d"],
-    )
+    facts = {"without": widest["without"], "scaled": widest["with 1/√d"]}
+    sharpness = sentence("finding sharpness", keys=KEYS, width=HEAD_WIDTHS[-1], **facts)
     numbers |= {"largest_weight": plain(largest), "entropy": plain(entropy)}
     return Section([*charts, *_depth_panels(gradients)], sharpness + finding, numbers)
 
@@ -85,10 +80,8 @@ def _curves(values: dict[str, list[float]]) -> Curves:
 
 
 def _width_chart(title: str, curves: Curves, y_name: str) -> Lines:
-    ends = "; ".join(f"{name} {curve.y[-1]:.2g}" for name, curve in curves.items())
     return Lines(
         title=title,
-        takeaway=f"At d = {HEAD_WIDTHS[-1]:,}: {ends}",
         series=lines(curves),
         x_name="d, width of a head",
         y_name=y_name,
@@ -159,12 +152,8 @@ def _hidden_layers(encoder: Encoder) -> list[nn.Module]:
 
 
 def _depth_panels(gradients: Curves) -> list[Lines | Table]:
-    first = {name: curve.y[0] for name, curve in gradients.items()}
-    least, most = min(first, key=first.__getitem__), max(first, key=first.__getitem__)
-    ends = [least] if least == most else [least, most]
     chart = Lines(
         title="Gradient before training, by depth",
-        takeaway="At the first layer: " + "; ".join(f"{name} {small(first[name])}" for name in ends),
         series=lines(gradients, positive=True),
         x_name="layer",
         y_name="fraction of the gradient at the last layer",

@@ -15,23 +15,7 @@ from glassformer.bricks.losses import vocabulary_loss
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Say
 from glassformer.config.sections import ModelSettings
-from glassformer.experiments.growth import (
-    MEASURED,
-    Counted,
-    Curve,
-    Curves,
-    Section,
-    by_model,
-    counted_panels,
-    leader,
-    lines,
-    named,
-    plain,
-    reach_text,
-    sentence,
-    small,
-    time_section,
-)
+from glassformer.experiments import growth
 from glassformer.experiments.models import count, same_size_models, sizes_of
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
@@ -93,11 +77,11 @@ class Cost:
 # --- time and memory ---
 
 
-def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Section:
     """Time and memory by length, and beside them what the formulas say."""
     longest = plan.lengths[-1]
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
-    curves: dict[str, dict[str, Curve]] = {what: {} for what in MEASURED}
+    curves: dict[str, dict[str, growth.Curve]] = {what: {} for what in growth.MEASURED}
     counted, stopped = {}, {}
     for name, settings in models.items():
         weights = count(settings, VOCAB)
@@ -107,10 +91,10 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
             stopped[name] = why
         measured = {length: cost.in_units() for length, cost in costs.items()}
         formulas = {length: _by_formula(settings, length) for length in plan.lengths}  # what is counted takes no time
-        for what, quantity in MEASURED.items():
+        for what, quantity in growth.MEASURED.items():
             values = formulas if quantity.counted else measured
-            curves[what][name] = Curve(list(map(float, values)), [value[what] for value in values.values()])
-        counted[name] = Counted(
+            curves[what][name] = growth.Curve(list(map(float, values)), [value[what] for value in values.values()])
+        counted[name] = growth.Counted(
             weights,
             **{what: number(settings, longest) for what, number in SERIAL.items()},
             order=serial_order(settings),
@@ -119,7 +103,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
         )
     numbers = {
         "models": sizes_of(models),
-        **{what: plain(of_models) for what, of_models in curves.items()},
+        **{what: growth.plain(of_models) for what, of_models in curves.items()},
         **{
             what: {
                 name: {"x": list(plan.lengths), "y": [number(settings, length) for length in plan.lengths]}
@@ -128,9 +112,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
             for what, number in SERIAL.items()
         },
     }
-    section = time_section(curves, counted, stopped)
-    table, *charts = section.panels
-    return replace(section, panels=[table, *counted_panels(models, plan.width), *charts], numbers=numbers)
+    return replace(growth.time_section(curves, counted, stopped), numbers=numbers)
 
 
 def _costs_by_length(
@@ -159,6 +141,7 @@ def _by_formula(settings: ModelSettings, length: int) -> dict[str, float]:
     return {
         "state": state_numbers(settings, length) * BYTES / 1e3,
         "multiplications": multiplications(settings, vocab=VOCAB, tokens=length) / 1e6,
+        "serial": serial_steps(settings, length) + serial_additions(settings, length),
     }
 
 
@@ -169,9 +152,15 @@ def _orders(settings: ModelSettings) -> dict[str, int]:
         return multiplications(settings, vocab=VOCAB, tokens=tokens)
 
     whole = _order(products)
-    token = _order(lambda tokens: products(tokens + 1) - products(tokens))
-    state = _order(lambda tokens: state_numbers(settings, tokens))
-    return {"forward": whole, "step": whole, "token": token, "kept": 1, "state": state, "multiplications": whole}
+    return {
+        "multiplications": whole,
+        "forward": whole,
+        "step": whole,
+        "token": _order(lambda tokens: products(tokens + 1) - products(tokens)),
+        "kept": 1,
+        "state": _order(lambda tokens: state_numbers(settings, tokens)),
+        "serial": _order(lambda tokens: serial_steps(settings, tokens)),
+    }
 
 
 def _order(number: Callable[[int], int]) -> int:
@@ -251,45 +240,44 @@ def _wait(device: torch.device) -> None:
 # --- gradients ---
 
 
-def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
+def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Section:
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=FURTHEST)
     curves = {}
     for name, settings in models.items():
         sizes = gradient_by_distance(settings, vocab=VOCAB, tokens=FURTHEST, seed=plan.seed, device=device)
-        curves[name] = Curve([float(k) for k in range(len(sizes))], sizes.tolist())
+        curves[name] = growth.Curve([float(k) for k in range(len(sizes))], sizes.tolist())
         say(f"{name}: {FURTHEST - 1:,} tokens back {sizes[-1]:.2g} of the gradient is left")
     section = gradient_section(curves, {name: reach(settings) for name, settings in models.items()})
-    return replace(section, numbers={"models": sizes_of(models), "gradient": plain(curves)})
+    return replace(section, numbers={"models": sizes_of(models), "gradient": growth.plain(curves)})
 
 
-def gradient_section(curves: Curves, reaches: Mapping[str, int | None]) -> Section:
+def gradient_section(curves: growth.Curves, reaches: Mapping[str, int | None]) -> growth.Section:
     """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
     furthest = int(max(curve.x[-1] for curve in curves.values()))
     marks = [*(mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest), furthest]
     chart = Lines(
         title="The gradient that reaches a token k back",
-        takeaway=leader(
-            "gradient",
-            {name: curve.y[furthest] for name, curve in curves.items()},
-            furthest=furthest,
-        ),
-        series=lines(curves, positive=True, dots=False),
+        series=growth.lines(curves, positive=True, dots=False),
         x_name="k, tokens back",
         y_name="of the gradient at k = 0",
         log_y=True,
-        note=sentence("note gradient"),
+        note=growth.sentence("note gradient"),
     )
     table = Table(
         title="What is left of the gradient",
         columns=["model", *(f"k = {mark:,}" for mark in marks)],
-        rows=[[named(model), *(small(curve.y[mark]) for mark in marks)] for model, curve in curves.items()],
+        rows=[
+            [growth.named(model), *(growth.small(curve.y[mark]) for mark in marks)] for model, curve in curves.items()
+        ],
     )
     left = {
-        model: small(curve.y[furthest])
-        + ("" if curve.y[furthest] else f" (it reads {reach_text(reaches[model])} back)")
+        model: growth.small(curve.y[furthest])
+        + ("" if curve.y[furthest] else f" (it reads {growth.reach_text(reaches[model])} back)")
         for model, curve in curves.items()
     }
-    return Section([chart, table], sentence("finding gradient", furthest=furthest, left=by_model(left)))
+    return growth.Section(
+        [chart, table], growth.sentence("finding gradient", furthest=furthest, left=growth.by_model(left))
+    )
 
 
 def gradient_by_distance(

@@ -11,12 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from glassformer.config.sections import ModelSettings
 from glassformer.config.sentences import sentence as read_sentence
-from glassformer.config.sentences import sentences
-from glassformer.models.counting import layer_multiplications, serial_additions, serial_steps
 from glassformer.rendering.panels import Line, Lines, Panel, Table, Words
-from glassformer.rendering.takeaways import course, leading, listed
 from glassformer.rendering.view import View
 
 NAMES = {"rnn": "RNN", "lstm": "LSTM", "gru": "GRU", "cnn": "CNN", "window": "window", "transformer": "Transformer"}
@@ -72,12 +68,6 @@ def lines(curves: Curves, *, positive: bool = False, dots: bool = True) -> list[
     return drawn
 
 
-def leader(topic: str, values: Mapping[str, float], **facts: object) -> str:
-    """Name the model with the largest value, in the wording of `topic`."""
-    wording: Any = sentences(__name__)[topic]
-    return leading([named(name) for name in values], list(values.values()), wording, **facts)
-
-
 def by_model(values: Mapping[str, str]) -> str:
     """Return `RNN 0.25; Transformer 0.75`."""
     return "; ".join(f"{named(model)} {value}" for model, value in values.items())
@@ -113,15 +103,12 @@ MEASURED = {
     "token": Quantity("One more token after T", "milliseconds", "takes longer", "note token"),
     "kept": Quantity("Kept for the gradients", "MB", "keeps more", "note kept"),
     "state": Quantity("Counted: kept to write on", "kB", "keeps more", "note state", True),
+    "serial": Quantity("Counted: serial steps and additions", "steps", "waits longer", "note steps", True),
 }
 MIN_GROWTH, MIN_LENGTHS = 4, 3
-"""Growth has set in where a number is so many times the smallest: below it, what every call costs would be fitted. So
-many such lengths can tell a power from noise.
-"""
+"""Growth has set in where a number is this many times the smallest; a power is fitted to at least this many lengths."""
 ORDERS = ("the same", "T", "T²")
 ATTENTION = "transformer"
-SHORTEST, LONGEST = 8, 64
-"""Counted lengths: from the width divided by the one, to the width times the other."""
 
 
 @dataclass(frozen=True)
@@ -156,58 +143,27 @@ def power(curve: Curve) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def doubling(curve: Curve, order: int, *, counted: bool = False) -> str:
-    """`×1.93 (~ T^0.95), counted T`; where growth has not set in, what was measured last: `×1.20 (1,024 → 2,048),
-    too short to tell, counted T²`. What is `counted` itself has its last factor alone.
-    """
-    by_formula = f"counted {ORDERS[order]}"
-    if len(curve.x) < 2:
-        return by_formula
-    last = f"×{curve.y[-1] / curve.y[-2]:.2f}"
-    if counted:
-        return f"{last}, in the end {ORDERS[order]}"
+def doubling(curve: Curve, order: int) -> str:
+    """Return the growth per doubling of the length and the counted order: `×1.93 (~ T^0.95), counted T`."""
     p = power(curve)
-    if not math.isnan(p):
-        return f"×{2**p:.2f} (~ T^{p:.2f}), {by_formula}"
-    measured = f"{last} ({curve.x[-2]:,.0f} → {curve.x[-1]:,.0f})"
-    return f"{measured}, {'too short to tell, ' if order else ''}{by_formula}"
-
-
-# --- where the cost of attention crosses that of the others ---
-
-
-def when_above(a: Curve, b: Curve) -> str:
-    """At which lengths `a` is above `b`, of those that both have: `from 512 tokens on`, `beyond 64 tokens`, where both
-    are equal at 64, `at every length`, `at no length`.
-    """
-    other = dict(zip(b.x, b.y, strict=True))
-    shared = [(x, y - other[x]) for x, y in zip(a.x, a.y, strict=True) if x in other]
-    above = [difference > 0 for _, difference in shared]
-    if all(above) or not any(above):
-        return f"at {'every' if all(above) else 'no'} length"
-    if not above[-1]:
-        return "at some lengths, not at the end"
-    first = max(place for place, higher in enumerate(above) if not higher) + 1
-    before, difference = shared[first - 1]
-    return f"beyond {before:,.0f} tokens" if difference == 0 else f"from {shared[first][0]:,.0f} tokens on"
+    measured = "too short to tell" if math.isnan(p) else f"×{2**p:.2f} (~ T^{p:.2f})"
+    return f"{measured}, counted {ORDERS[order]}"
 
 
 def crossings(curves: Curves, more: str) -> str:
-    """From which length on the Transformer costs more than each of the others: `The Transformer takes longer than the
-    RNN from 512 tokens on`. `more`: takes longer, keeps more. Without a Transformer, who costs least in the end.
+    """Return the length from which on the Transformer costs more than each of the others; "" without a Transformer.
+
+    `more`: the verb, such as "takes longer".
     """
-    if len(curves) == 1:
-        ((model, curve),) = curves.items()
-        return f"{NAMES[model]} {course(curve.y)}"
-    if ATTENTION not in curves:
-        ends = {model: curve.y[-1] for model, curve in curves.items()}
-        first = [NAMES[model] for model, end in ends.items() if end == min(ends.values())]
-        return f"{listed(first, 9)} {'ends' if len(first) == 1 else 'end'} the lowest"
-    told: dict[str, list[str]] = {}
+    if ATTENTION not in curves or len(curves) == 1:
+        return ""
+    own = dict(zip(curves[ATTENTION].x, curves[ATTENTION].y, strict=True))
+    parts = []
     for model, curve in curves.items():
+        shared = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if x in own]
+        above = [x for x, _ in takewhile(lambda pair: own[pair[0]] > pair[1], reversed(shared))]
         if model != ATTENTION:
-            told.setdefault(when_above(curves[ATTENTION], curve), []).append(NAMES[model])
-    parts = [f"the {listed(models, 9)} {when}" for when, models in told.items()]
+            parts.append(f"the {NAMES[model]} {f'from {above[-1]:,.0f} tokens on' if above else 'at no length'}")
     return f"The {NAMES[ATTENTION]} {more} than {', than '.join(parts)}"
 
 
@@ -221,11 +177,8 @@ def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], s
         for what, quantity in MEASURED.items()
     ]
     told = {
-        what: {
-            model: doubling(curves[what][model], counts.orders[what], counted=quantity.counted)
-            for model, counts in counted.items()
-        }
-        for what, quantity in MEASURED.items()
+        what: {model: doubling(curves[what][model], counts.orders[what]) for model, counts in counted.items()}
+        for what in MEASURED
     }
     fitted = Table(
         title="When the text doubles",
@@ -257,36 +210,6 @@ def _counted_table(counted: Mapping[str, Counted], longest: float) -> Table:
         rows=[[NAMES[model], *row.values()] for model, row in rows.items()],
         note=sentence("note counted"),
     )
-
-
-def counted_panels(models: Mapping[str, ModelSettings], width: int) -> list[Lines]:
-    """Compare one layer of each kind, all of one width, as lectures do; and the steps that wait for one another."""
-    doublings = int(math.log2(width * LONGEST // max(2, width // SHORTEST)))
-    lengths = [max(2, width // SHORTEST) * 2**number for number in range(doublings + 1)]
-    layers = {
-        model: Curve(lengths, [layer_multiplications(settings, width=width, tokens=T) / 1e6 for T in lengths])
-        for model, settings in models.items()
-        if layer_multiplications(settings, width=width, tokens=1)
-    }
-    steps = {
-        model: Curve(lengths, [serial_steps(settings, T) + serial_additions(settings, T) for T in lengths])
-        for model, settings in models.items()
-    }
-    cross = (
-        crossings(layers, "multiplies more").replace("The Transformer", "Attention").replace("Transformer", "attention")
-    )
-    counts = ", ".join(f"{NAMES[model]} {curve.y[-1]:,.0f}" for model, curve in steps.items())
-    of_layers = {"attention" if model == ATTENTION else model: curve for model, curve in layers.items()}
-    return [
-        _chart(f"Counted: multiplications of one layer of width {width}", cross, of_layers, "millions", "note layers"),
-        _chart(
-            "Counted: serial steps and additions",
-            f"Steps at {lengths[-1]:,} tokens: {counts}",
-            steps,
-            "steps",
-            "note steps",
-        ),
-    ]
 
 
 def _chart(title: str, takeaway: str, curves: Curves, unit: str, note: str) -> Lines:

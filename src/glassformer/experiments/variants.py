@@ -16,7 +16,7 @@ from glassformer.bricks.losses import vocabulary_losses
 from glassformer.config.errors import Say, silent
 from glassformer.data.packing.store import Ids
 from glassformer.data.packing.windows import NOTHING
-from glassformer.experiments.growth import Curve, Curves, Section, leader, lines, plain, sentence
+from glassformer.experiments.growth import Curve, Curves, Section, lines, plain, sentence
 from glassformer.experiments.models import brief_training, train_briefly
 from glassformer.experiments.request import HEADS, MINUTES, ScalingRequest
 from glassformer.families.build import build_model, prepare
@@ -95,7 +95,6 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
     beyond = {kind: fmean(values[-half:]) for kind, values in losses.items() if len(values) > context}
     chart = Lines(
         title="Beyond the length of training",
-        takeaway=leader("beyond", {f"{kind} positions": -loss for kind, loss in beyond.items()}),
         series=[
             *lines(curves),
             Line(name="length of training", x=[context, context], y=[min(heights), max(heights)], faint=True),
@@ -192,14 +191,9 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline:
     finding = sentence("finding attention", longest=longest, last=_ends(letters), baseline=baseline)
     means = {kind: fmean(curve.y) for kind, curve in letters.items()}
     if weak := {kind: mean for kind, mean in means.items() if mean < LEARNED * baseline}:
-        finding += sentence(
-            "undertrained",
-            who="Both are" if len(weak) == 2 else f"The LSTM {next(iter(weak))} is",
-            scores=" and ".join(f"{mean:.2f}" for mean in weak.values()),
-            updates=updates,
-            baseline=baseline,
-            minutes=MINUTES if minutes < MINUTES else 2 * minutes,
-        )
+        scores = ", ".join(f"{kind} {mean:.2f}" for kind, mean in weak.items())
+        enough = MINUTES if minutes < MINUTES else 2 * minutes
+        finding += sentence("undertrained", scores=scores, updates=updates, baseline=baseline, minutes=enough)
     return Section(charts, finding)
 
 

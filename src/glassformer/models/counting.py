@@ -36,17 +36,6 @@ def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
     return tokens * (layers * (maps + feed + pairs) + head)
 
 
-def layer_multiplications(settings: ModelSettings, *, width: int, tokens: int) -> int:
-    """Products in what mixes tokens, in one layer of this width: scores and means of attention, without its maps; the
-    maps of a recurrent step; a convolution. 0: a model of another kind.
-    """
-    if settings.encoder == "transformer":
-        return 2 * tokens * tokens * width
-    if settings.encoder in RECURRENT:
-        return tokens * GATES[settings.encoder] * 2 * width * width
-    return tokens * settings.kernel * width * width if settings.encoder == "cnn" else 0
-
-
 def serial_steps(settings: ModelSettings, tokens: int) -> int:
     """Layers and steps that wait for one another, however many processors there are.
 
