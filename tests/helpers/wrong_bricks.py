@@ -13,7 +13,7 @@ class Wrong(NamedTuple):
     old: str
     new: str
     hint: str
-    """A part of the sentence."""
+    """A part of the sentence; empty for a rare mistake, which has none."""
     stage: str = ""
     """The first wrong tensor."""
     fails: str = "forward"
@@ -38,14 +38,14 @@ ATTENTION = [
     attention(SCALE, "/ q.shape[-1]", "by the head width d, not by its root", "scores"),
     attention(SCALE, "/ math.sqrt(d)", "divided by √width", "scores"),
     attention(SCALE, "", "not divided by √d", "scores"),
-    attention(SCALE, "* math.sqrt(q.shape[-1])", "multiplied by √d", "scores"),
-    attention(SCALE, "/ math.sqrt(self.heads)", "number of heads", "scores"),
+    attention(SCALE, "* math.sqrt(q.shape[-1])", "", "scores"),
+    attention(SCALE, "/ math.sqrt(self.heads)", "", "scores"),
     attention(SOFT, "scores.softmax(-2)", "softmax goes over the queries", "weights"),
     attention(SOFT, "scores.softmax(1)", "softmax goes over the heads", "weights"),
-    attention(SOFT, "scores.softmax(0)", "softmax goes over the batch", "weights"),
+    attention(SOFT, "scores.softmax(0)", "", "weights"),
     attention(SOFT, "scores.masked_fill(~seen, 0.0)", "there is no softmax", "mixed"),
     attention(SEEN, "torch.triu(seen)", "upside down: a token sees itself and the future", "scores", "causality"),
-    attention(SEEN, "torch.triu(seen, 1)", "it hides the past and the token itself", "scores", "causality"),
+    attention(SEEN, "torch.triu(seen, 1)", "the mask is upside down", "scores", "causality"),
     attention("~seen,", "seen,", "the mask is upside down", "scores"),
     attention(
         "mask[:, None, None, :]",
@@ -64,14 +64,12 @@ ATTENTION = [
     attention("seen & mask[:, None, None, :]", "seen", "padding is looked at", "scores", "padded = unpadded"),
     attention(JOIN, "(weights @ v).reshape(B, T, d)", "not transposed back", "mixed"),
     attention(SPLIT, "x.view(x.shape[0], self.heads, x.shape[1], -1)", "split by a view without a transpose", "scores"),
-    attention(
-        SPLIT, "x.view(x.shape[0], x.shape[1], -1, self.heads).permute(0, 3, 1, 2)", "taken with a step", "scores"
-    ),
+    attention(SPLIT, "x.view(x.shape[0], x.shape[1], -1, self.heads).permute(0, 3, 1, 2)", "", "scores"),
     attention("q @ k.transpose(-2, -1)", "k @ q.transpose(-2, -1)", "queries and keys are exchanged", "scores"),
-    attention(PARTS, PARTS.replace("self.value(x)", "self.query(x)"), "values are made by the queries' map", "mixed"),
+    attention(PARTS, PARTS.replace("self.value(x)", "self.query(x)"), "", "mixed"),
     attention(PARTS, PARTS.replace("self.value(x)", "self.key(x)"), "values are made by the keys' map", "mixed"),
     attention(PARTS, PARTS.replace("self.value(x)", "x"), "inputs themselves are averaged", "mixed"),
-    attention(PARTS, PARTS.replace("self.key(x)", "self.query(x)"), "keys are made by the queries' map", "scores"),
+    attention(PARTS, PARTS.replace("self.key(x)", "self.query(x)"), "", "scores"),
     attention("return self.output(mixed)", "return mixed", "output projection W^O is forgotten", "output"),
     attention("return self.output(mixed)", "return x + self.output(mixed)", "a residual connection", "output"),
     Wrong(
@@ -97,7 +95,7 @@ FUNCTION = [
     for old, new, hint, stage in (
         (SCALE, "/ q.shape[-1]", "by the head width d", "scores"),
         (SCALE, "", "not divided", "scores"),
-        (SCALE, "/ math.sqrt(q.shape[-2])", "number of tokens", "scores"),
+        (SCALE, "/ math.sqrt(q.shape[-2])", "", "scores"),
         ("dim=-1", "dim=-2", "over the queries", "weights"),
         ("~mask", "mask", "the mask is upside down", "scores"),
         ('scores.masked_fill(~mask, float("-inf"))', "scores + mask", "added as 0 and 1", "scores"),
@@ -124,7 +122,7 @@ LAYER = [
         (
             "torch.sqrt(variance + self.eps)",
             "(variance + self.eps)",
-            "divides by the variance",
+            "",
             "normalised",
             "forward",
         ),
@@ -140,7 +138,7 @@ LAYER = [
         (
             "self.gamma * normalised + self.beta",
             "self.beta * normalised + self.gamma",
-            "other way round",
+            "",
             "output",
             "forward",
         ),
@@ -152,7 +150,7 @@ RMS = [
         ("square = x.pow", "x = x - x.mean(-1, keepdim=True)\n        square = x.pow", "it is centred", ""),
         ("mean(-1", "mean(1", "over the tokens", ""),
         ("mean(-1", "sum(-1", "summed, not averaged", ""),
-        ("torch.rsqrt(square + 1e-8)", "1 / (square + 1e-8)", "divides by the mean square", ""),
+        ("torch.rsqrt(square + 1e-8)", "1 / (square + 1e-8)", "", ""),
         ("normalised * self.scale", "normalised", "the gain is forgotten", "output"),
     )
 ]
@@ -189,13 +187,13 @@ POOLING = [
         "",
         "padded = unpadded",
     ),
-    Wrong(right.MEAN_POOL, "MeanPool", "(x * m)", "x", "padding is summed too"),
+    Wrong(right.MEAN_POOL, "MeanPool", "(x * m)", "x", ""),
     Wrong(right.MAX_POOL, "max_pool", 'float("-inf")', "0.0", "padding is set to 0"),
     Wrong(
         right.MAX_POOL, "max_pool", "mask is not None", "False", "padding can be the largest", "", "padded = unpadded"
     ),
     Wrong(right.LAST_POOL, "last_token", "mask.sum(1) - 1", "x.shape[1] - 1", "position T − 1 is taken"),
-    Wrong(right.LAST_POOL, "last_token", "mask.sum(1) - 1", "mask.sum(1).clamp(max=x.shape[1] - 1)", "the token after"),
+    Wrong(right.LAST_POOL, "last_token", "mask.sum(1) - 1", "mask.sum(1).clamp(max=x.shape[1] - 1)", ""),
     Wrong(
         right.ATTENTION_POOL, "AttentionPooling", "scores.softmax(-1)", "scores.softmax(0)", "over the batch", "weights"
     ),
@@ -219,7 +217,7 @@ RECURRENT = [
         ("i, f, g, o = total", "i, f, o, g = total", "the gates stand in the order i, f, o, g", "g", "forward"),
         ("f * c + i * g", "i * c + f * g", "input and forget gate are exchanged", "cell", "forward"),
         ("o * torch.tanh(c)", "o * c", "tanh is forgotten on the cell", "state", "forward"),
-        ("o * torch.tanh(c)", "torch.tanh(o * c)", "output gate comes before tanh", "state", "forward"),
+        ("o * torch.tanh(c)", "torch.tanh(o * c)", "", "state", "forward"),
         ("f * c + i * g", "f * h + i * g", "h is used where the cell c belongs", "cell", "forward"),
         ("torch.tanh(g)", "torch.sigmoid(g)", "the candidate g has a sigmoid", "g", "forward"),
         ("x[:, t])", "x[:, t]) + self.ih.bias", "the bias is added twice", "i", "forward"),
@@ -297,7 +295,7 @@ CROSS = [
           "must be made of the memory", "keys"),
     cross("self.split(self.value(memory))", "self.split(memory)", "the memory itself is averaged", "mixed"),
     cross("self.value(memory)", "self.key(memory)", "values are made by the keys' map", "mixed"),
-    cross("self.key(memory)", "self.value(memory)", "keys are made by the values' map", "scores"),
+    cross("self.key(memory)", "self.value(memory)", "", "scores"),
     cross(SCALE, "", "not divided by √d", "scores"),
     cross(SOFT, "scores.softmax(-2)", "softmax goes over the queries", "weights"),
     cross("~mask[:, None, None, :]", "mask[:, None, None, :]", "the mask is upside down", "scores",

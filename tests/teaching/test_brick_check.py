@@ -106,7 +106,7 @@ def test_a_mistake_is_found_and_named(wrong: Wrong, check: Check, monkeypatch: p
 
 
 def test_many_mistakes_are_known_and_all_differ_from_what_is_right() -> None:
-    assert sum(len(contract.mistakes) for contract in CONTRACTS) > 100
+    assert sum(len(contract.mistakes) for contract in CONTRACTS) > 90
     for contract in CONTRACTS:
         hints = [mistake.hint for mistake in contract.known_mistakes()]
         assert all(hint[0].islower() or hint[0] in "1εx" for hint in hints), contract.name
@@ -147,7 +147,7 @@ FORWARD = "return self.output(mixed)"
 @pytest.mark.parametrize(
     ("old", "new", "name", "words"),
     [
-        (FORWARD, "raise ValueError('no')", "shapes", r"FAIL: raises ValueError: no \(line \d+\)"),
+        (FORWARD, "raise ValueError('no')", "shapes", r"FAIL: raises ValueError: no \(line \d+ of forward\)"),
         (FORWARD, "pass", "shapes", "FAIL: gives None, not a tensor"),
         (FORWARD, "return mixed[:, 0]", "shapes", "FAIL: gives 2×21, not 2×5×21"),
         (FORWARD, "return self.output(mixed) * float('nan')", "forward", "FAIL: first wrong tensor: output.* is nan"),
@@ -185,7 +185,7 @@ def test_bricks_that_do_other_things(old: str, new: str, name: str, words: str, 
 
 def test_a_state_that_is_kept_is_told(check: Check) -> None:
     (wrong,) = [one for one in ZOO if one.fails == "same twice"]
-    assert "the state is not reset between two batches" in row(check(wrong.code, wrong.name), "same twice")
+    assert "a state that is not reset between two batches" in row(check(wrong.code, wrong.name), "same twice")
 
 
 def test_the_future_that_is_seen_is_named(check: Check) -> None:

@@ -36,11 +36,6 @@ def view_as_heads(x: Tensor, heads: int) -> Tensor:
     return x.reshape(len(x), heads, x.shape[1], -1)
 
 
-def take_with_step(x: Tensor, heads: int) -> Tensor:
-    """B×T×d → B×h×T×e, with every h-th number in a head: wrong."""
-    return x.reshape(*x.shape[:-1], -1, heads).permute(0, 3, 1, 2)
-
-
 def past(s: Scope, diagonal: int = 0) -> Tensor:
     """T×S: whether a token comes before another, or is the same; everything where attention is not causal."""
     pairs = torch.ones(s._q.shape[-2], s._k.shape[-2], dtype=torch.bool)
@@ -107,12 +102,8 @@ COMMON_MISTAKES: Mistakes = {
     "scale: head width": divided(lambda s: s._q.shape[-1]),
     "scale: width": divided(lambda s: math.sqrt(s.queries.shape[-1])),
     "scale: none": divided(lambda s: 1.0),
-    "scale: multiplied": divided(lambda s: 1 / math.sqrt(s._q.shape[-1])),
-    "scale: heads": divided(lambda s: math.sqrt(s.heads)),
-    "scale: tokens": divided(lambda s: math.sqrt(s._q.shape[-2])),
     "softmax: queries": {"weights": lambda s: s.scores.softmax(-2)},
     "softmax: heads": {"weights": lambda s: s.scores.softmax(1)},
-    "softmax: batch": {"weights": lambda s: s.scores.softmax(0)},
     "softmax: none": {"weights": lambda s: s.scores.masked_fill(~s._seen, 0.0)},
     "mask: added as 0 and 1": {"scores": lambda s: products(s) + s._seen},
     "mask: added as 1": {"scores": lambda s: products(s) + ~s._seen},
@@ -127,19 +118,13 @@ CROSS_MISTAKES: Mistakes = {
     "padding: seen": {"_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
     "heads: not transposed back": {"mixed": not_transposed_back},
     "heads: viewed": heads_by(view_as_heads),
-    "heads: with a step": heads_by(take_with_step),
-    "heads: not split": heads_by(lambda x, heads: x.unsqueeze(1)),
-    "values by the queries' map": {"values": lambda s: mapped(s._source, s.w_q, s.b_q)},
     "values by the keys' map": {"values": lambda s: s.keys},
     "values: memory itself": {"values": lambda s: s._source},
-    "keys by the queries' map": {"keys": lambda s: mapped(s._source, s.w_q, s.b_q)},
-    "keys by the values' map": {"keys": lambda s: mapped(s._source, s.w_v, s.b_v)},
     "output map forgotten": {"output": lambda s: s.mixed},
     "residual inside": {"output": lambda s: mapped(s.mixed, s.w_o, s.b_o) + s.x},
 }
 MISTAKES: Mistakes = {
     "causal: upside down": {"_past": lambda s: past(s).mT},
-    "causal: upside down, without itself": {"_past": lambda s: past(s, -1).mT},
     "padding: upside down": {"_real": lambda s: real(s, upside_down=True)},
     "causal: without itself": {"_past": lambda s: past(s, -1)},
     "causal: one ahead": {"_past": lambda s: past(s, 1)},

@@ -38,8 +38,6 @@ class Contract:
     """What a size is taken for where the brick does not name it."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """The inputs in order, and the pattern of their other names."""
-    optional: Sequence[str] = ()
-    """Inputs that are given only where they must be."""
     weights: Sequence[Weight] = ()
     group: str = ""
     """The kind under which bricks are registered, such as `norm`."""

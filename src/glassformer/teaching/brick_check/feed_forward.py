@@ -34,14 +34,11 @@ STEPS: Steps = {
 }
 MISTAKES: Mistakes = {
     "activation: none": {"active": lambda s: s.hidden},
-    "activation: twice": {"output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2))},
     "activation: at the end": {
         "active": lambda s: s.hidden,
         "output": lambda s: activate(s, mapped(s.active, s.w_2, s.b_2)),
     },
     "residual inside": {"output": lambda s: mapped(s.active, s.w_2, s.b_2) + s.x},
-    "second bias forgotten": {"output": lambda s: mapped(s.active, s.w_2)},
-    "first bias forgotten": {"hidden": lambda s: mapped(s.x, s.w_1)},
 }
 
 

@@ -32,8 +32,6 @@ SOFTMAX_MISTAKES: Mistakes = {
     "softmax: over the rows": {"output": lambda s: s.x.softmax(0)},
     "softmax: not divided": {"output": lambda s: s.x.exp()},
     "softmax: no exp": {"output": lambda s: divide_by_sum(s.x)},
-    "softmax: logarithm": {"output": lambda s: s.x.log_softmax(-1)},
-    "softmax: sign": {"output": lambda s: (-s.x).softmax(-1)},
 }
 SOFTMAX = Contract(
     name="softmax",
@@ -83,13 +81,9 @@ LOSS_STEPS: Steps = {
 }
 LOSS_MISTAKES: Mistakes = {
     "loss: softmax twice": {"log probabilities": lambda s: s.scores.softmax(-1).log_softmax(-1)},
-    "loss: no logarithm": {"log probabilities": lambda s: s.scores.softmax(-1)},
-    "loss: no softmax": {"log probabilities": lambda s: s.scores},
     "loss: summed": {"output": lambda s: (s.losses * counts(s)).sum()},
     "loss: padding counted": {"output": lambda s: s.losses.mean()},
-    "loss: all positions": {"output": lambda s: (s.losses * counts(s)).sum() / len(s.losses)},
     "loss: sign": {"output": lambda s: -mean_loss(s)},
-    "loss: softmax over examples": {"log probabilities": lambda s: s.scores.log_softmax(0)},
 }
 CROSS_ENTROPY = Contract(
     name="cross-entropy",

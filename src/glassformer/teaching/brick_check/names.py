@@ -85,7 +85,6 @@ class Bound(NamedTuple):
     """Arguments for a callable."""
 
     keywords: dict[str, Any]
-    positional: list[Any]
     named: set[str]
     """The offers that it names."""
 
@@ -95,37 +94,30 @@ def bind(function: Callable[..., Any], offers: Mapping[str, Offer], by_place: Co
 
     A parameter without default and of an unknown name takes the first offer of `by_place` that no other one names.
     """
-    title = f"{function.__name__}.__init__" if inspect.isclass(function) else getattr(function, "__qualname__", "it")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        raise StudentError(f"{title} does not tell its arguments") from None
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    known = {one: key_of(one.name, offers) for one in signature.parameters.values() if one.kind not in variadic}
+    known = {
+        parameter: key_of(parameter.name, offers)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind not in variadic
+    }
     free = [key for key in by_place if key in offers and key not in known.values()]
     named = {key for key in known.values() if key is not None}
     keywords: dict[str, Any] = {}
-    positional: list[Any] = []
-    for one, key in known.items():
-        required = one.default is inspect.Parameter.empty
-        if key is None and required and one.name in CONFIG_NAMES:
-            value: Any = Config(offers)
+    for parameter, key in known.items():
+        is_required = parameter.default is inspect.Parameter.empty
+        if key is None and is_required and parameter.name in CONFIG_NAMES:
+            keywords[parameter.name] = Config(offers)
             named |= offers.keys() & set(ESSENTIAL)
-        elif key is None and required:
+            continue
+        if key is None and is_required:
             if not free:
-                raise StudentError(f"{title} wants {one.name}, which is unknown; known are: {', '.join(offers)}")
+                title = f"{function.__name__}.__init__" if inspect.isclass(function) else function.__qualname__
+                raise StudentError(f"{title} wants {parameter.name}, which is unknown; known are: {', '.join(offers)}")
             key = free.pop(0)
             named.add(key)
-            value = offers[key].value
-        elif key is not None and (required or offers[key].always):
-            value = offers[key].value
-        else:
-            continue
-        if one.kind is inspect.Parameter.POSITIONAL_ONLY:
-            positional.append(value)
-        else:
-            keywords[one.name] = value
-    return Bound(keywords, positional, named)
+        if key is not None and (is_required or offers[key].always):
+            keywords[parameter.name] = offers[key].value
+    return Bound(keywords, named)
 
 
 NOISE = re.compile("w|weights?|b|bias|c|the|my|to|proj|projection|lin|linear|fc|dense|layer|net|map|mat|matrix")

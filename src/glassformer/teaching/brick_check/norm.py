@@ -71,14 +71,9 @@ LAYER_MISTAKES: Mistakes = {
     "norm: n − 1": {"variance": lambda s: s.x.var(-1, keepdim=True)},
     "norm: ε outside": normalised(lambda s: torch.sqrt(s.variance) + s.eps),
     "norm: no ε": normalised(lambda s: torch.sqrt(s.variance)),
-    "norm: by the variance": normalised(lambda s: s.variance + s.eps),
     "norm: mean not subtracted": {"normalised": lambda s: s.x / torch.sqrt(s.variance + s.eps)},
-    "norm: as RMS norm": {"normalised": lambda s: s.x / torch.sqrt(mean(s.x.square()) + s.eps)},
-    "norm: not divided": normalised(lambda s: 1.0),
     "norm: no gain": {"output": lambda s: scaled(s, gain=False)},
     "norm: no shift": {"output": lambda s: scaled(s, shift=False)},
-    "norm: no gain, no shift": {"output": lambda s: s.normalised},
-    "norm: gain added": {"output": lambda s: s.normalised * s.shift + s.gain},
     "residual inside": {"output": lambda s: scaled(s) + s.x},
 }
 
@@ -89,13 +84,9 @@ RMS: Steps = {
 }
 RMS_MISTAKES: Mistakes = {
     "rms: centred": {"normalised": lambda s: (s.x - mean(s.x)) / torch.sqrt(variance(s.x) + s.eps)},
-    "rms: by the deviation": {"normalised": lambda s: s.x / torch.sqrt(variance(s.x) + s.eps)},
     "rms: over the tokens": {"mean_square": lambda s: mean(s.x.square(), 1)},
-    "rms: over the batch": {"mean_square": lambda s: mean(s.x.square(), 0)},
     "rms: summed": {"mean_square": lambda s: s.x.square().sum(-1, keepdim=True)},
-    "rms: ε outside": {"normalised": lambda s: s.x / (torch.sqrt(s.mean_square) + s.eps)},
     "norm: no ε": {"normalised": lambda s: s.x / torch.sqrt(s.mean_square)},
-    "rms: no root": {"normalised": lambda s: s.x / (s.mean_square + s.eps)},
     "norm: no gain": {"output": lambda s: s.normalised},
     "residual inside": {"output": lambda s: s.normalised * s.gain + s.x},
 }

@@ -39,10 +39,9 @@ def filled(s: Scope, padding: float = 0.0) -> Tensor:
     return s.x.masked_fill(~real(s).unsqueeze(-1), padding)
 
 
-def at_length(s: Scope, offset: int) -> Tensor:
-    """B×d: the token at the length plus `offset`."""
-    places = (lengths(s).squeeze(1) + offset).clamp(max=s.x.shape[1] - 1)
-    return s.x[torch.arange(len(s.x)), places]
+def last_token(s: Scope) -> Tensor:
+    """B×d."""
+    return s.x[torch.arange(len(s.x)), lengths(s).squeeze(1) - 1]
 
 
 def query_scores(s: Scope) -> Tensor:
@@ -56,13 +55,11 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         {
             "pool: padding counted": {"sum": lambda s: s.x.sum(1), "output": lambda s: s.sum / s.x.shape[1]},
             "pool: divided by T": {"output": lambda s: s.sum / s.x.shape[1]},
-            "pool: padding summed": {"sum": lambda s: s.x.sum(1)},
             "pool: not divided": {"output": lambda s: s.sum},
             "pool: mask upside down": {
                 "sum": lambda s: s.x.masked_fill(real(s).unsqueeze(-1), 0.0).sum(1),
                 "output": lambda s: s.sum / (~real(s)).sum(1, keepdim=True),
             },
-            "pool: over the batch": {"output": lambda s: s.x.mean(0)},
         },
     ),
     "max": (
@@ -75,10 +72,9 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
     ),
     "last": (
         r".*last.*",
-        {"output": lambda s: at_length(s, -1)},
+        {"output": last_token},
         {
             "pool: position T − 1": {"output": lambda s: s.x[:, -1]},
-            "pool: one too late": {"output": lambda s: at_length(s, 0)},
             "pool: first": {"output": lambda s: s.x[:, 0]},
         },
     ),
@@ -92,7 +88,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         {"output": lambda s: filled(s).sum(1)},
         {
             "pool: padding counted": {"output": lambda s: s.x.sum(1)},
-            "pool: mean": {"output": lambda s: filled(s).sum(1) / lengths(s)},
         },
     ),
     "attention": (
@@ -105,11 +100,6 @@ POOLS: dict[str, tuple[str, Steps, Mistakes]] = {
         {
             "pool: padding counted": {"scores": query_scores},
             "softmax: batch of texts": {"weights": lambda s: s.scores.softmax(0)},
-            "softmax: none": {"weights": lambda s: s.scores.masked_fill(~real(s), 0.0)},
-            "mask: after softmax": {
-                "scores": query_scores,
-                "weights": lambda s: s.scores.softmax(-1) * real(s),
-            },
             "mask: zeros": {"scores": lambda s: query_scores(s).masked_fill(~real(s), 0.0)},
         },
     ),

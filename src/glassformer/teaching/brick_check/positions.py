@@ -34,11 +34,6 @@ def alternate(even: Tensor, odd: Tensor) -> Tensor:
     return torch.stack([even, odd], -1).flatten(-2)
 
 
-def own_angle_each(s: Scope) -> Tensor:
-    angle = angles(s, torch.arange(WIDTH))
-    return alternate(angle[..., 0::2].sin(), angle[..., 1::2].cos())
-
-
 SINE: Steps = {
     "angles": angles,
     "vectors": lambda s: alternate(s.angles.sin(), s.angles.cos()),
@@ -50,18 +45,14 @@ LEARNED: Steps = {"vectors": lambda s: s.table[s.index], "output": lambda s: s.x
 ADDED_MISTAKES: Mistakes = {
     "positions: multiplied": {"output": lambda s: s.x * s.vectors},
     "positions: not added": {"output": lambda s: s.vectors.expand_as(s.x)},
-    "positions: x times √d": {"output": lambda s: s.x * WIDTH**0.5 + s.vectors},
 }
 ANGLE_MISTAKES: Mistakes = {
     "sine: exponent i/d": {"angles": lambda s: angles(s, PAIRS / 2)},
-    "sine: exponent 4i/d": {"angles": lambda s: angles(s, 2 * PAIRS)},
-    "sine: multiplied": {"angles": lambda s: angles(s, -PAIRS)},
     "positions: from 1": {"angles": lambda s: angles(s, first=1)},
 }
 WAVE_MISTAKES: Mistakes = {
     "sine: halves": {"vectors": lambda s: torch.cat([s.angles.sin(), s.angles.cos()], -1)},
     "sine: exchanged": {"vectors": lambda s: alternate(s.angles.cos(), s.angles.sin())},
-    "sine: own angle each": {"vectors": own_angle_each},
 }
 SINE_MISTAKES: Mistakes = {
     **ANGLE_MISTAKES,

@@ -27,18 +27,12 @@ GATES = {
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     x = tokens(INPUT if "input_width" in facts.built_with else WIDTH, drawn)
     options = {**facts.options, "width": WIDTH}
-    with_layers = options["state"] == "1×B×d"
+    states = 2 if options["kind"] == "lstm" else 1
 
-    def zeros(x: Tensor) -> Tensor:
-        return x.new_zeros(*((1,) if with_layers else ()), len(x), WIDTH)
+    def first_state(x: Tensor) -> tuple[Tensor, ...]:
+        return (x.new_zeros(1, len(x), WIDTH),) * states
 
-    def first_state(x: Tensor) -> Any:
-        if options["kind"] == "lstm":
-            return zeros(x), zeros(x)
-        return (zeros(x),) if with_layers else zeros(x)
-
-    inputs = {"x": x, "hidden": zeros if "cells" in facts.takes else first_state, "cells": zeros}
-    return padded(facts, Case("plain", options, inputs))
+    return padded(facts, Case("plain", options, {"x": x, "hidden": first_state}))
 
 
 # --- formulas ---
@@ -64,8 +58,6 @@ COMMON_MISTAKES: Mistakes = {
 }
 RNN_MISTAKES: Mistakes = {
     "rnn: no tanh": {"state": lambda s: s._total},
-    "rnn: sigmoid": {"state": lambda s: s._total.sigmoid()},
-    "rnn: ReLU": {"state": lambda s: s._total.relu()},
     **COMMON_MISTAKES,
 }
 
@@ -89,16 +81,11 @@ LSTM: Steps = {
 LSTM_MISTAKES: Mistakes = {
     "lstm: i and f": {"cell": lambda s: s.i * s.c + s.f * s.g},
     "lstm: no tanh of c": {"state": lambda s: s.o * s.cell},
-    "lstm: o before tanh": {"state": lambda s: (s.o * s.cell).tanh()},
     "lstm: h for c": {"cell": lambda s: s.f * s.h + s.i * s.g},
-    "lstm: cell given": {"state": lambda s: s.cell},
     "lstm: sigmoid of g": {"g": lambda s: part(s._total, 2).sigmoid()},
     "lstm: no forget gate": {"cell": lambda s: s.c + s.i * s.g},
-    "lstm: no input gate": {"cell": lambda s: s.f * s.c + s.g},
-    "lstm: no output gate": {"state": lambda s: s.cell.tanh()},
     **COMMON_MISTAKES,
     "lstm: order ifog": lstm_gates("ifog"),
-    "lstm: order fiog": lstm_gates("fiog"),
 }
 
 
@@ -125,25 +112,20 @@ GRU: Steps = {
 GRU_MISTAKES: Mistakes = {
     "gru: r and z": {"n": lambda s: candidate(s, s.z), "state": lambda s: update(s, s.r)},
     "gru: no reset gate": {"n": lambda s: candidate(s, 1.0)},
-    "gru: no tanh of n": {"n": lambda s: candidate(s, s.r).atanh()},
-    "gru: nothing forgotten": {"state": lambda s: s.h + s.z * s.n},
     "bias: forgotten": {"_x": lambda s: mapped(s.x, s.w_x), "_h": lambda s: mapped(s.h, s.w_h)},
     "bias: twice": {"_x": lambda s: mapped(s.x, s.w_x, None if s.b_x is None else 2 * s.b_x)},
 }
 
-DIRECTION_MISTAKES: Mistakes = {
-    "direction: batch": {"_along": lambda x: x.transpose(0, 1)},
-    "direction: backwards": {"_along": lambda x: x.flip(1)},
-}
+DIRECTION: Mistakes = {"direction: batch": {"_along": lambda s: s}}
 
 
 def run(steps: Steps, case: Case) -> Stages:
-    """Run the steps along the tokens; `_along` among them, of a mistake, turns the inputs first."""
+    """Run the steps along the tokens; with the mistake `_along`, along the rows of the batch."""
     if "_along" not in steps:
         return run_along(steps, case)
-    along = steps["_along"]
     rest = {name: step for name, step in steps.items() if name != "_along"}
-    return {name: along(stage) for name, stage in run_along(rest, with_x(case, along(case.inputs["x"]))).items()}
+    stages = run_along(rest, with_x(case, case.inputs["x"].transpose(0, 1)))
+    return {name: stage.transpose(0, 1) for name, stage in stages.items()}
 
 
 # --- weights ---
@@ -240,7 +222,7 @@ LSTM_CONTRACT = Contract(
     signature="x B×T×i → states B×T×d",
     pattern=r".*lstm.*",
     steps=LSTM,
-    mistakes={**LSTM_MISTAKES, **DIRECTION_MISTAKES},
+    mistakes={**LSTM_MISTAKES, **DIRECTION},
     run=run,
     inputs=cases,
     sizes={
@@ -254,15 +236,13 @@ LSTM_CONTRACT = Contract(
         "initial": Offer(False),
         **sizes(bias=True, dropout=0.0, batch_first=True),
     },
-    unnamed={"kind": "lstm", "input_width": None, "cat": "x, h", "state": "1×B×d", "reset": "after", "update": "kept"},
+    unnamed={"kind": "lstm", "input_width": None, "cat": "x, h", "reset": "after", "update": "kept"},
     arguments={
         "x": "inputs?|sequence|seq|xs|embedded",
         "hidden": "h|h_?0|hx|states?|hidden_state|init(ial)?_states?",
-        "cells": "c|c_?0|cx|cell",
         "mask": MASK_NAMES,
     },
-    optional=("hidden", "cells"),
-    variants=[{"cat": cat, "state": state} for state in ("1×B×d", "B×d") for cat in ("x, h", "h, x")],
+    variants=[{"cat": "x, h"}, {"cat": "h, x"}],
     says={"reset": "the reset gate works {} the map of h", "update": "z says what is {}"},
     searched=("i", "f", "g", "o", "r", "z", "n", "cell"),
     causal="always",
@@ -278,7 +258,7 @@ def of_kind(kind: str, pattern: str, steps: Steps, mistakes: Mistakes, **more: A
         name=kind,
         pattern=pattern,
         steps=steps,
-        mistakes={**mistakes, **DIRECTION_MISTAKES},
+        mistakes={**mistakes, **DIRECTION},
         sizes={**LSTM_CONTRACT.sizes, "kind": Offer(kind, "cell|mode|rnn_type", always=False)},
         unnamed={**LSTM_CONTRACT.unnamed, "kind": kind},
         **more,

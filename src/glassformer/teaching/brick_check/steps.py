@@ -28,7 +28,7 @@ class Case:
     options: Mapping[str, Any]
     """What the brick is built with, beside the sizes that never change, and other facts that the formulas need."""
     inputs: Mapping[str, Any]
-    """By name; what depends on x is a function of it."""
+    """By name; an input that depends on x is a function of it."""
     weights: Mapping[str, Tensor | None] = field(default_factory=dict)
     real: Tensor | None = None
     """B×T: where a token is; what stands elsewhere is nobody's business."""

@@ -3,7 +3,6 @@
 import contextlib
 import inspect
 import re
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import error_line, with_article
+from glassformer.config.errors import with_article
+from glassformer.teaching.answering import what_happened
 from glassformer.teaching.brick_check.contract import Contract, Facts
 from glassformer.teaching.brick_check.names import ESSENTIAL, Bridge, Offer, Role, bind, key_of, read_by_name
 from glassformer.teaching.brick_check.steps import Case, with_x
@@ -41,10 +41,10 @@ class Ran:
 
     output: Tensor
     watch: Watch
+    """Empty in a call to `learn`."""
     seen: Mapping[str, Tensor]
     """Outputs of taps, and attention weights that were returned beside the output."""
     inputs: Mapping[str, Any]
-    module: nn.Module | None
 
 
 @dataclass
@@ -84,9 +84,8 @@ class Subject:
         return self.brick if self.contract.is_function else MethodType(brick.forward, self)
 
     def _offers(self, inputs: Mapping[str, Any]) -> dict[str, Offer]:
-        optional = self.contract.optional
-        return {
-            name: Offer(inputs.get(name), names, always=inputs.get(name) is not None and name not in optional)
+        return {  # a first state, which is a tuple, is passed only to a brick that requires it
+            name: Offer(inputs.get(name), names, always=not isinstance(inputs.get(name), tuple | None))
             for name, names in self.contract.arguments.items()
         }
 
@@ -94,10 +93,7 @@ class Subject:
         sizes = self.contract.sizes
         offers = {name: replace(offer, value=options.get(name, offer.value)) for name, offer in sizes.items()}
         torch.manual_seed(0)
-        keywords, positional, _ = self.safely(bind, self.brick, offers, ESSENTIAL)
-        module = self.safely(self.brick, *positional, **keywords)
-        if not isinstance(module, nn.Module):
-            raise StudentError(f"is {with_article(module)}, not an nn.Module")
+        module: nn.Module = self.safely(self.brick, **bind(self.brick, offers, ESSENTIAL).keywords)
         return module.eval()
 
     def cases(self) -> list[Case]:
@@ -105,10 +101,9 @@ class Subject:
         cases = self._cases_without_weights()
         if self.contract.is_function:
             return cases
-        return [replace(case, weights=self._weights_of(self.with_weights(case.options))) for case in cases]
-
-    def _weights_of(self, module: nn.Module) -> dict[str, Tensor | None]:
-        return self.bridge.read({name: one.detach().clone() for name, one in module.named_parameters()})
+        modules = (self.with_weights(case.options) for case in cases)
+        weights = ({name: one.detach() for name, one in module.named_parameters()} for module in modules)
+        return [replace(case, weights=self.bridge.read(each)) for case, each in zip(cases, weights, strict=True)]
 
     def _cases_without_weights(self) -> list[Case]:
         facts = Facts(self.options, self.takes, self.built_with, None if self.contract.is_function else self.build())
@@ -202,15 +197,13 @@ class Subject:
             return self.call(case, None)
         return self.call(case, self.with_weights(case.options))
 
-    def call(self, case: Case, module: nn.Module | None, *, learn: bool = False, watched: bool = True) -> Ran:
+    def call(self, case: Case, module: nn.Module | None, *, learn: bool = False) -> Ran:
         inputs = {name: value.clone() if isinstance(value, Tensor) else value for name, value in case.inputs.items()}
         passed = inputs
         if learn:
             leaves = [name for name, value in inputs.items() if isinstance(value, Tensor) and value.is_floating_point()]
             passed = {**inputs, **{name: inputs[name].requires_grad_().clone() for name in leaves}}
-        keywords, positional, _ = self.safely(
-            bind, self._called, self._offers(self._shaped(passed, case)), self.contract.arguments
-        )
+        keywords = bind(self._called, self._offers(self._shaped(passed, case)), self.contract.arguments).keywords
         for name in keywords:
             if name.endswith("key_padding_mask") and isinstance(keywords[name], Tensor):
                 keywords[name] = ~keywords[name]  # as torch has it
@@ -221,28 +214,30 @@ class Subject:
         seen: dict[str, Tensor] = {}
         hooks = [] if module is None else tapped(module, seen)
         watch = Watch(roles)
-        watching: Any = watch if watched else contextlib.nullcontext()
-        with torch.set_grad_enabled(learn), watching:
-            out = self.safely(module or self.brick, *positional, **keywords)
-        for hook in hooks:
-            hook.remove()
-        return Ran(self._output(out, seen), watch, seen, inputs, module)
+        watching: Any = contextlib.nullcontext() if learn else watch
+        try:
+            with torch.set_grad_enabled(learn), watching:
+                out = self.safely(module or self.brick, **keywords)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return Ran(self._output(out, seen), watch, seen, inputs)
 
     def _shaped(self, inputs: Mapping[str, Any], case: Case) -> dict[str, Any]:
         """Return the inputs with the mask as the brick takes it; a required mask is all True without padding."""
-        shaped = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
+        inputs = {name: one(inputs["x"]) if callable(one) else one for name, one in inputs.items()}
         if "mask" not in self.contract.arguments or self.contract.is_function:
-            return shaped
+            return inputs
         x, by_mask = inputs["x"], bool(case.options.get("causal")) and self.mask_form in PAIRWISE
         mask = inputs.get("mask")
         if mask is None and not by_mask and not self._must_have_mask:
-            return shaped
+            return inputs
         masked = inputs[self.contract.masked]
         seen = torch.ones(masked.shape[:2], dtype=torch.bool) if mask is None else mask
         pairs = seen[:, None, :].expand(-1, x.shape[1], -1)
         if by_mask and "causal" not in self.built_with:
             pairs = pairs & torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-        return {**shaped, "mask": MASKS[self.mask_form](pairs)}
+        return {**inputs, "mask": MASKS[self.mask_form](pairs)}
 
     @cached_property
     def _must_have_mask(self) -> bool:
@@ -271,12 +266,4 @@ class Subject:
         except StudentError:
             raise
         except Exception as error:
-            raise StudentError(f"raises {error_line(error)}{self._place(error)}") from error
-
-    def _place(self, error: Exception) -> str:
-        try:
-            file = inspect.getsourcefile(self.brick)
-        except TypeError:
-            return ""
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-        return f" (line {lines[-1]})" if lines else ""
+            raise StudentError(what_happened(error)) from error
