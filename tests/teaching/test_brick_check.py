@@ -218,7 +218,7 @@ def test_which_kind_is_meant(check: Check) -> None:
         check(student_attention.ATTENTION.replace("class Attention", "class Thing"), "Thing")
     with pytest.raises(Misuse, match="unknown kind of brick 'atention'; did you mean attention"):
         gf.check_brick(Attention, "atention")
-    with pytest.raises(Misuse, match="softmax is held against a function, not a class"):
+    with pytest.raises(Misuse, match="there is no softmax that is a class"):
         gf.check_brick(Attention, "softmax")
     with pytest.raises(Misuse, match=r"a brick is a class of nn\.Module or a function"):
         gf.check_brick(3)  # type: ignore[arg-type]

@@ -6,10 +6,12 @@ Nothing here runs a student's code: it is asked for through a `Student`, which m
 import contextlib
 import math
 import sys
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.resources import files
 from typing import Any, Protocol
 
 import numpy as np
@@ -275,6 +277,19 @@ def exercise(
     """
     kind = Module if isinstance(reference, type) else Function
     return kind(reference.__name__, reference, cases, [*known_mistakes(reference), *mistakes], tolerance)
+
+
+def answer(module: str, name: str) -> Answer:
+    """Return the exercise to answer a question of a lesson. `module`: the one beside whose `answers.toml` it is."""
+    package, _, lesson = module.rpartition(".")
+    questions = tomllib.loads(files(package).joinpath("answers.toml").read_text("utf-8"))
+    asked = questions[lesson][name]
+    hints = [(_accepts(hint["wrong"], hint.get("within")), hint["says"]) for hint in asked["hints"]]
+    return Answer(name, _accepts(asked["right"], asked.get("within")), asked["says"], asked.get("worth", 1), hints)
+
+
+def _accepts(expected: Any, within: float | None) -> Callable[[Any], bool]:
+    return equals(expected) if within is None else near(expected, within)
 
 
 def near(expected: float, within: float) -> Callable[[Any], bool]:

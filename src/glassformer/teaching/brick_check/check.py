@@ -2,11 +2,10 @@
 
 import contextlib
 import inspect
-import math
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +13,10 @@ import torch
 from torch import nn
 
 from glassformer.checks.result import CheckResult, Checks, Deviation
-from glassformer.config.errors import Misuse, unknown
+from glassformer.config.errors import Misuse, refuse_unknown
 from glassformer.config.plugins import import_file, kind_of_part, named_in, parts_in, split_name
 from glassformer.encoders.base import Encoder
-from glassformer.rendering.panels import Panel, Table, Words
+from glassformer.rendering.panels import Words
 from glassformer.rendering.view import View
 from glassformer.teaching.brick_check import (
     attention,
@@ -50,26 +49,17 @@ class BrickChecks(Checks):
     """The checks of a brick, which `run` names. In a notebook it shows itself."""
 
     like: str = ""
-    """What it was held against."""
+    """Kind of brick that it was compared with."""
     first_wrong: str = ""
     """The first tensor that is wrong, and the right number."""
     hint: str = ""
     """The likely reason."""
 
     def view(self) -> View:
-        table = Table(
-            columns=["check", "result", "largest difference", "what"],
-            rows=[[each.name, each.result, _number(each.difference), each.words] for each in self.checked],
-        )
-        reasons: list[Panel] = [Words(text="\n\n".join(self.reasons))] if self.reasons else []
-        note = f"{self.words}. Differences are shares of the largest number compared."
-        return View(f"Is {self.run} right?", [*reasons, table], note, f"{self.run}, held against {self.like}")
-
-    @property
-    def reasons(self) -> list[str]:
-        """What is wrong, in one or two lines."""
-        first = [f"First wrong tensor: {self.first_wrong}."] if self.first_wrong else []
-        return [*first, *([f"Likely reason: {self.hint}."] if self.hint else [])]
+        labelled = {"First wrong tensor": self.first_wrong, "Likely reason": self.hint}
+        reasons = [Words(text=f"{label}: {text}.") for label, text in labelled.items() if text]
+        view = super().view()
+        return replace(view, panels=[*reasons, *view.panels], about=f"{self.run}, compared with {self.like}")
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -82,10 +72,6 @@ class BrickChecks(Checks):
         }
 
 
-def _number(difference: float | None) -> str:
-    return "" if difference is None else f"{difference:.2g}" if math.isfinite(difference) else "no number"
-
-
 def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str | None = None) -> BrickChecks:
     """Compare a brick of your own with ours, with the same weights: its outputs, gradients, causality, padding and
     more. Return all checks, the first wrong tensor and the likely reason.
@@ -93,11 +79,11 @@ def check_brick(brick: "Callable[..., Any] | str | os.PathLike[str]", like: str 
     `brick`: a class, a function, or `FILE.py:Name`. `like`: what it should be, such as attention, layer-norm, lstm;
     unset, its name says so.
     """
-    found = find_brick(brick)
+    checked_brick = find_brick(brick)
     results = []
     with torch.random.fork_rng(devices=[]):
-        for contract in find_contracts(found, like):
-            results.append(_check(Subject(found, contract), contract))
+        for contract in find_contracts(checked_brick, like):
+            results.append(_check(Subject(checked_brick, contract), contract))
             if results[-1].passed:
                 break
     return min(results, key=lambda each: (not each.passed, not each.hint, len(each.failed)))
@@ -113,23 +99,21 @@ def _check(subject: Subject, contract: Contract) -> BrickChecks:
     if is_usable and contract.steps and not contract.is_function:
         weights = checked("weights", partial(_read_weights, subject))
         rows += [] if weights.passed else [weights]
-    forward = Forward(_skipped("forward", "there is no reference: what must hold of any encoder follows"))
     if not rows[-1].passed:
-        forward = Forward(_skipped("forward", f"{rows[-1].name} comes first"))
+        forward = Forward(_skipped("forward", rows[-1].name))
     elif contract.steps:
         forward = compare_forward(subject)
-    later = []
+    else:
+        forward = Forward(CheckResult("forward", None, TOLERANCE, None, "there is no reference for an encoder"))
+    rows.append(forward.row)
     for name, check in ROWS.items():
         if not is_usable:
-            row = _skipped(name, f"{rows[-1].name} comes first")
+            rows.append(_skipped(name, rows[1 if rows[0].passed else 0].name))
         elif check is gradients and contract.steps and not forward.row.passed:
-            row = _skipped(name, "forward comes first")
+            rows.append(_skipped(name, "forward"))
         else:
-            row = checked(name, partial(check, subject))
-        later.append(row)
-    return BrickChecks(
-        subject.brick.__name__, "cpu", [*rows, forward.row, *later], contract.name, forward.first_wrong, forward.hint
-    )
+            rows.append(checked(name, partial(check, subject)))
+    return BrickChecks(subject.brick.__name__, "cpu", rows, contract.name, forward.first_wrong, forward.hint)
 
 
 def _build(subject: Subject) -> Deviation:
@@ -145,15 +129,16 @@ def _read_weights(subject: Subject) -> Deviation:
     return Deviation(0.0, f"{len(weights)} weights")
 
 
-def _skipped(name: str, why: str) -> CheckResult:
-    return CheckResult(name, None, TOLERANCE, None, why)
+def _skipped(name: str, failed: str) -> CheckResult:
+    """Return the row of a check that needs another one to pass."""
+    return CheckResult(name, None, TOLERANCE, None, f"{failed} comes first")
 
 
 # --- which brick, and which contract ---
 
 
 def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable[..., Any]:
-    """A class or a function, or the one that `FILE.py:Name` names."""
+    """Return the class or function; `FILE.py:Name` names one in a file."""
     if isinstance(brick, str | os.PathLike):
         file, name = split_name(os.fspath(brick))
         module = import_file(file)
@@ -163,13 +148,13 @@ def find_brick(brick: "Callable[..., Any] | str | os.PathLike[str]") -> Callable
         brick = registered[0] if name is None else named_in(module, file, name)
     if inspect.isclass(brick) and issubclass(brick, nn.Module):
         return brick
-    if inspect.isfunction(brick) or inspect.isbuiltin(brick):
+    if inspect.isfunction(brick):
         return brick
     raise Misuse(f"a brick is a class of nn.Module or a function, not {brick!r}"[:200])
 
 
 def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract]:
-    """Those that it may be meant to fulfil: one, or those of a group."""
+    """Return the contracts that the brick may be meant to fulfil: one, or all of a group."""
     is_function = not inspect.isclass(brick)
     fitting = [contract for contract in CONTRACTS if contract.is_function == is_function]
     if like is None and not is_function and issubclass(brick, Encoder):  # type: ignore[arg-type]
@@ -183,14 +168,8 @@ def find_contracts(brick: Callable[..., Any], like: str | None) -> list[Contract
         if named[0] is attention.ATTENTION and attention.needs_memory(brick):
             return [attention.CROSS_ATTENTION]
         return named[:1]
-    spelled = kind.lower().replace("_", "-").replace(" ", "-")
-    spelled = {"layernorm": "layer-norm", "rmsnorm": "rms-norm", "elman": "rnn"}.get(spelled, spelled)
-    known = [contract for contract in CONTRACTS if spelled in (contract.name, contract.group)]
-    if not known:
-        raise Misuse(unknown("kind of brick", kind, [*KINDS, *GROUPS]))
-    found = [contract for contract in known if contract in fitting]
-    if not found:
-        ours, theirs = ("class", "function") if is_function else ("function", "class")
-        raise Misuse(f"{known[0].name} is held against a {ours}, not a {theirs}")
-    named = [contract for contract in found if re.fullmatch(contract.pattern, name)]
-    return named[:1] or found
+    refuse_unknown("kind of brick", kind, [*KINDS, *GROUPS], Misuse)
+    of_kind = [contract for contract in fitting if kind in (contract.name, contract.group)]
+    if not of_kind:
+        raise Misuse(f"there is no {kind} that is a {'function' if is_function else 'class'}")
+    return [contract for contract in of_kind if re.fullmatch(contract.pattern, name)][:1] or of_kind

@@ -106,16 +106,12 @@ def _only_real(stages: Stages, case: Case) -> Stages:
     if case.real is None:
         return stages
     rows, length = case.real.shape
-    out = {}
+    out = dict(stages)
     for name, stage in stages.items():
-        hidden = None
-        if stage.dim() == 4 and stage.shape[2] == length:
-            hidden = ~case.real[:, None, :, None]
-        elif stage.dim() == 3 and stage.shape[:2] == (rows, length):
-            hidden = ~case.real[:, :, None]
-        elif stage.dim() == 2 and stage.shape == (rows, length):
-            hidden = ~case.real
-        out[name] = stage if hidden is None else stage.masked_fill(hidden, torch.nan)
+        axis = 2 if stage.dim() == 4 else 1
+        if stage.dim() > 1 and stage.shape[axis] == length:
+            shape = [rows if place == 0 else length if place == axis else 1 for place in range(stage.dim())]
+            out[name] = stage.masked_fill(~case.real.view(shape), torch.nan)
     return out
 
 

@@ -13,7 +13,7 @@ from glassformer.teaching.brick_check.contract import Contract
 from glassformer.teaching.brick_check.steps import Case, Stages
 from glassformer.teaching.brick_check.subject import Ran, Subject
 from glassformer.teaching.brick_check.watch import alike, first_wrong
-from glassformer.teaching.exercise import TOLERANCE, StudentError, difference, first_apart
+from glassformer.teaching.exercise import TOLERANCE, Mistake, StudentError, difference, first_apart
 
 CLEAR_DIFFERENCE = 1e-3
 """Relative difference that is no rounding error."""
@@ -122,25 +122,24 @@ def _row(most: float | None, passed: bool, words: str) -> CheckResult:
 
 def _hint(contract: Contract, tried: Sequence[CaseRun], wrong: CaseRun, stage: str, given: Tensor | None) -> str:
     """Return the hint of a known mistake that explains the output, or else the first wrong tensor; else nothing."""
-    matching = []
-    for mistake in contract.known_mistakes():
-        made = _made(mistake.wrong, wrong.case)
-        if made is None or first_apart(wrong.expected["output"], made["output"], TOLERANCE) is None:
-            continue
-        if _gives(made["output"], wrong.output):
-            matching.append(mistake)
-            rest = (one for one in tried if one is not wrong)
-            if all(_may_give(_made(mistake.wrong, one.case), one.output) for one in rest):
-                return mistake.hint
-    if matching:
-        return matching[0].hint
-    if given is not None and stage != "output":
-        for mistake in contract.known_mistakes():
-            made = _made(mistake.wrong, wrong.case)
-            known = made is not None and stage in made and not alike(wrong.expected[stage], made[stage])[0]
-            if made is not None and known and _gives(made[stage], given):
-                return mistake.hint
-    return ""
+    known = contract.known_mistakes()
+    matching = [mistake for mistake in known if _explains(mistake, wrong, "output", wrong.output)]
+    others = [one for one in tried if one is not wrong]
+    complete = [
+        mistake for mistake in matching if all(_may_give(_made(mistake.wrong, one.case), one.output) for one in others)
+    ]
+    if not matching and given is not None and stage != "output":
+        matching = [mistake for mistake in known if _explains(mistake, wrong, stage, given)]
+    best = complete or matching
+    return best[0].hint if best else ""
+
+
+def _explains(mistake: Mistake, wrong: CaseRun, stage: str, actual: Tensor) -> bool:
+    """Return whether a mistake changes a stage, to what a student has."""
+    made = _made(mistake.wrong, wrong.case)
+    if made is None or stage not in made or alike(wrong.expected[stage], made[stage])[0]:
+        return False
+    return _gives(made[stage], actual)
 
 
 def _made(wrong: Callable[..., Any], case: Case) -> Stages | None:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Args, Case, Exercise, equals, exercise, normal
+from glassformer.teaching.exercise import Args, Case, Exercise, answer, exercise, normal
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -47,18 +47,7 @@ def _joint(rows: int, length: int, width: int) -> Args:
 
 
 EXERCISES: list[Exercise] = [
-    Answer(
-        "numbers",
-        equals((64, 1280)),
-        "how many numbers the decoder has of the source, without attention and with it",
-        worth=2,
-        hints=[
-            (equals((64, 64)), "with attention it may look at every state: 20 of them"),
-            (equals((1280, 64)), "without attention comes first"),
-            (equals((64, 20)), "each of the 20 states has 64 numbers"),
-            (equals((1, 20)), "a state is a vector: 64 numbers"),
-        ],
-    ),
+    answer(__name__, "numbers"),
     exercise(
         attend,
         Case("two sources of one length", _memory([5, 5], 4), points=2),

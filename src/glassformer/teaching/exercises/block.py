@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, exercise
 
 # --- layer norm ---
 
@@ -94,16 +94,7 @@ class PreNormBlock(nn.Module):
 
 
 EXERCISES: list[Exercise] = [
-    Answer(
-        "averaged",
-        equals((8, 10)),
-        "how many numbers go into one mean of layer norm, and of batch norm",
-        hints=[
-            (equals((10, 8)), "it is the other way round"),
-            (equals((80, 80)), "neither takes the mean of everything"),
-            (equals((8, 2)), "batch norm takes all tokens of all sentences: there are 2 · 5"),
-        ],
-    ),
+    answer(__name__, "averaged"),
     exercise(
         LayerNorm,
         Case("a batch of sentences", _vectors(2, 5, 8, around=2, spread=3), points=2, build={"width": 8}),

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise, normal
+from glassformer.teaching.exercise import Case, Exercise, answer, exercise, normal
 
 # --- perplexity ---
 
@@ -66,9 +66,6 @@ def next_distribution(
     return cool.masked_fill(~kept, -torch.inf).softmax(-1)
 
 
-PRONOUN_HEAD = (0, 0)
-"""Of the run that comes along: the layer, and the head in it, that look from a pronoun to its name."""
-
 EXERCISES: list[Exercise] = [
     exercise(
         perplexity,
@@ -93,15 +90,5 @@ EXERCISES: list[Exercise] = [
         Case("more than there are", normal((5,), scale=2), kwargs={"temperature": 2.0, "top_k": 50}, visible=False),
         tolerance=1e-4,
     ),
-    Answer(
-        "pronoun_head",
-        equals(PRONOUN_HEAD),
-        "the head of runs/pronouns that finds whom a pronoun means, as (layer, head) from 0",
-        worth=2,
-        hints=[
-            (equals((1, 1)), "layers and heads count from 0"),
-            (equals((1, 0)), "that head looks there too, but another one more"),
-            (equals((0, 1)), "that head looks at punctuation"),
-        ],
-    ),
+    answer(__name__, "pronoun_head"),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, equals, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, exercise
 
 PAD = 0
 
@@ -124,15 +124,7 @@ EXERCISES: list[Exercise] = [
         Case("across", _pair("cross")),
         Case("across, without padding", _pair("cross", padded=False), visible=False),
     ),
-    Answer(
-        "passes",
-        equals((1, 11)),
-        "how many passes through the decoder training takes, and writing",
-        hints=[
-            (equals((11, 11)), "in training all tokens are known: they are learned in one pass"),
-            (equals((1, 10)), "the end is written too"),
-        ],
-    ),
+    answer(__name__, "passes"),
     exercise(
         greedy,
         Case("until the end", _table(6, 12, hurry=0, tells=ENDS)),
