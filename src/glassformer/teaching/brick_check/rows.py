@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -187,7 +188,8 @@ def cached(subject: Subject) -> Deviation:
         raise DoesNotApply("it has no `extend`")
     if case is None:
         raise DoesNotApply("it is not causal")
-    module, x = subject.with_weights(case.options), case.inputs["x"]
+    x = case.inputs["x"]
+    module: Any = subject.with_weights(case.options)
     whole, most = subject.call(case, module).output, 0.0
     for pieces in ([TOKENS], [1] * TOKENS, [3, 1, 1]):
         with torch.no_grad():
