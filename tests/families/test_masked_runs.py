@@ -219,7 +219,6 @@ def test_the_lens_speaks_of_what_stands_there(loaded: LoadedMasked) -> None:
     assert [name.strip() for name in guesses.answers].count("") == 1  # MASK: nobody knows
     assert chances.series[0].name == "the token that stands there"
     assert chances.note == "mean over 3 tokens"  # START, MASK and END are never asked for
-    assert "follow" not in view.note
 
 
 def test_the_last_of_the_lens_is_what_the_model_guesses(loaded: LoadedMasked) -> None:

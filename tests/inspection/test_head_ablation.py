@@ -106,7 +106,7 @@ def some_worth() -> HeadAblation:
 
 
 def test_the_view() -> None:
-    view = ablation_view(some_worth(), what="loss on pronouns", title="HeadAblation")
+    view = ablation_view(some_worth(), what="loss on pronouns")
     table, grid = view.panels
     assert isinstance(table, Table)
     assert isinstance(grid, Grid)
@@ -116,7 +116,6 @@ def test_the_view() -> None:
     np.testing.assert_allclose(grid.values, [[0.004, 0.5, -0.25], [0.0, 1.0, 0.01]], atol=1e-9)
     assert grid.signed
     assert (grid.rows, grid.columns) == (["0", "1"], ["0", "1", "2"])
-    assert view.title == "HeadAblation"
     assert table.takeaway == "Head 1.1 is missed most: without it the loss on pronouns is 1 → 2"
     assert grid.takeaway == "3 of 6 heads cost less than 1 %"
 

@@ -217,7 +217,6 @@ def test_a_view_of_the_lens() -> None:
     assert isinstance(entropy, Lines)
     assert entropy.series[0].y == [0.625, 0.75]
     assert json.dumps(view.to_dict(), allow_nan=False)
-    assert "0.250 at the embedding and of 0.750 after layer 0" in view.note
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -239,7 +238,6 @@ def test_a_view_where_nobody_knows_what_followed() -> None:
     for unknown in (None, np.full((2, 2), np.nan)):
         view = lens_view(two_layers(["layer 0", "layer 1"]), chances=unknown)
         assert [panel.kind for panel in view.panels] == ["guesses"]
-        assert view.note == ""
 
 
 def test_the_mean_is_over_what_is_known() -> None:
@@ -249,4 +247,3 @@ def test_the_mean_is_over_what_is_known() -> None:
     assert isinstance(lines, Lines)
     np.testing.assert_allclose(lines.series[0].y, [0.3, 0.4])
     assert lines.note == "mean over 2 tokens"
-    assert "at the output, on average" in shown.note

@@ -138,7 +138,6 @@ def test_attention_opens_on_the_clearest_head(trained: dict[str, tuple[Loaded, s
     entropy = np.where(rows > 0, -rows * np.log(np.where(rows > 0, rows, 1)), 0).sum(-1)
     clear = ((1 - entropy / np.log(np.arange(2, 9))) * (1 - rows[..., 0])).mean(-1)
     assert (heads.layer, heads.head) == np.unravel_index(clear.argmax(), clear.shape)
-    assert f"layer {heads.layer}, head {heads.head}" in heads.note
     (of_layer,) = panels(look(loaded, example, view="attention", layer=0), Heads)
     assert (of_layer.layer, of_layer.head) == (0, clear[0].argmax())
     (everything,) = panels(look(loaded, example, view="attention", mode="all"), Heads)

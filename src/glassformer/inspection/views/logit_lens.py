@@ -185,35 +185,24 @@ def _read(
 
 
 def lens_view(
-    guesses: Guesses,
-    *,
-    chances: Float[Array, "L T"] | None = None,
-    entropy: Float[Array, "L T"] | None = None,
-    title: str = "What it would say after each layer",
+    guesses: Guesses, *, chances: Float[Array, "L T"] | None = None, entropy: Float[Array, "L T"] | None = None
 ) -> View:
     """The guesses, and layer by layer the probability of the right token (`chances`, NaN: unknown) and the entropy."""
-    layers, panels, note = guesses.layers, list[Panel]([guesses]), ""
+    panels: list[Panel] = [guesses]
     if chances is not None and not np.isnan(chances).all():
         right = "the token that stands there" if guesses.at else "the token that did follow"
         mean = np.nanmean(chances, 1).tolist()
+        facts = {"takeaway": f"The right token's probability {course(mean)}", "y_name": "probability"}
+        note = f"mean over {counted(int((~np.isnan(chances[-1])).sum()), 'token')}"
+        series = [(right, mean)]
         panels.append(
-            Lines.by_layer(
-                layers,
-                [(right, mean)],
-                title="Probability of the right token",
-                takeaway=f"The right token's probability {course(mean)}",
-                y_name="probability",
-                note=f"mean over {counted(int((~np.isnan(chances[-1])).sum()), 'token')}",
-            )
+            Lines.by_layer(guesses.layers, series, title="Probability of the right token", note=note, **facts)
         )
-        facts = {"first": mean[0], "last": mean[-1], "start": _where(layers[0]), "end": _where(layers[-1])}
-        note = sentence("right token", token=right.capitalize(), **facts)
     if entropy is not None:
         y = entropy.mean(1).tolist()
-        takeaway = f"The entropy {course(y, 'nats')}"
-        facts = {"title": "How undecided it is", "takeaway": takeaway, "y_name": "entropy (nats)"}
-        panels.append(Lines.by_layer(layers, [("entropy", y)], **facts))
-    return View(title, panels, note)
+        facts = {"takeaway": f"The entropy {course(y, 'nats')}", "y_name": "entropy (nats)"}
+        panels.append(Lines.by_layer(guesses.layers, [("entropy", y)], title="How undecided it is", **facts))
+    return View("What it would say after each layer", panels)
 
 
 def guesses_of(
@@ -240,25 +229,17 @@ def guesses_of(
 
 def _leads(panel: Guesses) -> str:
     """Since which layer the last guess leads, after the last token, or at the first one that is hidden."""
-    tokens, layers, guesses, probabilities = panel.tokens, panel.layers, panel.guesses, panel.probabilities
-    answers, at = panel.answers, panel.at
+    tokens, layers, guesses = panel.tokens, panel.layers, panel.guesses
     place = len(tokens) - 1
-    if at and answers is not None:
-        place = next((place for place, answer in enumerate(answers) if not answer), place)
+    if panel.at and panel.answers is not None:
+        place = next((place for place, answer in enumerate(panel.answers) if not answer), place)
     if not len(tokens) or not len(guesses) or not guesses[-1][place]:
         return ""
-    where = f"{'At' if at else 'After'} {quoted(tokens[place])}"
-    last = probabilities[-1, place]
+    where, last = f"{'At' if panel.at else 'After'} {quoted(tokens[place])}", panel.probabilities[-1, place]
     first = leaders(last)
     if len(first) > 1:
         return f"{where}, {listed([quoted(guesses[-1][place][one]) for one in first])} are equally likely"
     token = guesses[-1][place][0]
     lead = [layer[place][:1] == [token] for layer in guesses]
     since = next(number for number in range(len(lead)) if all(lead[number:]))
-    when = f" from {layers[since]} on" if since < len(lead) - 1 else f" only {_where(layers[since])}"
-    when = " all along" if since == 0 else when
-    return f"{where}, {quoted(token)} leads{'' if len(layers) == 1 else when} ({last[0]:.2f} in the end)"
-
-
-def _where(layer: str) -> str:
-    return f"at the {layer}" if layer in (INPUT, OUTPUT) else f"after {layer}"
+    return f"{where}, {quoted(token)} leads from {layers[since]} on ({last[0]:.2f} in the end)"

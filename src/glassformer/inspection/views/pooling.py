@@ -1,6 +1,6 @@
 """How the vectors of a text become one: how much of it each token gives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse
 from glassformer.config.presets import IMAGE
 from glassformer.data.wording import counted
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence, wording
 from glassformer.models.modules import BagPredictor, Predictor
 from glassformer.rendering.panels import Panel, Table, Tokens
 from glassformer.rendering.view import View
@@ -22,18 +22,7 @@ from glassformer.text.display import quoted
 
 Weights = Float[Array, "T"]
 
-HOW = {
-    "attention": "a learned query looks at every token, p = softmax(wᵀx): each counts as much as its weight",
-    "mean": "the mean: each of the T tokens counts 1/T",
-    "sum": "the sum: each token counts whole",
-    "flatten": "all vectors end to end: each token counts whole, and keeps its place",
-    "last": "the vector at the last token stands for the text",
-    "first": "the vector at the first token stands for the text",
-    "ends": "both ways: half of the vector comes from the last token, which has read forwards, half from the first",
-    "max": "the largest of each number: a token counts by the share of the numbers that are taken from it",
-    "counts": "a bag of words: each token counts 1",
-    "tfidf": "a bag of words: each token counts by TF-IDF, more the rarer it is; all of the text has length 1",
-}
+HOW: Mapping[str, str] = wording("pools")
 """What each pool does, in words."""
 EQUAL = 1e-6
 """Weights that differ by no more than this share of the largest are equal."""
@@ -98,24 +87,15 @@ def token_weights(model: nn.Module, inputs: Sequence[Any]) -> tuple[Weights, str
 
 
 def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = "text") -> View:
-    """`how`: the pool's name; `noun`: what the tokens make up."""
-    count, names = len(tokens), [quoted(token) for token in tokens]
+    """Return how much each token counts; `how`: the pool's name; `noun`: what the tokens make up."""
+    count = len(tokens)
     order = np.argsort(-weights, kind="stable").tolist()
     equal = bool(np.ptp(weights) <= EQUAL * np.abs(weights).max())
-    note = HOW.get(how, how)
-    if how in ("attention", "max", "tfidf") and count > 1:
-        facts = {"name": names[order[0]], "weight": weights[order[0]], "even": weights.sum() / count}
-        note += sentence("most comes from", **facts)
-    elif equal and count > 1:
-        note += f". All {count} weights are equal: {weights[0]:.3g}"
-    takeaway = leader("counts most", names, weights)
-    if (weights > 0).sum() == 1 < count:
-        takeaway = f"All of it comes from {names[order[0]]}"
     high = max(0.5, float(weights.max()))  # as in attention: small weights look pale
     panels: list[Panel] = [
         Tokens(
             title="Weights",
-            takeaway=takeaway,
+            takeaway=leader("counts most", list(map(quoted, tokens)), weights),
             tokens=tokens,
             values=weights[None],
             names=("weight",),
@@ -133,4 +113,5 @@ def pooling_view(tokens: Sequence[str], weights: Weights, how: str, noun: str = 
                 bars=("weight",),
             )
         )
-    return View(f"How the {noun} becomes one vector: {how}", panels, f"{note[:1].upper()}{note[1:]}.")
+    note = sentence("pooled", how=HOW.get(how, how), count=counted(count, "token"), even=weights.sum() / count)
+    return View(f"How the {noun} becomes one vector: {how}", panels, note)

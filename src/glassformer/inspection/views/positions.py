@@ -1,5 +1,8 @@
 """What a Transformer is told of the order of its tokens."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -70,7 +73,7 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     rotary = kind == ROTARY
     high = _scale_end(vectors)
     grid = Grid(
-        title="How far each pair has turned: the cosine of its angle" if rotary else "One row a position",
+        title="How far each pair has turned: the cosine of its angle" if rotary else "One row per position",
         takeaway=_fastest(kind, vectors),
         values=vectors,
         rows=list(map(str, range(len(vectors)))),
@@ -82,36 +85,23 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
         formula=FORMULAS.get(kind, ""),
         note="" if high is None else sentence("beyond the scale", largest=np.abs(vectors).max()),
     )
+    title = f"Positions: {kind}"
     if rotary:
-        falls = vectors.mean(1)
-        chart = _by_distance(falls, "The score of a query and a key by their distance", SCORE, sentence("rotary score"))
-        return View(f"Positions: {kind}", [chart, grid], _in_words(kind, falls))
+        by_score = _by_distance(vectors.mean(1), "The score of a query and a key by their distance", SCORE)
+        return View(title, [replace(by_score, note=sentence("rotary score")), grid], sentence("rotary"))
     alike = cosines(vectors)
     falls = np.array([alike.diagonal(distance).mean() for distance in range(len(alike))])
-    by_pair = cosine_grid(
-        "How alike two positions are",
-        grid.rows,
-        vectors,
-        takeaway=_alike(alike),
-        row_name="position",
-        column_name="position",
-        numbers=False,
-    )
-    chart = _by_distance(falls, "By distance", "cosine", "Mean over all pairs of positions that far apart")
-    return View(f"Positions: {kind}", [grid, by_pair, chart], _in_words(kind, falls))
+    names: dict[str, Any] = {"row_name": "position", "column_name": "position", "numbers": False}
+    by_pair = cosine_grid("How alike two positions are", grid.rows, vectors, **names)
+    return View(title, [grid, by_pair, _by_distance(falls, "By distance: mean over all pairs", "cosine")])
 
 
-def _by_distance(falls: Float[Array, "T"], title: str, name: str, note: str) -> Lines:
+def _by_distance(falls: Float[Array, "T"], title: str, name: str) -> Lines:
     """Return a chart of a value by the distance of two positions."""
     told = f"From 1 token to {len(falls) - 1} the {name.split()[0]} {course(falls[1:].tolist())}"
-    return Lines(
-        title=title,
-        takeaway=told if len(falls) > 2 else "",
-        series=[Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())],
-        x_name="distance in tokens",
-        y_name=name,
-        note=note,
-    )
+    line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
+    takeaway = told if len(falls) > 2 else ""
+    return Lines(title=title, takeaway=takeaway, series=[line], x_name="distance in tokens", y_name=name)
 
 
 def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
@@ -124,22 +114,8 @@ def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
     return leader("fastest", names, steps, slowest=names[int(steps.argmin())].lower())
 
 
-def _alike(alike: Float[Array, "T T"]) -> str:
-    if len(alike) < 2:
-        return "One position: there is nothing to compare it with"
-    names = [f"{one} and {other}" for one, other in np.ndindex(*alike.shape)]
-    return leader("alike positions", names, np.where(np.triu(np.ones(alike.shape, bool), 1), alike, np.nan))
-
-
 def _scale_end(vectors: Float[Array, "T d"]) -> float | None:
     """Return where nearly all numbers end, if a few are so large that the others would not be seen; else None."""
     sizes = np.abs(vectors)
     nearly_all = float(np.quantile(sizes, NEARLY_ALL))
     return nearly_all if 0 < nearly_all < sizes.max() / FAR_LARGER else None
-
-
-def _in_words(kind: str, falls: Float[Array, "T"]) -> str:
-    if len(falls) < 3:
-        return ""
-    far = len(falls) // 2
-    return sentence("rotary" if kind == ROTARY else "neighbours", near=falls[1], far=falls[far], distance=far)

@@ -57,10 +57,14 @@ sentence = partial(read_sentence, __name__)
 """Return a sentence of the views, from `sentences.toml`, with facts filled in."""
 
 
+def wording(name: str) -> Any:
+    """Return a table of `sentences.toml`."""
+    return sentences(__name__)[name]
+
+
 def leader(name: str, names: Sequence[str], values: ArrayLike, **facts: object) -> str:
     """Return the sentence about the largest of several values; `sentences.toml` has its wording under `name`."""
-    wording: Any = sentences(__name__)[name]
-    return leading(names, values, wording, **facts)
+    return leading(names, values, wording(name), **facts)
 
 
 HEADS = ("layer", "head", "mode")

@@ -13,7 +13,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, wording
 from glassformer.rendering.panels import Frames, Grid, Line, Lines, Panel
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
@@ -23,18 +23,8 @@ Units = Float[Array, "T d"]
 
 MOST = 48
 """Units shown of a layer."""
-NAMES = {
-    "h": "state h",
-    "c": "cell c",
-    "i": "gate i: what is let in",
-    "f": "gate f: what is kept",
-    "g": "candidate g",
-    "o": "gate o: what is let out",
-    "r": "gate r: what of the past is read",
-    "z": "gate z: what of the past is kept",
-    "n": "candidate n",
-    "x": "vectors",
-}
+NAMES: Mapping[str, str] = wording("states")
+"""What each letter stands for."""
 GATES = set("ifozr")
 """What lies between 0 and 1; all else has a sign."""
 BOUNDED = GATES | set("gn")
@@ -51,14 +41,14 @@ class LayerStates:
 
 @register_view("states", options=DECODING, quick=True, needs=lambda loaded: has_states(loaded.model))
 def states(request: LookRequest) -> View:
-    """The states of the layers that read; of a translator, those of both sides."""
+    """Show the states of the layers that read; of a translator, those of both sides."""
     example = request.example
     by_side = states_of(request.model, example.inputs)
     if not example.written:
         return states_view(example.tokens, by_side["encoder"])
-    source = states_view(example.tokens, by_side["encoder"], side="Source")
-    target = states_view(example.written, by_side["decoder"], side="Target")
-    return View("States", [*source.panels, *target.panels], f"{source.note} {target.note}")
+    source = states_view(example.tokens, by_side["encoder"], side="Source · ")
+    target = states_view(example.written, by_side["decoder"], side="Target · ")
+    return View("States", [*source.panels, *target.panels])
 
 
 @torch.inference_mode()
@@ -87,30 +77,15 @@ def has_states(model: nn.Module) -> bool:
     return any(isinstance(module, Encoder) and module.has_states for module in model.modules())
 
 
-def states_view(
-    tokens: Sequence[str], layers: Sequence[LayerStates], *, title: str = "States", side: str = "", most: int = MOST
-) -> View:
-    """Units down, tokens across; of a wide layer those units that change most from token to token.
-
-    `side`: of a translator, Source or Target: what its panels' titles and the note begin with.
-    """
+def states_view(tokens: Sequence[str], layers: Sequence[LayerStates], *, side: str = "", most: int = MOST) -> View:
+    """Return grids of units by tokens; of a wide layer, only the units that vary most. `side`: begins the titles."""
     if not layers:
         raise Misuse("this model has no layers whose states could be looked at")
-    of = f"{side} · " if side else ""
-    pages = [_panels(tokens, layer.values, most, of) for layer in layers]
-    widest = max(values.shape[1] for layer in layers for values in layer.values.values())
-    note = f"{side}: {len(tokens)} tokens" if side else f"{len(tokens)} tokens"
-    if widest > most:
-        note += f"; of up to {widest} units in a layer, those {most} whose values vary most over the tokens"
+    pages = [_panels(tokens, layer.values, most, side) for layer in layers]
     if len(layers) == 1:
-        return View(f"{title}: {of}{layers[0].name}", pages[0], f"{note}.")
-    frames = Frames(
-        title=f"{of}layer by layer" if side else "",
-        name="layer",
-        labels=[layer.name.removeprefix("layer ") for layer in layers],
-        frames=pages,
-    )
-    return View(f"{title}: {side}" if side else title, [frames], f"{note}.")
+        return View(f"States: {layers[0].name}", pages[0])
+    labels = [layer.name.removeprefix("layer ") for layer in layers]
+    return View("States", [Frames(title=f"{side}layer by layer", name="layer", labels=labels, frames=pages)])
 
 
 def most_varying(values: Units, most: int) -> list[int]:
@@ -119,15 +94,15 @@ def most_varying(values: Units, most: int) -> list[int]:
     return sorted(order.tolist())
 
 
-def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: str) -> list[Panel]:
-    """A grid for each letter; units of one width are the same ones in all of them, chosen by what comes first."""
+def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, side: str) -> list[Panel]:
+    """Return a grid per letter. Grids of one width show the same units, chosen by the first letter."""
     panels: list[Panel] = []
     chosen: dict[int, list[int]] = {}
     for letter, units in values.items():
         places = chosen.setdefault(units.shape[1], most_varying(units, most))
         panels.append(
             Grid(
-                title=f"{of}{NAMES.get(letter, letter)}",
+                title=f"{side}{NAMES.get(letter, letter)}",
                 takeaway=_takeaway(letter, tokens, units),
                 values=units[:, places].T,
                 rows=list(map(str, places)),
@@ -136,30 +111,23 @@ def _panels(tokens: Sequence[str], values: Mapping[str, Units], most: int, of: s
                 column_name="token",
                 signed=letter not in GATES,
                 high=1.0 if letter in BOUNDED else None,
-                note=f"{len(places)} of {units.shape[1]} units" if len(places) < units.shape[1] else "",
+                note=f"{len(places)} of {units.shape[1]} units vary most" if len(places) < units.shape[1] else "",
             )
         )
     openness = {letter: units.mean(1).tolist() for letter, units in values.items() if letter in GATES}
     if openness:
-        names, means = [f"Gate {letter}" for letter in openness], list(map(np.mean, openness.values()))
-        panels.append(
-            Lines(
-                title=f"{of}how open the gates are",
-                takeaway=leader("most open gate", names, means),
-                series=[Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in openness.items()],
-                x_name="token",
-                y_name="mean over all units",
-            )
-        )
+        means = list(map(np.mean, openness.values()))
+        takeaway = leader("most open gate", [f"Gate {letter}" for letter in openness], means)
+        lines = [Line(name=name, x=list(range(len(y))), y=y, dots=True) for name, y in openness.items()]
+        title, mean = f"{side}how open the gates are", "mean over all units"
+        panels.append(Lines(title=title, takeaway=takeaway, series=lines, x_name="token", y_name=mean))
     return panels
 
 
 def _takeaway(letter: str, tokens: Sequence[str], units: Units) -> str:
-    """Of a gate, at which token it is the most open; of all else, which unit changes most over the tokens."""
+    """Return the token at which a gate is the most open, or the unit of other values that varies most."""
     if letter in GATES:
         return leader("most open token", list(map(quoted, tokens)), units.mean(1))
-    if len(tokens) < 2:
-        return "One token: nothing has changed yet"
     reach = np.ptp(units, 0)
     if not reach.any():
         return "No unit changes from token to token"

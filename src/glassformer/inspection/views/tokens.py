@@ -36,36 +36,27 @@ def merges_view(text: str, steps: Sequence[Merge], learned: Sequence[tuple[str, 
     bytes_of = _bytes_of(steps)
     tokens = [place for place, count in enumerate(bytes_of[-1]) for _ in range(count)]  # of each byte, in the end
     spans = [list(zip([0, *accumulate(counts)], counts, strict=False)) for counts in bytes_of]
+    merged = [[place for place, span in enumerate(line) if span not in before] for before, line in pairwise(spans)]
     first = [(rank, _joined(pair), visible("".join(pair))) for rank, pair in enumerate(learned[:FIRST], 1)]
+    start, end = counted(len(steps[0].pieces), "byte"), counted(len(steps[-1].pieces), "token")
     panels: list[Panel] = [
         Chips(
             title="Merge by merge",
-            takeaway=_shrinks(len(steps[0].pieces), len(steps[-1].pieces)),
+            takeaway=f"{start} become {end} in {counted(len(steps) - 1, 'step')}",
             lines=[[visible(piece) for piece in step.pieces] for step in steps],
             names=[_name(step) for step in steps],
             groups=[[tokens[start] for start, _ in line] for line in spans],
-            marked=[
-                [],
-                *([place for place, span in enumerate(line) if span not in before] for before, line in pairwise(spans)),
-            ],
+            marked=[[], *merged],
             note="Pieces of one colour become one token; what has just been merged is darker.",
         ),
         Table(
             title="What was learned first",
-            takeaway=f"The first pair to be merged was {first[0][1]}" if first else "Nothing was merged",
             columns=("merge", "pair", "together"),
             rows=first,
             note=f"the first {len(first)} of {len(learned):,} merges",
         ),
     ]
-    start, end = len(steps[0].pieces), len(steps[-1].pieces)
-    note = f"{start} bytes become {end} {'token' if end == 1 else 'tokens'} in {len(steps) - 1} steps."
-    return View(f"“{cut(text, 60)}” merge by merge", panels, note)
-
-
-def _shrinks(start: int, end: int) -> str:
-    kept = counted(end, "token")
-    return f"{kept}: nothing is merged" if start == end else f"{counted(start, 'byte')} become {kept}"
+    return View(f"“{cut(text, 60)}” merge by merge", panels)
 
 
 def _bytes_of(steps: Sequence[Merge]) -> list[list[int]]:
@@ -92,9 +83,9 @@ def _joined(pair: tuple[str, str]) -> str:
 
 
 def pairs_view(tokens: Sequence[str], *, between: str = "") -> View:
-    """What a language model learns from one sentence."""
+    """Return what a language model learns from one sentence."""
     pairs = training_pairs(tokens, between)
     rows = [(number, prefix, visible(answer)) for number, (prefix, answer) in enumerate(pairs, 1)]
-    made = f"{len(tokens)} tokens make {len(pairs)} training {'pair' if len(pairs) == 1 else 'pairs'}"
+    made = f"{counted(len(tokens), 'token')} make {counted(len(pairs), 'training pair')}"
     table = Table(title="Pairs", takeaway=made, columns=("pair", "given", "comes next"), rows=rows)
-    return View("One sentence as its training pairs", [table], f"{made}.")
+    return View("One sentence as its training pairs", [table])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.bricks.embedding import WordVectors
@@ -160,88 +159,65 @@ def word_view(
     layer. A chart per occurrence of the word shows the cosine with each of them.
     """
     labels = _labels(word, sentences)
-    panels: list[Panel] = []
-    notes: list[str] = []
-    if anchors:
-        panels, notes = _anchor_charts(word, labels, vectors, layers, anchors)
-    elif len(vectors) < 2:
+    if not anchors and len(vectors) < 2:
         raise Misuse(f"'{word}' stands in one place only: there is nothing to compare it with; give two sentences")
+    panels: list[Panel] = []
+    if anchors:
+        panels += [_anchor_chart(word, label, own, layers, anchors) for label, own in zip(labels, vectors, strict=True)]
     if len(vectors) > 1:
         panels += _similarity(word, labels, vectors, layers)
-        notes.append(_most_similar(word, labels, vectors[:, -1], layers[-1]))
-    return View(f"“{word}” in its context", panels, " ".join(notes))
+    return View(f"“{word}” in its context", panels)
 
 
-def _anchor_charts(
+def _anchor_chart(
     word: str,
-    labels: Sequence[str],
-    vectors: Float[Array, "N L d"],
+    label: str,
+    vectors: Float[Array, "L d"],
     layers: Sequence[str],
     anchors: Mapping[str, Float[Array, "L d"]],
-) -> tuple[list[Panel], list[str]]:
-    """Return a chart per occurrence of the word, its cosine with each anchor by layer, and notes of the changes."""
-    charts: list[Panel] = []
-    notes = [f"Cosine from {layers[0]} to {layers[-1]}; each anchor is read alone."]
-    for label, own in zip(labels, vectors, strict=True):
-        by_anchor = {
-            anchor: [float(cosines(np.stack(pair))[0, 1]) for pair in zip(own, other, strict=True)]
-            for anchor, other in anchors.items()
-        }
-        last = [values[-1] for values in by_anchor.values()]
-        takeaway = leader("nearest anchor", list(map(quoted, by_anchor)), last, layer=layers[-1])
-        y_name = f"cosine with “{word}”"
-        charts.append(Lines.by_layer(layers, by_anchor.items(), title=f"“{label}”", takeaway=takeaway, y_name=y_name))
-        moves = ", ".join(f"“{anchor}” {values[0]:.2f} → {values[-1]:.2f}" for anchor, values in by_anchor.items())
-        notes.append(f"In “{label}”: {moves}.")
-    return charts, notes
+) -> Lines:
+    """Return the cosine of one occurrence of the word with each anchor, layer by layer."""
+    by_anchor = {
+        anchor: [float(cosines(np.stack(pair))[0, 1]) for pair in zip(vectors, other, strict=True)]
+        for anchor, other in anchors.items()
+    }
+    last = [values[-1] for values in by_anchor.values()]
+    takeaway = leader("nearest anchor", list(map(quoted, by_anchor)), last, layer=layers[-1])
+    facts: dict[str, Any] = {
+        "takeaway": takeaway,
+        "y_name": f"cosine with “{word}”",
+        "note": "Each anchor is read alone.",
+    }
+    return Lines.by_layer(layers, by_anchor.items(), title=f"“{label}”", **facts)
 
 
 def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> list[Panel]:
     """Return the cosine of every two vectors of a word and a map of all, layer by layer, and the course of the mean."""
     frames: list[list[Panel]] = []
-    means: list[float] = []
-    points: NDArray[np.float64] | None = None
+    points: Float[Array, "N 2"] | None = None
     for layer in vectors.swapaxes(0, 1):
-        means.append(mean_of_pairs(cosines(layer)))
         if np.ptp(layer, 0).max() <= EQUAL * np.abs(layer).max():
             frames.append([Words(text=sentence("same vector", count=len(layer), word=word))])
             continue
         frames.append([cosine_grid("How alike", labels, layer)])
         if len(layer) >= MIN_MAPPED:
-            points, shares = plane(layer, points)
-            x_name, y_name = (f"{share:.0%} of the spread" for share in shares)
-            takeaway = _spread(shares)
-            frames[-1].append(
-                Points(title="On a map", takeaway=takeaway, points=points, labels=labels, x_name=x_name, y_name=y_name)
-            )
-    course_of_mean = Lines.by_layer(
-        layers,
-        [("mean of all pairs", means)],
-        title="How alike, layer by layer",
-        takeaway=f"The mean cosine {course(means)}",
-        y_name="cosine",
-    )
-    return [Frames(name="after", labels=layers, frames=frames), course_of_mean]
-
-
-def _most_similar(word: str, labels: Sequence[str], vectors: Float[Array, "N d"], layer: str) -> str:
-    alike = cosines(vectors)
-    first, second = closest(alike)
-    facts = {"cosine": alike[first, second], "mean": mean_of_pairs(alike)}
-    return sentence("most alike", layer=layer, word=word, first=labels[first], second=labels[second], **facts)
+            on_map = map_of("On a map", layer, labels, like=points)
+            frames[-1].append(on_map)
+            points = on_map.points
+    pairs = ~np.eye(len(vectors), dtype=bool)
+    means = [float(cosines(layer)[pairs].mean()) for layer in vectors.swapaxes(0, 1)]
+    facts: dict[str, Any] = {"takeaway": f"The mean cosine {course(means)}", "y_name": "cosine"}
+    mean = Lines.by_layer(layers, [("mean of all pairs", means)], title="How alike, layer by layer", **facts)
+    return [Frames(name="after", labels=layers, frames=frames), mean]
 
 
 def _labels(word: str, sentences: Sequence[str]) -> list[str]:
-    """What stands around the word in each sentence; in one that comes again, around its next place."""
+    """Return the text around the word in each sentence; in a sentence that is repeated, around its next occurrence."""
     labels = []
     for number, text in enumerate(sentences):
         places = places_of(word, text) or [(0, len(text))]
         start, end = places[min(list(sentences[:number]).count(text), len(places) - 1)]
         left, right = max(0, start - AROUND), min(len(text), end + AROUND)
-        if left > 0 and " " in text[left:start]:  # not through a word
-            left = text.index(" ", left)
-        if right < len(text) and " " in text[end:right]:
-            right = text.rindex(" ", end, right)
         labels.append("…" * (left > 0) + " ".join(text[left:right].split()) + "…" * (right < len(text)))
     return labels
 
@@ -332,18 +308,6 @@ def cosines(vectors: Float[Array, "N d"]) -> Float[Array, "N N"]:
     return np.clip(unit @ unit.T, -1, 1)
 
 
-def closest(alike: Float[Array, "N N"]) -> tuple[int, int]:
-    """The two different ones that are most alike."""
-    above = np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, -np.inf)
-    first, second = np.unravel_index(above.argmax(), above.shape)
-    return int(first), int(second)
-
-
-def mean_of_pairs(alike: Float[Array, "N N"]) -> float:
-    """Return the mean over all pairs of two different ones."""
-    return float(alike[~np.eye(len(alike), dtype=bool)].mean())
-
-
 def plane(
     vectors: Float[Array, "N d"], like: Float[Array, "N 2"] | None = None
 ) -> tuple[Float[Array, "N 2"], tuple[float, float]]:
@@ -370,47 +334,41 @@ def plane(
 
 
 def neighbours_view(several: Sequence[Neighbours]) -> View:
-    """The words nearest to each; of several also a map of all, and how alike those asked for are."""
+    """Return the words nearest to each word; for several words also a map of all, and how alike they are."""
     own = [nearest.word for nearest in several]
-    title = f"Words like {', '.join(f'“{word}”' for word in own)}"
-    if len(several) == 1:
-        words = several[0].words
-        note = f"Nearest to “{own[0]}”: {', '.join(word.strip() for word in words[:3])}." if words else ""
-        return View(title, [_table("Nearest", several[0])], note)
-    alike = cosines(np.stack([nearest.vectors[0] for nearest in several]))
-    labels = [word for nearest in several for word in (nearest.word, *nearest.words)]
-    groups = [nearest.word for nearest in several for _ in range(len(nearest.words) + 1)]
-    panels: list[Panel] = [
-        *(_table(f"Like “{nearest.word}”", nearest) for nearest in several),
-        map_of(np.concatenate([nearest.vectors for nearest in several]), labels, groups),
-        cosine_grid("How alike the words are", own, np.stack([nearest.vectors[0] for nearest in several])),
-    ]
-    first, second = closest(alike)
-    note = f"Most alike: “{own[first]}” and “{own[second]}” (cosine {alike[first, second]:.2f})."
-    return View(title, panels, note)
+    panels: list[Panel] = [_table(f"Like “{nearest.word}”", nearest) for nearest in several]
+    if len(several) > 1:
+        labels = [word for nearest in several for word in (nearest.word, *nearest.words)]
+        groups = [nearest.word for nearest in several for _ in range(len(nearest.words) + 1)]
+        vectors = np.concatenate([nearest.vectors for nearest in several])
+        panels += [
+            map_of("All of them on a map", vectors, labels, groups),
+            cosine_grid("How alike the words are", own, np.stack([nearest.vectors[0] for nearest in several])),
+        ]
+    return View(f"Words like {', '.join(f'“{word}”' for word in own)}", panels)
 
 
-def map_of(vectors: Float[Array, "N d"], labels: Sequence[str], groups: Sequence[str]) -> Points:
-    """Return the vectors on a plane, with how much of their spread each direction shows."""
-    points, shares = plane(vectors)
-    names = [
-        f"{nth} direction ({share:.0%} of the spread)" for nth, share in zip(("first", "second"), shares, strict=True)
-    ]
-    return Points(
-        title="All of them on a map",
-        takeaway=_spread(shares),
-        points=points,
-        labels=labels,
-        groups=groups,
-        x_name=names[0],
-        y_name=names[1],
-    )
+def map_of(
+    title: str,
+    vectors: Float[Array, "N d"],
+    labels: Sequence[str],
+    groups: Sequence[str] = (),
+    like: Float[Array, "N 2"] | None = None,
+) -> Points:
+    """Return the vectors on a plane, with the share that each direction shows; `like`: as of `plane`."""
+    points, shares = plane(vectors, like)
+    first, second = (f"{share:.0%} of the spread" for share in shares)
+    takeaway = f"The map shows {sum(shares):.0%} of the spread"
+    facts: dict[str, Any] = {"groups": groups, "x_name": first, "y_name": second}
+    return Points(title=title, takeaway=takeaway, points=points, labels=labels, **facts)
 
 
 def cosine_grid(title: str, names: Sequence[str], vectors: Float[Array, "N d"], **facts: Any) -> Grid:
     """Return the cosine of every two vectors; `facts`: other fields of the grid."""
     alike = cosines(vectors)
-    facts = {"takeaway": _closest_in_words(alike, names), "numbers": True, **facts}
+    pairs = [f"“{one}” and “{other}”" for one in names for other in names]
+    closest = leader("closest", pairs, np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan))
+    facts = {"takeaway": closest, "numbers": True, **facts}
     return Grid(title=title, values=alike, rows=names, columns=names, signed=True, high=1.0, formula=COSINE, **facts)
 
 
@@ -419,13 +377,3 @@ def _table(title: str, near: Neighbours) -> Table:
     bars = ("cosine",) if all(cosine >= 0 for _, _, cosine in rows) else ()
     nearest = leader("nearest word", list(map(quoted, near.words)), near.dots)
     return Table(title=title, takeaway=nearest, columns=("word", "dot product", "cosine"), rows=rows, bars=bars)
-
-
-def _closest_in_words(alike: Float[Array, "N N"], labels: Sequence[str]) -> str:
-    pairs = [f"“{one}” and “{other}”" for one in labels for other in labels]
-    return leader("closest", pairs, np.where(np.triu(np.ones_like(alike, dtype=bool), 1), alike, np.nan))
-
-
-def _spread(shares: tuple[float, float]) -> str:
-    whole = sum(shares)
-    return f"The map shows {whole:.0%} of the spread" if whole else "All are at one point"
