@@ -175,7 +175,7 @@ def test_a_rate_far_off_comes_back_to_the_usual_one(settings: dict[str, Any], lo
 def test_few_rows_are_folded() -> None:
     assert "train --folds 5" in advice_of("bag").more_held_out(300)
     assert "--data.validation_fraction 0.2" in advice_of("bag").more_held_out(20_000)
-    assert "larger file" in advice_of("lstm").more_held_out(300)
+    assert "a larger validation set" in advice_of("lstm").more_held_out(300)
     assert "--data.validation_fraction" not in advice_of("table").more_held_out(20_000)
 
 

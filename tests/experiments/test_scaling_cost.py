@@ -13,8 +13,16 @@ from glassformer.experiments.cost import gradient_by_distance
 from glassformer.experiments.models import same_size_models
 from glassformer.experiments.request import MODELS
 from glassformer.models.build import build_language_model
-from glassformer.models.counting import multiplications, path_length, serial_additions, serial_steps, state_numbers
+from glassformer.models.counting import (
+    multiplications,
+    path_length,
+    serial_additions,
+    serial_order,
+    serial_steps,
+    state_numbers,
+)
 from glassformer.models.modules import LanguageModel
+from glassformer.rendering.panels import Table
 from glassformer.verbs.scaling import scaling
 from helpers.scaled import tiny
 
@@ -63,6 +71,14 @@ def test_time_in_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert numbers["serial_steps"][name] == {"x": [4, 8, 16], "y": [serial_steps(one, T) for T in (4, 8, 16)]}
         assert numbers["serial_additions"][name]["y"] == [serial_additions(one, T) for T in (4, 8, 16)]
         assert numbers["path_length"][name]["y"] == [path_length(one, T) for T in (4, 8, 16)]
+    table = found.parts["time"].panels[0]
+    assert isinstance(table, Table)
+    assert table.title == "Counted, at T = 16"
+    rnn, transformer = (settings[name] for name in ("rnn", "transformer"))
+    assert [row[2:] for row in table.rows] == [
+        [serial_steps(rnn, 16), serial_additions(rnn, 16), serial_order(rnn), path_length(rnn, 16), "all"],
+        [serial_steps(transformer, 16), serial_additions(transformer, 16), serial_order(transformer), 1, "all"],
+    ]
     assert any("transformer, T = 16" in line for line in said)
     assert "medians of 3 repeats" in found.how
     assert "1 thread," in found.how

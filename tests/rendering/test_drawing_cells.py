@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
@@ -273,38 +272,6 @@ def test_a_heat_map_says_what_it_is_of(layers: int, each: int, chosen: dict[str,
     np.testing.assert_allclose(image.get_array(), weights.mean((0, 1)))
     assert names_of(figure.axes[0]) == (NAMES, NAMES)
     assert image.get_clim() == (0, max(0.5, weights.mean((0, 1)).max()))
-
-
-def test_lines_between_tokens() -> None:
-    weights = np.zeros((2, 3, 2, 4))
-    weights[1, 0] = [[1, 0, 0, 0], [0, 0, 0.75, 0.25]]
-    weights[1, 1] = [[0, 1, 0, 0], [0.02, 0.98, 0, 0]]  # a fiftieth of the largest: not drawn
-    weights[1, 2] = 0.25
-    panel = Heads(
-        weights=weights, rows=["p", "q"], columns=list("wxyz"), mode="lines", layer=1, row_name="from", column_name="to"
-    )
-    figure = drawn(panel)
-    (axes,) = figure.axes
-    bundles = [one for one in axes.collections if isinstance(one, LineCollection)]
-    assert [len(one.get_segments()) for one in bundles] == [3, 2, 8]
-    for head, one in enumerate(bundles):
-        np.testing.assert_allclose(one.get_colors()[:, :3], [to_rgb(series_colour(head))] * len(one.get_segments()))
-    assert bundles[0].get_colors()[:, 3] == pytest.approx([1, 0.765, 0.295])
-    assert list(bundles[0].get_linewidths()) == pytest.approx([3, 2.4, 1.2])
-    height = figure.canvas.get_width_height()[1]
-    for segment, (start, end) in zip(bundles[0].get_segments(), (("p", "w"), ("q", "y"), ("q", "z")), strict=True):
-        for (x, y), name in zip(segment, (start, end), strict=True):
-            box = find(figure, name).get_window_extent()
-            at = axes.transData.transform((x, y))
-            assert abs(at[1] - (box.y0 + box.y1) / 2) < 0.02 * height
-            assert at[0] > box.x1 if name == start else at[0] < box.x0
-    assert {"head 0", "head 1", "head 2", "layer 1", "from", "to"} <= set(said_in(figure))
-    one = drawn(Heads(weights=weights, rows=["p", "q"], columns=list("wxyz"), mode="lines", head=2))
-    assert {"head 2", "mean over 2 layers"} <= set(said_in(one))
-    assert "head 0" not in said_in(one)
-    (bundle,) = one.axes[0].collections
-    assert len(bundle.get_segments()) == 8  # type: ignore[attr-defined]
-    assert bundle.get_colors()[:, 3].max() == pytest.approx(0.06 + 0.94 / 8)  # type: ignore[attr-defined]
 
 
 def hatched(figure: Figure) -> list[Polygon]:

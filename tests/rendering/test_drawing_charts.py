@@ -80,20 +80,6 @@ def ticks_of(panel: Lines, which: str) -> list[float]:
     return [float(tick) for tick in axis.get_majorticklocs() if low <= tick <= high]
 
 
-def test_a_logarithmic_axis_is_marked_where_something_was_measured() -> None:
-    lengths = [64.0, 128.0, 256.0, 512.0, 1024.0, 65536.0]
-    series = [
-        Line(name="a", x=lengths[:5], y=[1, 2, 3, 4, 5], dots=True),
-        Line(name="b", x=lengths, y=[1, 2, 3, 4, 5, 6], dots=True),
-        Line(name="chance", x=[64, 65536], y=[1, 1], faint=True),
-    ]
-    figure = drawn(Lines(series=series, log_x=True))
-    assert {"64", "128", "256", "512", "1,024", "65,536"} <= set(said_in(figure))
-    assert not overlapping(figure)
-    close = [Line(name="a", x=[64, 65, 512], y=[1, 2, 3], dots=True)]
-    assert sorted(ticks_of(Lines(series=close, log_x=True), "x")) == [65, 512]
-
-
 @pytest.mark.parametrize("x", [[3], [0, 1], [0, 1, 2], [0, 1, 2, 3, 4]])
 def test_whole_numbers_have_whole_ticks(x: list[float]) -> None:
     found = ticks_of(Lines(series=[Line(name="a", x=x, y=x)]), "x")

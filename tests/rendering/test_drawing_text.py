@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.heads import overlay
+from glassformer.rendering.drawing.cells import overlay
 from glassformer.rendering.drawing.sheet import (
     BOTH_WAYS,
     ORANGE,

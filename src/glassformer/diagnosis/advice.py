@@ -2,7 +2,7 @@
 already, or does nothing here, is not advised.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,11 @@ LARGE_VOCABULARY = 100_000
 MOST_HELD = 0.3
 """The largest share of the rows for validation."""
 LEAST_WIDTH = 16
+COMPARE = "compare over several seeds (glassformer compare)"
+
+
+Findings = Iterator[Finding | None]
+"""Results of checks; None if a check has nothing to report."""
 
 
 def joined(*parts: str | None) -> str:
@@ -203,15 +208,6 @@ class Advice:
 
     # --- data ---
 
-    def right_data(self) -> str:
-        """Check the data of a model that learns nothing."""
-        family = FAMILIES[self.config.task]
-        if family.labels_examples:
-            pairs = "labels belong to their examples"
-        else:
-            pairs = "targets belong to their sources" if family.has_decoder else "the text is the one you mean"
-        return f"check that {pairs} (glassformer data show)"
-
     def balanced(self, counts: list[int]) -> str | None:
         """Weights for classes of these sizes."""
         sizes = [count for count in counts if count]
@@ -221,17 +217,15 @@ class Advice:
 
     def more_held_out(self, rows: int | None) -> str:
         """A larger validation set. `rows`: number of rows of all parts; None if unknown."""
-        data, compared = self.config.data, "compare over several seeds (glassformer compare)"
+        data = self.config.data
         if data.folds is not None:
             return "judge by all folds together (train --folds)"
-        if data.validation is not None:
-            return f"a larger file for --validation, or {compared}"
-        if FAMILIES[self.config.task].labels_examples and rows is not None and rows < FEW_ROWS:
-            return "cross-validation, which judges every row once: train --folds 5"
-        if data.validation_fraction >= MOST_HELD:
-            return f"more data, or {compared}"
-        more = min(MOST_HELD, 2 * data.validation_fraction)
-        return f"hold out more (--data.validation_fraction {more:.2g}), or {compared}"
+        if data.validation is None and data.validation_fraction < MOST_HELD:
+            if FAMILIES[self.config.task].labels_examples and rows is not None and rows < FEW_ROWS:
+                return "cross-validation, which judges every row once: train --folds 5"
+            more = min(MOST_HELD, 2 * data.validation_fraction)
+            return f"hold out more (--data.validation_fraction {more:.2g}), or {COMPARE}"
+        return f"a larger validation set, or {COMPARE}"
 
     def known_tokens(self, vocab: int) -> str:
         """Fewer unknown tokens. `vocab`: number of tokens that were learned; only a full vocabulary is made larger."""
@@ -248,7 +242,7 @@ REMEDIES: Mapping[str, Callable[[Advice], str | None]] = {
     for remedy in (
         Advice.another_rate, Advice.attention, Advice.clip, Advice.decay, Advice.dropout, Advice.gated,
         Advice.higher_rate, Advice.longer, Advice.lower_rate, Advice.more_blocks, Advice.norm, Advice.patience,
-        Advice.positions, Advice.right_data, Advice.shorter, Advice.smaller, Advice.warmup,
+        Advice.positions, Advice.shorter, Advice.smaller, Advice.warmup,
     )
 }  # fmt: skip
 """Remedies that depend on the settings, by the names that sentences.toml uses."""

@@ -1,11 +1,11 @@
 """What the data shows before the first update: what is lost, repeated or lacking, and how large the classes are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 
 import numpy as np
 
-from glassformer.diagnosis.advice import Advice, finding
+from glassformer.diagnosis.advice import Advice, Findings, finding
 from glassformer.families.base import Family, Prepared
 from glassformer.families.labelling import LabellingFamily
 from glassformer.families.language import StreamFamily
@@ -31,15 +31,13 @@ LARGEST, RATIO = 0.8, 20.0
 
 
 @singledispatch
-def data_findings(family: Family, prepared: Prepared, parameters: int, advise: Advice) -> Iterator[Finding | None]:
+def data_findings(family: Family, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
     """What the parts of a training show. `parameters`: how many are learned."""
     return iter(())
 
 
 @data_findings.register
-def data_findings_of_streams(
-    family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice
-) -> Iterator[Finding | None]:
+def data_findings_of_streams(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
     task = prepared.task
     counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
     yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
@@ -49,9 +47,7 @@ def data_findings_of_streams(
 
 
 @data_findings.register
-def data_findings_of_pairs(
-    family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice
-) -> Iterator[Finding | None]:
+def data_findings_of_pairs(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
     parts = prepared.task.parts
     counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
     yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
@@ -61,9 +57,7 @@ def data_findings_of_pairs(
 
 
 @data_findings.register
-def data_findings_of_labels(
-    family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice
-) -> Iterator[Finding | None]:
+def data_findings_of_labels(family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
     classes = family.class_counts(prepared.task)
     texts = {name: text for name, part in prepared.task.parts.items() if (text := texts_in(part)) is not None}
     counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}

@@ -1,6 +1,6 @@
 """The doctor: applies the checks to the log, the data and the model, and reports each kind of finding once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from glassformer.config.errors import GlassformerError, Say, error_line, is_stri
 from glassformer.config.presets import NUMBER
 from glassformer.data.wording import counted
 from glassformer.diagnosis import layers, loss
+from glassformer.diagnosis.advice import Findings as Checks
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
@@ -127,7 +128,7 @@ class Doctor:
         too_early = stopped_too_early(log.validations, self.facts.guessing, advise, log.step)
         return self.new([learning_rate_too_low(log.layers, advise), too_early], log.step)
 
-    def _after_step(self, line: Line, earlier: float) -> Iterator[Finding | None]:
+    def _after_step(self, line: Line, earlier: float) -> Checks:
         """`earlier`: the part of the budget that was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
@@ -141,7 +142,7 @@ class Doctor:
         if earlier < A_THIRD <= log.done:
             yield flat_loss(log.losses, line["done"], advise)
 
-    def _after_validation(self) -> Iterator[Finding | None]:
+    def _after_validation(self) -> Checks:
         log, facts, advise = self.log, self.facts, self.facts.advise
         yield learning_rate_too_high(log.losses, advise)
         if can_overfit(log.step, facts):

@@ -4,7 +4,7 @@ and what it shows inside.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from itertools import pairwise
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.data.wording import counted
-from glassformer.diagnosis.advice import Advice, TrainingFacts, finding
+from glassformer.diagnosis.advice import Advice, Findings, TrainingFacts, finding
 from glassformer.diagnosis.layers import (
     attention_heads,
     dead_shares,
@@ -61,9 +61,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 @singledispatch
-def evaluation_findings(
-    family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
-) -> Iterator[Finding | None]:
+def evaluation_findings(family: Family, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts) -> Findings:
     """Judge an evaluation on the validation part."""
     yield small_validation(evaluation.records, family.noun, facts.advise)
     yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise)
@@ -72,7 +70,7 @@ def evaluation_findings(
 @evaluation_findings.register
 def evaluation_findings_of_translator(
     family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
-) -> Iterator[Finding | None]:
+) -> Findings:
     yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts)
     records, advise = evaluation.records, facts.advise
     yield output_collapse(records, advise) or ignored_source(records, advise)
@@ -81,7 +79,7 @@ def evaluation_findings_of_translator(
 @evaluation_findings.register
 def evaluation_findings_of_labels(
     family: LabellingFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
-) -> Iterator[Finding | None]:
+) -> Findings:
     task: Any = prepared.task
     counts = family.class_counts(task)
     rows = sum(map(len, task.parts.values()))
@@ -93,7 +91,7 @@ def evaluation_findings_of_labels(
 
 def model_findings(
     model: nn.Module, prepared: Prepared, evaluation: Evaluation | None, facts: TrainingFacts
-) -> Iterator[Finding | None]:
+) -> Findings:
     """Judge the weights that the run ends with. `evaluation`: theirs on the validation part, if there is one."""
     task, advise = prepared.task, facts.advise
     model.eval()

@@ -29,7 +29,7 @@ from glassformer.models.counting import (
     state_numbers,
 )
 from glassformer.models.modules import LanguageModel, device_of
-from glassformer.rendering.panels import Lines, Table
+from glassformer.rendering.panels import Cell, Lines, Table
 
 VOCAB = 96
 """Signs of the random texts: about the characters that people type."""
@@ -51,6 +51,10 @@ SERIAL: dict[str, Callable[[ModelSettings, int], Any]] = {
     "path_length": path_length,
 }
 """Counts by length that no chart of times has; a path length of None means that there is no path."""
+COUNTED = (
+    "model", "weights", "serial steps", "serial additions", "serial steps grow as", "path from first to last",
+    "reaches back",
+)  # fmt: skip
 TEXTS = 16
 """Random texts over which a gradient is averaged."""
 
@@ -82,7 +86,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
     longest = plan.lengths[-1]
     models = same_size_models(plan.models, width=plan.width, layers=plan.layers, vocab=VOCAB, context=longest)
     curves: dict[str, dict[str, growth.Curve]] = {what: {} for what in growth.MEASURED}
-    counted, stopped = {}, {}
+    orders, stopped, rows = {}, {}, list[list[Cell]]()
     for name, settings in models.items():
         weights = count(settings, VOCAB)
         say(f"{name}: {weights:,} weights, width {settings.width}, {settings.layers} layers")
@@ -94,13 +98,16 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
         for what, quantity in growth.MEASURED.items():
             values = formulas if quantity.counted else measured
             curves[what][name] = growth.Curve(list(map(float, values)), [value[what] for value in values.values()])
-        counted[name] = growth.Counted(
-            weights,
-            **{what: number(settings, longest) for what, number in SERIAL.items()},
-            order=serial_order(settings),
-            reach=reach(settings),
-            orders=_orders(settings),
-        )
+        orders[name] = _orders(settings)
+        steps, additions, path = (number(settings, longest) for number in SERIAL.values())
+        back = growth.reach_text(reach(settings))
+        rows.append([growth.NAMES[name], weights, steps, additions, serial_order(settings), path or "none", back])
+    counted = Table(
+        title=f"Counted, at T = {longest:,}",
+        columns=COUNTED,
+        rows=rows,
+        note=growth.sentence("note counted"),
+    )
     numbers = {
         "models": sizes_of(models),
         **{what: growth.plain(of_models) for what, of_models in curves.items()},
@@ -112,7 +119,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
             for what, number in SERIAL.items()
         },
     }
-    return replace(growth.time_section(curves, counted, stopped), numbers=numbers)
+    return replace(growth.time_section(curves, orders, counted, stopped), numbers=numbers)
 
 
 def _costs_by_length(

@@ -111,25 +111,6 @@ ORDERS = ("the same", "T", "T²")
 ATTENTION = "transformer"
 
 
-@dataclass(frozen=True)
-class Counted:
-    """What follows from a model's formulas, at one length."""
-
-    weights: int
-    serial_steps: int
-    """Layers and recurrent steps that must run one after the other."""
-    serial_additions: int
-    """Additions that must run one after the other if every sum over tokens is a tree."""
-    order: str
-    """How the serial steps grow with the length."""
-    path_length: int | None
-    """Steps from the first token to the last output; None: no path."""
-    reach: int | None
-    """Tokens back that an output can depend on; None: all."""
-    orders: Mapping[str, int]
-    """The power of T with which each number grows in the end, by the names in MEASURED."""
-
-
 # --- fitting ---
 
 
@@ -170,59 +151,38 @@ def crossings(curves: Curves, more: str) -> str:
 # --- charts and tables ---
 
 
-def time_section(curves: Mapping[str, Curves], counted: Mapping[str, Counted], stopped: Mapping[str, str]) -> Section:
-    """`curves`: by the names in MEASURED, then by model. `counted`: at the longest length. `stopped`: why, if early."""
+def time_section(
+    curves: Mapping[str, Curves], orders: Mapping[str, Mapping[str, int]], counted: Table, stopped: Mapping[str, str]
+) -> Section:
+    """`curves`: by the names in MEASURED, then by model. `orders`: the power of T with which each number grows in the
+    end, by model, then by the names in MEASURED. `stopped`: why, if early.
+    """
     charts = [
-        _chart(quantity.title, crossings(curves[what], quantity.more), curves[what], quantity.unit, quantity.note)
+        Lines(
+            title=quantity.title,
+            takeaway=crossings(curves[what], quantity.more),
+            series=lines(curves[what]),
+            x_name="T, tokens of the text",
+            y_name=quantity.unit,
+            log_x=True,
+            log_y=True,
+            note=sentence(quantity.note) if quantity.note else "",
+        )
         for what, quantity in MEASURED.items()
     ]
     told = {
-        what: {model: doubling(curves[what][model], counts.orders[what]) for model, counts in counted.items()}
+        what: {model: doubling(curves[what][model], order[what]) for model, order in orders.items()}
         for what in MEASURED
     }
     fitted = Table(
         title="When the text doubles",
         columns=["model", *(quantity.title for quantity in MEASURED.values())],
-        rows=[[NAMES[model], *(told[what][model] for what in MEASURED)] for model in counted],
+        rows=[[NAMES[model], *(told[what][model] for what in MEASURED)] for model in orders],
         note=sentence("note fitted", least=MIN_LENGTHS, grown=MIN_GROWTH),
     )
     early = "".join(f" {NAMES[model]}: {why}." for model, why in stopped.items())
     finding = sentence("finding time", step=by_model(told["step"]), token=by_model(told["token"]), stopped=early)
-    longest = max(curve.x[-1] for curve in curves["forward"].values())
-    return Section([_counted_table(counted, longest), *charts, fitted], finding)
-
-
-def _counted_table(counted: Mapping[str, Counted], longest: float) -> Table:
-    rows = {
-        model: {
-            "weights": counts.weights,
-            "serial steps": counts.serial_steps,
-            "serial additions": counts.serial_additions,
-            "serial steps grow as": counts.order,
-            "path from first to last": "none" if counts.path_length is None else counts.path_length,
-            "reaches back": reach_text(counts.reach),
-        }
-        for model, counts in counted.items()
-    }
-    return Table(
-        title=f"Counted, at T = {longest:,.0f}",
-        columns=["model", *next(iter(rows.values()))],
-        rows=[[NAMES[model], *row.values()] for model, row in rows.items()],
-        note=sentence("note counted"),
-    )
-
-
-def _chart(title: str, takeaway: str, curves: Curves, unit: str, note: str) -> Lines:
-    return Lines(
-        title=title,
-        takeaway=takeaway,
-        series=lines(curves),
-        x_name="T, tokens of the text",
-        y_name=unit,
-        log_x=True,
-        log_y=True,
-        note=sentence(note) if note else "",
-    )
+    return Section([counted, *charts, fitted], finding)
 
 
 def reach_text(reach: int | None) -> str:

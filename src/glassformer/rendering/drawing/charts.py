@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
@@ -40,8 +40,8 @@ WAYS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), 
 REACHES = (0.06, 0.14, 0.22)
 """Where a point's name may be: its direction from the point, and its distance in inches."""
 WIDEST_NAME = 1.8
-MOST_MARKS, APART = 12, 0.07
-"""Ticks where something was measured, and how far apart they are at least, as a part of the axis."""
+MOST_MARKS = 12
+"""Ticks with names."""
 SHAPES = "osD^vP*X"
 
 Point = tuple[float, float]
@@ -73,9 +73,7 @@ def lines(panel: Lines, wish: float) -> Block:
         if panel.x_ticks:
             every = math.ceil(len(panel.x_ticks) / MOST_MARKS)
             axes.set_xticks(range(0, len(panel.x_ticks), every), panel.x_ticks[::every])
-        elif log_x:
-            _where_measured(axes, panel.series)
-        elif all(float(at).is_integer() for line in panel.series for at in line.x):
+        elif not log_x and all(float(at).is_integer() for line in panel.series for at in line.x):
             axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
         if not log_y:
             _no_share_above_1(axes, panel.series)
@@ -113,23 +111,6 @@ def _logarithmic(axes: Axes, which: Any) -> None:
     which.set_minor_formatter(NullFormatter())
     if decades < 0.6:
         which.set_major_locator(MaxNLocator(5))
-
-
-def _where_measured(axes: Axes, series: Sequence[Line]) -> None:
-    """Ticks at the dots, where these are few."""
-    dotted = [line for line in series if line.dots]
-    marks = sorted({float(at) for line in dotted for at in line.x if 0 < at < math.inf})
-    if not 1 < len(marks) <= MOST_MARKS or not all(line.dots or line.faint for line in series):
-        return
-    least = APART * math.log(marks[-1] / marks[0])
-    kept = [marks[-1]]
-    for mark in reversed(marks[:-1]):
-        if math.log(kept[-1] / mark) >= least:
-            kept.append(mark)
-    axes.xaxis.set_major_locator(FixedLocator(kept))
-    axes.xaxis.set_minor_locator(NullLocator())
-    if all(mark.is_integer() for mark in kept):
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def _no_share_above_1(axes: Axes, series: Sequence[Line]) -> None:

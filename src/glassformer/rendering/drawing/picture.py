@@ -10,10 +10,8 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from glassformer.config.errors import Misuse
-from glassformer.rendering.drawing.cells import MOST_WIDTH, grid, guesses
+from glassformer.rendering.drawing.cells import MOST_WIDTH, gallery, grid, guesses, heads, patches
 from glassformer.rendering.drawing.charts import lines, points
-from glassformer.rendering.drawing.diagram import diagram
-from glassformer.rendering.drawing.heads import gallery, heads, patches
 from glassformer.rendering.drawing.sheet import (
     APART,
     BLUE,
@@ -30,7 +28,7 @@ from glassformer.rendering.drawing.sheet import (
     rows_of,
     stack,
 )
-from glassformer.rendering.drawing.text import chips, choices, table, tokens, tree, words
+from glassformer.rendering.drawing.text import chips, choices, diagram, table, tokens, tree, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
 from glassformer.text.escaping import encodable

@@ -1,7 +1,8 @@
-"""Words, tables, and texts whose tokens are shaded."""
+"""Words, tables, texts whose tokens are shaded, and the boxes of a diagram."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 from matplotlib.colors import Colormap, Normalize, to_rgb
@@ -15,12 +16,14 @@ from glassformer.rendering.drawing.sheet import (
     INK,
     PALE,
     RULE,
+    SEVERAL,
     SMALL,
     STRONG,
     TEXT,
     UP,
     Block,
     Sheet,
+    beside,
     colours_of,
     ink_on,
     mixed,
@@ -34,7 +37,7 @@ from glassformer.rendering.drawing.sheet import (
     width_of,
     wrap,
 )
-from glassformer.rendering.panels import Cell, Chips, Choices, Table, Tokens, Tree, Words
+from glassformer.rendering.panels import Brick, Cell, Chips, Choices, Diagram, Table, Tokens, Tree, Words
 
 READING = 8.5
 """Inches: longer lines are hard to read."""
@@ -50,6 +53,13 @@ MOST_BRANCHES = 300
 """Tokens of a tree."""
 SHADES, SHADE = 7, 0.16
 """How many shades the scale beneath a text has, and inches of each."""
+HUES = {
+    "embedding": 0, "positions": 4, "attention": 1, "feed-forward": 2, "norm": 9, "recurrent": 3, "convolution": 10,
+    "pool": 5, "head": 8, "other": 7,
+}  # fmt: skip
+"""Which of the colours each kind has, as on the page."""
+BRICK, ROOM = 3.4, 0.12
+"""Inches: width of a box of a diagram, and the room around what is in it."""
 
 
 def words(panel: Words, wish: float) -> Block:
@@ -231,3 +241,60 @@ def tree(panel: Tree, wish: float) -> Block:
             rows.append((steps[-1], before, token_label(branch.token), branch.probability, fate))
     columns = ["step", "after", "token", "probability", "fate"]
     return table(Table(columns=columns, rows=sorted(rows)[:MOST_BRANCHES], bars=["probability"]), wish)
+
+
+# --- diagrams ---
+
+
+def diagram(panel: Diagram, wish: float) -> Block:
+    titles = [paragraph(title, BRICK, STRONG, colour=GREY) for title in panel.lanes]
+    return beside([stack([title, _lane(panel, lane)], ROOM) for lane, title in enumerate(titles)])
+
+
+def _lane(panel: Diagram, lane: int) -> Block:
+    """Return the boxes from top to bottom; groups that are like another are drawn once."""
+    repeated = {group.name for group in panel.groups if group.like}
+    shown = [brick for brick in panel.bricks if brick.lane == lane and brick.group not in repeated]
+    parts = []
+    for name, bricks in groupby(shown, key=lambda brick: brick.group):
+        boxes = [_brick(panel, brick) for brick in bricks]
+        alike = [group.title for group in panel.groups if name and name in (group.name, group.like)]
+        if alike:
+            title = f"{alike[0]} … {alike[-1]} (×{len(alike)})" if len(alike) > 1 else alike[0]
+            parts.append(
+                _boxed([paragraph(title, BRICK, SMALL, colour=GREY), *boxes], ROOM, BRICK + 2 * ROOM, RULE, 0.1)
+            )
+        else:
+            parts += boxes
+    return stack(parts, ROOM)
+
+
+def _brick(panel: Diagram, brick: Brick) -> Block:
+    """Return a box below the shape of its input; inputs from elsewhere are listed in the box."""
+    titles = {other.name: other.title for other in panel.bricks}
+    arrows = [arrow for arrow in panel.arrows if arrow.end == brick.name]
+    inputs = [paragraph(f"↓ {arrow.shape}", BRICK, SMALL, colour=GREY) for arrow in arrows if arrow.role == "flow"]
+    others = [
+        f"{'tied to' if arrow.role == 'tied' else f'{arrow.role} from'} {titles[arrow.start]} {arrow.shape}"
+        for arrow in arrows
+        if arrow.role != "flow"
+    ]
+    details = [brick.detail, f"{brick.parameters:,} parameters" if brick.parameters else "", *others]
+    words = [paragraph(detail, BRICK - 2 * ROOM, SMALL, colour=GREY) for detail in details]
+    hue = GREY if brick.kind == "data" else SEVERAL[HUES.get(brick.kind, HUES["other"])]
+    return stack(
+        [*inputs, _boxed([paragraph(brick.title, BRICK - 2 * ROOM, STRONG), *words], ROOM / 2, BRICK, hue, 0.09)], 0.02
+    )
+
+
+def _boxed(parts: list[Block], gap: float, width: float, hue: str, shade: float) -> Block:
+    """Return parts one beneath another on a coloured box."""
+    inner = stack(parts, gap / 2)
+    height = inner.height + 2 * gap
+
+    def draw(sheet: Sheet, x: float, y: float) -> None:
+        style = {"facecolor": mixed(hue, shade), "edgecolor": mixed(hue, 0.6), "linewidth": 1.0}
+        sheet.rounded(x, y, width, height, 0.1, **style)
+        inner.draw(sheet, x + ROOM, y + gap)
+
+    return Block(width, height, draw)
