@@ -36,7 +36,6 @@ from glassformer.inspection.views.registry import LookRequest, register_view
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records, curves
 from glassformer.rendering.panels import Panel, Rows, Table, Words
-from glassformer.rendering.takeaways import leaders, listed, three
 from glassformer.rendering.view import View
 from glassformer.reporting.reference_losses import reference_losses
 from glassformer.runs.run import Run
@@ -153,18 +152,11 @@ def _data(card: Mapping[str, Any], prepared: Prepared, config: Config) -> Table:
     noun, sizes = part_sizes(FAMILIES[config.task], prepared)
     data = card["data"]
     held = "validation and test" if prepared.task.validates else "the test"
-    key = "weights: held out"
-    if nothing_held_out(card):
-        key = "weights: none held out"
-    elif prepared.task.validates and config.training.keep == "best":
+    key = "weights: none held out" if nothing_held_out(card) else "weights: held out"
+    if prepared.task.validates and config.training.keep == "best":
         key = "weights: chosen"
-    whole, learned = sum(sizes.values()), sizes.get("train", 0)
-    takeaway = sentence(
-        "learned: all" if learned == whole else "learned: part", learned=learned, whole=whole, noun=noun
-    )
     return Table(
         title=f"Data: {data['name']}",
-        takeaway=takeaway,
         columns=["part", noun, "tokens"],
         rows=[[name, size, prepared.tokens[name]] for name, size in sizes.items()],
         note=sentence(key, report=data["report"], held=held),
@@ -209,27 +201,15 @@ def three_digits(words: str) -> str:
     return re.sub(r"(?<![\d.,])(\d[\d,]*)\.\d+", shorter, words)
 
 
-def scores(parts: Mapping[str, Mapping[str, float]], note: str = "", primary: str = "") -> Table:
-    """The metrics of each part that was evaluated; `primary`: the one that decides."""
+def scores(parts: Mapping[str, Mapping[str, float]], note: str = "") -> Table:
+    """Return the metrics of each part that was evaluated."""
     names = list(dict.fromkeys(name for metrics in parts.values() for name in metrics))
-    part, metrics = list(parts.items())[-1]
     return Table(
         title="How good it is",
-        takeaway=_judged(part, metrics, primary) if primary in metrics else "",
         columns=["metric", *parts],
         rows=[[metric_name(name), *(metrics.get(name) for metrics in parts.values())] for name in names],
         note=note,
     )
-
-
-def _judged(part: str, metrics: Mapping[str, float], primary: str) -> str:
-    """The metric that decides, beside what always the largest class would have."""
-    majority = metrics.get("majority") if primary == "accuracy" else None
-    name = metric_name(primary)
-    facts = {"metric": name[:1].upper() + name[1:], "value": three(metrics[primary]), "part": part}
-    if majority is None:
-        return sentence("score", **facts)
-    return sentence("score: majority", **facts, majority=three(majority))
 
 
 def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") -> Table:
@@ -238,7 +218,6 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
     rows: Rows = [[cut(name, 60), *(values[column] for column in columns)] for name, values in classes.items()]
     return Table(
         title=f"{what.capitalize()} by {what}",
-        takeaway=_hardest(classes),
         columns=[what, *columns],
         rows=rows[:MOST_ROWS],
         bars=("precision", "recall", "f1"),
@@ -247,23 +226,11 @@ def by_class(classes: Mapping[str, Mapping[str, float]], what: str = "class") ->
     )
 
 
-def _hardest(classes: Mapping[str, Mapping[str, float]]) -> str:
-    """The class whose F1 is the lowest."""
-    scores = [values.get("f1", math.nan) for values in classes.values()]
-    names = [f"“{cut(name, 24)}”" for name in classes]
-    first = leaders([-score for score in scores])
-    if not first or len(names) < 2:
-        return ""
-    key = "hardest: one" if len(first) == 1 else "hardest: same" if len(first) == len(names) else "hardest: several"
-    hardest = listed([names[place] for place in first])
-    return sentence(key, count=len(names), f1=three(scores[first[0]]), names=hardest)
-
-
 def _status(card: Mapping[str, Any]) -> str:
     steps = card.get("steps")
     after = "" if steps is None else f" after {counted(steps, 'update')}"
-    keys = {"interrupted": "status: interrupted", "failed": "status: failed"}
-    return sentence(keys.get(card["status"], "status: running"), after=after)
+    endings = {"interrupted": "was interrupted", "failed": "failed"}
+    return f"The training {endings.get(card['status'], 'is not finished')}{after}"
 
 
 def _before_refit(card: Mapping[str, Any]) -> list[Panel]:
@@ -278,7 +245,7 @@ def _quality(evaluations: Mapping[str, Evaluation]) -> Iterator[Panel]:
     last = list(evaluations.values())[-1]
     signatures = [f"{name}: {text}" for name, text in last.details.get("signature", {}).items()]
     metrics = {name: evaluation.metrics for name, evaluation in evaluations.items()}
-    yield scores(metrics, "; ".join(signatures), last.primary)
+    yield scores(metrics, "; ".join(signatures))
     if "per_class" in last.details:
         yield by_class(last.details["per_class"])
     if "per_label" in last.details:
@@ -319,10 +286,7 @@ def _environment(card: Mapping[str, Any]) -> Table:
 
 def _again(card: Mapping[str, Any], config: Config) -> list[Panel]:
     note = sentence("again: initialised" if "from" in card else "again")
-    command = card.get("command") or command_of(config)
-    if config.model.encoder == OWN and not card.get("command"):
-        note = sentence("own model") + f" {note}"
-    return [Words(title="Train it again", text=command, code=True, note=note)]
+    return [Words(title="Train it again", text=card.get("command") or command_of(config), code=True, note=note)]
 
 
 def command_of(config: Config) -> str:
