@@ -90,7 +90,7 @@ class Server:
                 return waiting.result()
             if gone in done:
                 raise ClientGone
-            raise Refused(504, f"no answer within {self.timeout:g} s", "timeout", "server_error")
+            raise Refused(504, f"no answer within {self.timeout:g} s", "timeout")
         finally:
             waiting.cancel()
             gone.cancel()
@@ -121,8 +121,8 @@ def refusal(error: Exception) -> Refused:
     if isinstance(error, Misuse):
         return Refused(400, str(error))
     if isinstance(error, GlassformerError):
-        return Refused(500, str(error), "run_failed", "server_error")
+        return Refused(500, str(error), "run_failed")
     if out_of_memory(error):
-        return Refused(503, "there is not enough memory for this request", "out_of_memory", "server_error")
+        return Refused(503, "there is not enough memory for this request", "out_of_memory")
     LOG.error("a request failed", exc_info=error)
-    return Refused(500, "the server failed on this request: its log says why", "internal_error", "server_error")
+    return Refused(500, "the server failed on this request: its log says why", "internal_error")

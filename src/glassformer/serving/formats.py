@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import threading
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,56 +75,49 @@ def _finite(value: Any, place: str, found: list[str]) -> Any:
 
 # --- metrics ---
 
-BOUNDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Seconds, of the histogram of answers."""
 PREFIX = "glassformer"
+METRICS = {
+    "requests_total": ("counter", "requests answered, by route and status"),
+    "tokens_total": ("counter", "tokens read and written, by model"),
+    "request_seconds": ("histogram", "seconds until a request was answered to its end"),
+}
+BOUNDS = ("0.01", "0.03", "0.1", "0.3", "1", "3", "10", "30", "100", "+Inf")
+"""Upper bounds of the histogram's buckets, in seconds."""
 
 
 class Metrics:
-    """Counters that any thread may raise."""
+    """Counters that any thread may raise, by name and by what follows the name in Prometheus's format."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._tokens: Counter[tuple[str, str]] = Counter()
-        self._seconds: Counter[float] = Counter()
-        self._total = 0.0
+        self._values: dict[str, dict[str, float]] = {name: defaultdict(float) for name in METRICS}
 
     def request(self, route: str, status: int, seconds: float) -> None:
         with self._lock:
-            self._requests[route, status] += 1
-            self._total += seconds
-            self._seconds[next((bound for bound in BOUNDS if seconds <= bound), float("inf"))] += 1
+            self._values["requests_total"][f'{{route="{route}",status="{status}"}}'] += 1
+            histogram = self._values["request_seconds"]
+            for bound in BOUNDS:
+                histogram[f'_bucket{{le="{bound}"}}'] += seconds <= float(bound)
+            histogram["_sum"] += seconds
+            histogram["_count"] += 1
 
     def tokens(self, model: str, kind: str, count: int) -> None:
         """`kind`: prompt or completion."""
         with self._lock:
-            self._tokens[model, kind] += count
+            self._values["tokens_total"][f'{{model="{_label(model)}",kind="{kind}"}}'] += count
 
     def text(self, gauges: Mapping[str, tuple[str, Mapping[str, float]]]) -> str:
-        """All of it. `gauges`: by name, what it is, and its value for each model."""
+        """Return all metrics as Prometheus reads them. `gauges`: by name, the help text, and the value by model."""
         with self._lock:
-            lines = _head("requests_total", "counter", "requests answered, by route and status")
-            for (route, status), count in sorted(self._requests.items()):
-                lines.append(f'{PREFIX}_requests_total{{route="{route}",status="{status}"}} {count}')
-            lines += _head("tokens_total", "counter", "tokens read and written, by model")
-            for (model, kind), count in sorted(self._tokens.items()):
-                lines.append(f'{PREFIX}_tokens_total{{model="{_label(model)}",kind="{kind}"}} {count}')
-            lines += _head("request_seconds", "histogram", "seconds until a request was answered to its end")
-            total = 0
-            for bound in (*BOUNDS, float("inf")):
-                total += self._seconds[bound]
-                name = "+Inf" if bound == float("inf") else f"{bound:g}"
-                lines.append(f'{PREFIX}_request_seconds_bucket{{le="{name}"}} {total}')
-            lines += [f"{PREFIX}_request_seconds_sum {self._total:.6g}", f"{PREFIX}_request_seconds_count {total}"]
-        for name, (help, values) in gauges.items():
-            lines += _head(name, "gauge", help)
-            lines += [f'{PREFIX}_{name}{{model="{_label(model)}"}} {value:g}' for model, value in values.items()]
+            metrics = [(name, *METRICS[name], dict(values)) for name, values in self._values.items()]
+        for name, (help, by_model) in gauges.items():
+            values = {f'{{model="{_label(model)}"}}': value for model, value in by_model.items()}
+            metrics.append((name, "gauge", help, values))
+        lines = []
+        for name, kind, help, values in metrics:
+            lines += [f"# HELP {PREFIX}_{name} {help}", f"# TYPE {PREFIX}_{name} {kind}"]
+            lines += [f"{PREFIX}_{name}{after} {value:.9g}" for after, value in values.items()]
         return "\n".join(lines) + "\n"
-
-
-def _head(name: str, kind: str, help: str) -> list[str]:
-    return [f"# HELP {PREFIX}_{name} {help}", f"# TYPE {PREFIX}_{name} {kind}"]
 
 
 def _label(text: str) -> str:

@@ -33,24 +33,25 @@ HEADERS = {
 """What every answer carries: a page of ours loads nothing from elsewhere, and nobody puts it into a frame."""
 
 
-class Refused(HTTPException):
-    """A request that is not answered, and why."""
+ERROR_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+"""OpenAI's types of errors, where they are not `server_error` (500 and above) or `invalid_request_error`."""
+ERROR_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},
+    413: {"connection": "close"},
+    429: {"retry-after": "1"},
+    503: {"retry-after": "5"},
+}
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        kind: str = "invalid_request_error",
-        param: str | None = None,
-    ) -> None:
-        headers = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1"}, 503: {"retry-after": "5"}}
+
+class Refused(HTTPException):
+    """A request that is not answered, with the reason in OpenAI's shape in `body`."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, param: str | None = None) -> None:
         message = on_one_line(message)  # it may quote a text of the request
-        super().__init__(
-            status, message, headers.get(status, {"connection": "close"} if status in (408, 413) else None)
-        )
+        super().__init__(status, message, ERROR_HEADERS.get(status))
+        kind = ERROR_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
         self.body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-        """In OpenAI's shape."""
 
 
 class ClientGone(Exception):
@@ -121,9 +122,7 @@ class Guard:
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self._key):
-            raise Refused(
-                401, "this server wants a key: Authorization: Bearer …", "invalid_api_key", "authentication_error"
-            )
+            raise Refused(401, "this server wants a key: Authorization: Bearer …", "invalid_api_key")
 
     def _is_ours(self, host: str) -> bool:
         """Names that are this machine's, and bare addresses: a name of somebody else's that leads here is a trick."""

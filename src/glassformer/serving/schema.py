@@ -115,13 +115,9 @@ class CompletionBody(WritingBody):
         return [given] if isinstance(given, str) or isinstance(given[0], int) else given
 
     @property
-    def wants_logprobs(self) -> bool:
-        return self.logprobs is not None
-
-    @property
-    def likeliest(self) -> int:
-        """How many of the likeliest tokens are listed beside each token."""
-        return self.logprobs or 0
+    def likeliest(self) -> int | None:
+        """How many of the likeliest tokens are listed beside each token; None: no log-probabilities."""
+        return self.logprobs
 
 
 class ContentPart(Body):
@@ -150,12 +146,8 @@ class ChatBody(WritingBody):
     echo: ClassVar[bool] = False
 
     @property
-    def wants_logprobs(self) -> bool:
-        return self.logprobs
-
-    @property
-    def likeliest(self) -> int:
-        return self.top_logprobs or 0
+    def likeliest(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class EmbeddingsBody(Body):

@@ -43,14 +43,14 @@ class Busy(Refused):
     """More requests already wait than may wait."""
 
     def __init__(self) -> None:
-        super().__init__(429, "as many requests wait already as may wait: try again", "busy", "rate_limit_error")
+        super().__init__(429, "as many requests wait already as may wait: try again", "busy")
 
 
 class Stopping(Refused):
     """The server is being stopped."""
 
     def __init__(self) -> None:
-        super().__init__(503, "the server is being stopped", "stopping", "server_error")
+        super().__init__(503, "the server is being stopped", "stopping")
 
 
 class Yielded(Refused):
@@ -58,7 +58,7 @@ class Yielded(Refused):
 
     def __init__(self) -> None:
         message = f"this view was stopped after {TURN:g} s because other requests wait for the model; try again later"
-        super().__init__(503, message, "yielded", "server_error")
+        super().__init__(503, message, "yielded")
 
 
 class _Ended(BaseException):

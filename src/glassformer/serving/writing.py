@@ -120,7 +120,7 @@ class Completion(Shape):
 
     def choice(self, index: int, text: str, scores: list[TokenScore], finish: str | None) -> dict[str, Any]:
         logprobs = None
-        if self.body.wants_logprobs:
+        if self.body.likeliest is not None:
             logprobs = {
                 "tokens": [score.token for score in scores],
                 "token_logprobs": [score.logprob for score in scores],
@@ -209,8 +209,9 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
                     "context_length_exceeded",
                     param="prompt",
                 )
-            told = body.echo and body.wants_logprobs
-            written = text_logprobs(loaded.model, prompt) if told else [Written(id) for id in prompt]
+            with_logprobs = body.likeliest is not None
+            scored = with_logprobs and body.echo
+            written = text_logprobs(loaded.model, prompt) if scored else [Written(id) for id in prompt]
             for choice in range(body.n):
                 draft = loaded.draft(
                     prompt,
@@ -218,10 +219,10 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
                     most=shape.max_tokens(len(prompt), limit),
                     stop=body.stops,
                     seed=seed + choice,
-                    logprobs=body.wants_logprobs,
+                    logprobs=with_logprobs,
                     own=shape.is_own_text,
                 )
-                scorer = Scorer(tokenizer, written, body.likeliest) if body.wants_logprobs else None
+                scorer = None if body.likeliest is None else Scorer(tokenizer, written, body.likeliest)
                 out.append(_Text(draft, scorer, before, list(scorer.prompt) if scorer and body.echo else []))
         return out
 
@@ -332,7 +333,7 @@ class _Answer:
         except Refused as error:
             yield _event(error.body)
         except TimeoutError:
-            late = Refused(504, f"no end within {self.server.timeout:g} s", "timeout", "server_error")
+            late = Refused(504, f"no end within {self.server.timeout:g} s", "timeout")
             yield _event(late.body)
         finally:
             self.cancel()
