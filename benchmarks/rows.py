@@ -113,7 +113,7 @@ def translate(folder, pairs, rows, rounds):
     print(f"translator: {alike:,} of {len(sources):,} translations alike")
 
     def translate_file():
-        from glassformer.cli.translate import run as command
+        from glassformer.cli.rows import run_translate as command
 
         command([str(folder / "translator"), "--file", str(file), "--out", str(folder / "out.txt"), "-q"])
 

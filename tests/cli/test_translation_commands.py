@@ -41,7 +41,7 @@ def test_arguments_and_files(command: Command, translators: Path, tmp_path: Path
         assert out.splitlines() == expected
     code, out, err = command("translate", translators / "gru", "--file", "in.txt", "--out", "out.txt")
     assert (code, out) == (0, "")
-    assert "7 lines written to out.txt" in err
+    assert "7 rows written to out.txt" in err
     assert (tmp_path / "out.txt").read_text().splitlines() == expected
     (tmp_path / "in.txt").write_text("")
     assert command("translate", translators / "gru", "--file", "in.txt") == (0, "", "")

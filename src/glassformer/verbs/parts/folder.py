@@ -44,6 +44,9 @@ class RowsWritten:
     counts: InputCounts = field(default_factory=InputCounts)
     """Rows without an answer, unused columns, and deviations of the rows from the training data."""
 
+    is_file: bool = False
+    """Whether a single file was written, not a folder."""
+
     @property
     def rows_per_second(self) -> float:
         return self.rows / self.seconds if self.seconds > 0 else 0.0
@@ -57,8 +60,10 @@ class RowsWritten:
     def __str__(self) -> str:
         before = f"; {counted(self.skipped, 'part')} done before" if self.skipped else ""
         digits = ".3g" if self.rows_per_second < 100 else ",.0f"
-        speed = f" in {self.seconds:,.1f} s: {self.rows_per_second:{digits}} rows/s" if self.rows else ""
-        return f"{counted(self.rows, 'row')} of {counted(self.parts, 'part')} written to {self.out}{speed}{before}"
+        rate = f" in {self.seconds:,.1f} s: {self.rows_per_second:{digits}} rows/s"
+        speed = "" if self.is_file or not self.rows else rate
+        parts = "" if self.is_file else f" of {counted(self.parts, 'part')}"
+        return f"{counted(self.rows, 'row')}{parts} written to {self.out}{speed}{before}"
 
 
 class PartsFailed(GlassformerError):
@@ -134,7 +139,7 @@ def write_rows(
     loaded = load_here()
     began = time.monotonic()
     counts = work.write(loaded, file, out, say)
-    return RowsWritten(counts.rows, 1, 0, time.monotonic() - began, str(out), counts=counts)
+    return RowsWritten(counts.rows, 1, 0, time.monotonic() - began, str(out), counts=counts, is_file=True)
 
 
 def write_parts(
