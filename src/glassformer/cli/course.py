@@ -68,15 +68,14 @@ def _check(file: str, lesson: "Lesson", *, as_json: bool) -> None:
 
 
 def _row(one: "Lesson") -> dict[str, Any]:
-    return {"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes, "points": one.points}
+    return {name: getattr(one, name) for name in ("number", "name", "title", "minutes", "points")}
 
 
 def _show(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json({"lessons": rows})
         return
-    numbers = ("number", "minutes", "points")
-    shown = [[f"{value:g}" if key in numbers else value for key, value in row.items()] for row in rows]
+    shown = [[value if isinstance(value, str) else f"{value:g}" for value in row.values()] for row in rows]
     show_table(["", "lesson", "", "minutes", "points"], shown, left=(1, 2))
     say("next: glassformer lesson NAME")
 

@@ -129,7 +129,7 @@ def _show_metrics(evaluation: "Evaluation") -> None:
         show_text(f"{name}: {signature}")
     if "confusion" in details:
         _show_scores("class", details["per_class"], counted)
-        _show_confusion(**details["confusion"], counted=counted)
+        _show_confusion(**details["confusion"])
     if "per_label" in details:
         _show_scores("label", details["per_label"], counted)
 
@@ -157,19 +157,11 @@ def _show_scores(what: str, by_name: dict[str, dict[str, float]], counted: str) 
         show_text(f"… and {len(by_name) - MOST_ROWS} smaller {many} (--json has them all)")
 
 
-def _show_confusion(labels: list[str], matrix: list[list[int]], *, counted: str) -> None:
-    """What was taken for what; of many classes, whose matrix fits no screen, the most frequent mistakes."""
+def _show_confusion(labels: list[str], matrix: list[list[int]]) -> None:
+    """Print the confusion matrix, unless it has too many classes for a screen."""
     show_text()
-    if len(labels) <= MOST_COLUMNS:
-        rows = [[name, *(f"{count:,}" for count in row)] for name, row in zip(labels, matrix, strict=True)]
-        show_table(["true ↓  predicted →", *labels], rows)
+    if len(labels) > MOST_COLUMNS:
+        show_text(f"the confusion of {len(labels)} classes: --out draws it, --json has it as numbers")
         return
-    mistakes = [
-        (count, labels[true], labels[predicted])
-        for true, row in enumerate(matrix)
-        for predicted, count in enumerate(row)
-        if count and true != predicted
-    ]
-    frequent = sorted(mistakes, reverse=True)[:MOST_COLUMNS]
-    rows = [[true, predicted, f"{count:,}"] for count, true, predicted in frequent]
-    show_table(["most frequent mistakes: true", "predicted", counted], rows, left=(0, 1))
+    rows = [[name, *(f"{count:,}" for count in row)] for name, row in zip(labels, matrix, strict=True)]
+    show_table(["true ↓  predicted →", *labels], rows)

@@ -8,9 +8,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 
-from glassformer.cli.options import VERB_TABLES
+from glassformer.cli.options import VERB_TABLES, filled
 from glassformer.cli.terminal.show import mute, open_closed_streams, screens
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.errors import GlassformerError, Misuse, error_line, is_strict, out_of_memory, unknown
@@ -22,25 +23,12 @@ VERBS: dict[str, str] = {verb: table["brief"] for verb, table in VERB_TABLES.ite
 VERBS_WITHOUT_BRICKS = {"grade", "lesson"}
 """Verbs that refuse --brick: `*.py` in a folder of submissions may expand to `--brick=FILE.py`, the name of a file."""
 
-HELP = f"""glassformer {VERSION}: build, train, compare and look inside sequence models, on your own text.
-
-usage: glassformer VERB …        (gf for short; each verb has --help with an example)
-
-verbs:
-{chr(10).join(f"  {verb:10} {summary}" for verb, summary in VERBS.items())}
-
-models (train --model NAME):
-{chr(10).join(f"  {name:11} {info.summary}" for name, info in ENCODERS.items())}
-
-a first run:
-  glassformer train docstrings --minutes 2
-  glassformer generate last "Return the"
-  glassformer train opinions --model lstm
-  glassformer predict last "the soup was good, not bad at all"
-  glassformer train dates --model lstm
-  glassformer translate last "le 14 juillet 1989"
-"""
-
+HELP = filled(
+    files("glassformer.cli").joinpath("help.txt").read_text("utf-8"),
+    version=VERSION,
+    verbs="\n".join(f"  {verb:10} {summary}" for verb, summary in VERBS.items()),
+    models="\n".join(f"  {name:11} {info.summary}" for name, info in ENCODERS.items()),
+)
 INSTANT = {
     **dict.fromkeys(("-h", "--help", "help"), HELP),
     **dict.fromkeys(("-V", "--version"), f"glassformer {VERSION}\n"),

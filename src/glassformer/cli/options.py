@@ -37,7 +37,7 @@ from glassformer.config.resolve import (
     help_texts,
     known_elsewhere,
 )
-from glassformer.config.setting import Rule, choices_of, kind_of, parse, value_text
+from glassformer.config.setting import TRUTHS, Rule, choices_of, kind_of, value_text
 from glassformer.config.views import ENDINGS
 from glassformer.runs.folders import find_run
 
@@ -202,7 +202,7 @@ class Parser(argparse.ArgumentParser):
         """A flag that may stand alone takes the word after it only if that is true or false: it may well be DATA."""
         alone = {name for action in self._actions if action.const == TRUE for name in action.option_strings}
         return [
-            f"{word}={TRUE}" if word in alone and not _is_truth(after) else word
+            f"{word}={TRUE}" if word in alone and str(after).lower() not in TRUTHS else word
             for word, after in itertools.zip_longest(argv, argv[1:])
         ]
 
@@ -277,16 +277,6 @@ def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
             help=_help(key, field),
             **alone,
         )
-
-
-def _is_truth(word: str | None) -> bool:
-    """Whether a setting that is true or false can be this."""
-    field = next(field for field in dataclasses.fields(SECTIONS["training"]) if kind_of(field)[0] is bool)
-    try:
-        parse("", field, word)
-    except SettingError:
-        return False
-    return True
 
 
 def _help(key: str, field: dataclasses.Field[Any]) -> str:

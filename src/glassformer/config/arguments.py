@@ -70,16 +70,7 @@ def check_type(name: str, value: object, hint: Any) -> None:
         return
     wanted = " or ".join(dict.fromkeys(KINDS[kind][1] for kind in kinds if kind is not types.NoneType))
     shown = repr(value) if isinstance(value, str | int | float) else with_article(value)
-    raise Misuse(f"{name} wants {wanted}, not {shown}{_way_to_file(value)}")
-
-
-def _way_to_file(value: object) -> str:
-    """What to do with a table that is in memory, of pandas or polars."""
-    method = next((name for name in ("to_csv", "write_csv") if hasattr(value, name)), None)
-    if method is None:
-        return ""
-    index = ", index=False" if method == "to_csv" else ""
-    return f': write it to a file, data.{method}("data.csv"{index}), and give the file\'s name'
+    raise Misuse(f"{name} wants {wanted}, not {shown}")
 
 
 def _is(value: object, kind: Any) -> bool:
