@@ -120,14 +120,13 @@ def test_data_check(command: Command, files: Path) -> None:
     checked = json.loads(out)
     assert code == 0
     assert (checked["rows"], checked["empty_texts"], checked["repeated_texts"]) == (34, 1, 1)
-    assert checked["contradictions"] == [{"text": GOOD, "labels": ["good", "bad"], "lines": [32, 33]}]
+    assert checked["contradicting_texts"] == 1
     assert {one["name"]: one["count"] for one in checked["classes"]} == {
         **Counter(label for text, label in rows if text),
     }
-    assert checked["single_example_classes"] == ["odd"]
     # with START and END, a transformer of 6 tokens reads 4 words
     assert checked["cut"] == sum(len(text.split()) > 4 for text, _ in rows)
-    assert checked["tokens"]["max"] == 2 + max(len(text.split()) for text, _ in rows)
+    assert checked["lengths"]["tokens"]["max"] == 2 + max(len(text.split()) for text, _ in rows)
     code, out, _ = command("data", "check", "in.csv", "--json", "--model", "bag", "--model.context", "6")
     assert json.loads(out)["cut"] == sum(len(text.split()) > 6 for text, _ in rows)
     code, out, _ = command("data", "check", "in.csv")

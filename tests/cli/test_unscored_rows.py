@@ -28,7 +28,7 @@ def test_more_than_a_tenth_of_skipped_rows_is_an_error(table: str, command: Comm
     code, out, err = command("evaluate", runs / "two", table, "--json", "-q")
     assert (code, out) == (2, "")
     assert one_line(err).endswith(
-        "odd.csv: 2 of 4 rows cannot be used, more than a tenth (1 without a text, line 4; 1 without a label, line 5): "
+        "odd.csv: 2 of 4 rows cannot be used (1 without a text, line 4; 1 without a label, line 5): "
         "fix them, or pass --bad-rows skip"
     )
 

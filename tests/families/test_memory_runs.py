@@ -126,7 +126,7 @@ def test_texts_by_their_column(reader: LoadedPredictor, folder: Path) -> None:
     with pytest.raises(DataError, match=r": pass the column itself, df\['body'\]$"):
         reader.predict(renamed)
     assert reader.predict(renamed["body"]) == expected
-    with pytest.raises(DataError, match=r": name another text column with reading=\{'text': 'body'\}$"):
+    with pytest.raises(DataError, match=r": pass reading=\{'text': 'body'\}$"):
         gf.evaluate(reader, renamed)
     assert gf.evaluate(reader, renamed, reading={"text": "body"}).metrics == gf.evaluate(reader, frame).metrics
     assert gf.errors(reader, frame, versus=reader.run).title

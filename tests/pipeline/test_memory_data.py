@@ -160,7 +160,7 @@ def test_a_comparison_of_what_is_in_memory(tmp_path: Path) -> None:
         ([TEXTS, TEXTS], r"holds two lists: give list\(zip\(texts, labels\)\)"),
         ([(text, "good") for text in TEXTS], "the list: all 40 rows have the label 'good'"),
         (pd.DataFrame({"text": TEXTS, "label": "good"}), "^the DataFrame: all 40 rows have the label 'good'"),
-        ((np.ones((4, 8, 8)), [0, 1]), "^the arrays: 4 images in 'images', but 2 labels"),
+        ((np.ones((4, 8, 8)), [0, 1]), "^the arrays: 4 images, but 2 labels in 'labels'"),
         ({"text": "a"}, "not one row alone"),
         ({"text": ["a", "b"], "label": ["c"]}, "of different lengths"),
         ([], "there is nothing to learn from"),

@@ -104,7 +104,7 @@ def test_data_is_described_and_checked(tmp_path: Path) -> None:
     assert (found["rows"], found["empty_sources"], found["empty_targets"]) == (len(rows), 1, 1)
     assert (found["repeated_pairs"], found["ambiguous_sources"], found["copies"]) == (1, 1, 1)
     assert found["too_long"] == sum(max(len(a), len(b)) + 1 > 6 for a, b in kept)
-    assert found["source_tokens"]["max"] == 8
+    assert found["lengths"]["source tokens"]["max"] == 8
 
 
 def test_no_training_pair_asks_for_a_start() -> None:

@@ -1,7 +1,7 @@
 """glassformer data"""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from glassformer.cli.options import Parser, run_action, settings_of
 from glassformer.cli.terminal.inputs import PAIR_FILES
@@ -10,6 +10,7 @@ from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
     from glassformer.config.resolve import Config
+    from glassformer.data.check.tables import DataCheck
     from glassformer.data.io.table import Pictures, Table
 
 MOST_ROWS = 40
@@ -78,21 +79,17 @@ def check(argv: list[str]) -> None:
     show_result(checked, as_json=options.json, show=lambda: _show_check(checked))
 
 
-def _show_check(checked: Any) -> None:
+def _show_check(checked: "DataCheck") -> None:
     """Print the counts of a check, the classes, the lengths of the texts, and everything that is odd."""
-    from glassformer.data.check.tables import Spread
-
-    values: dict[str, Any] = {name.replace("_", " "): value for name, value in vars(checked).items()}
-    counts = [(name, value) for name, value in values.items() if type(value) is int and not name.endswith(" line")]
-    show_table(["", "count"], [[name, f"{value:,}"] for name, value in counts])
-    if classes := values.get("classes"):
-        rows = [[one.name, f"{one.count:,}", f"{one.share:.1%}"] for one in classes[:MOST_ROWS]]
+    show_table(["", "count"], [[name.replace("_", " "), f"{count:,}"] for name, count in checked.counts.items()])
+    if checked.classes:
+        rows = [[one.name, f"{one.count:,}", f"{one.share:.1%}"] for one in checked.classes[:MOST_ROWS]]
         show_table(["class", "rows", "share"], rows)
-        if len(classes) > MOST_ROWS:
-            show_text(f"… and {len(classes) - MOST_ROWS} smaller classes (--json has them all)")
-    if (amounts := values.get("amounts")) is not None:
-        show_text("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(amounts).items()))
-    spreads = {name: vars(value) for name, value in values.items() if isinstance(value, Spread)}
+        if len(checked.classes) > MOST_ROWS:
+            show_text(f"… and {len(checked.classes) - MOST_ROWS} smaller classes (--json has them all)")
+    if checked.amounts is not None:
+        show_text("numbers: " + ", ".join(f"{name} {value:.6g}" for name, value in vars(checked.amounts).items()))
+    spreads = {name: vars(spread) for name, spread in checked.lengths.items() if spread is not None}
     if spreads:
         lengths = [[name, *(f"{length:,}" for length in spread.values())] for name, spread in spreads.items()]
         show_table(["length of a text in", "min", "median", "p90", "p99", "max"], lengths)

@@ -9,8 +9,8 @@ from torch import Tensor
 from glassformer.config.errors import Say, SettingError
 from glassformer.config.presets import label_kind_of
 from glassformer.config.resolve import Config
-from glassformer.data.check.tables import TableCheck, check_table
-from glassformer.data.check.texts import Lengths, PairCheck, TextCheck, check_pairs, check_texts
+from glassformer.data.check.tables import DataCheck, check_table
+from glassformer.data.check.texts import Lengths, check_pairs, check_texts
 from glassformer.data.columns.inference import choose_columns
 from glassformer.data.features.build import TextFeatures
 from glassformer.data.io.source import open_source
@@ -96,9 +96,7 @@ def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:
 
 
 @singledispatch
-def check_data(
-    family: Family, config: Config, table: Table | Pictures | None, say: Say
-) -> TableCheck | PairCheck | TextCheck:
+def check_data(family: Family, config: Config, table: Table | Pictures | None, say: Say) -> DataCheck:
     """What is odd about data with labels."""
     if isinstance(table, Pictures):
         return check_table(*as_table(table))
@@ -117,13 +115,13 @@ def check_data(
 
 
 @check_data.register
-def _(family: StreamFamily, config: Config, read: Any, say: Say) -> TextCheck:
+def _(family: StreamFamily, config: Config, read: Any, say: Say) -> DataCheck:
     assert config.data.path is not None
     return check_texts(open_source(config.data.path, config.data), config.data.same_text)
 
 
 @check_data.register
-def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> PairCheck:
+def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> DataCheck:
     pairs = pairs_of(config.data, read)
     table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))

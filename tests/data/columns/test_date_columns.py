@@ -81,5 +81,7 @@ def test_dates_that_cannot_be_told_apart_are_left_out_with_a_word() -> None:
     found = choose_columns(table, DataSettings())
     assert (found.also, found.dates) == (("a",), {})
     assert found.unread["day"] == "dates whose day and month cannot be told apart: write 2024-05-31"
-    with pytest.raises(DataError, match="column 'day': dates whose day and month cannot be told apart"):
+    with pytest.raises(
+        DataError, match=r"column 'day' cannot be read \(dates whose day and month cannot be told apart"
+    ):
         choose_columns(table, DataSettings(extra_columns="day"))

@@ -103,7 +103,7 @@ def test_a_check_counts_labels_and_not_their_sets(tmp_path: Path) -> None:
     checked = check_table(table, choose_columns(table, data))
     counts = Counter(name for labels in EXPECTED.values() for name in labels)
     assert {one.name: one.count for one in checked.classes} == counts
-    assert checked.missing_labels == 0
+    assert checked.counts["missing_labels"] == 0
     assert all(one.share == one.count / 200 for one in checked.classes)
 
 

@@ -125,8 +125,8 @@ def test_what_cannot_be_read() -> None:
         "a.csv: column 'label' is the label (--label) and cannot be read beside it: see --extra-columns"
     )
     assert refused(DataSettings(extra_columns="name"), text=PROSE, name=NAMES, label=LABELS) == (
-        "a.csv: column 'name' has 60 different values in 60 rows, so it is a text or a name, not a category: "
-        "remove it from --extra-columns, or read it with --text"
+        "a.csv: column 'name' cannot be read (60 different values, a text or a name; --text reads it): "
+        "remove it from --extra-columns"
     )
     assert refused(user_id=WHOLE, label=LABELS) == (
         "a.csv: there is no number or category column to learn from (columns: user_id, label): name some "

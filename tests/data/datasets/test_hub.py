@@ -211,10 +211,8 @@ def test_folders_and_files_that_are_no_data_sets(tmp_path: Path, monkeypatch: py
     assert refused(open_dataset, "hf:folder") == (
         "hf:folder: save_to_disk wrote no data set there: give the folder without hf:"
     )
-    assert refused(open_dataset, "hf:folder:plain") == (
-        "hf:folder:plain: folder is a folder here, and a folder has no 'plain' to choose: hf:folder"
-    )
-    assert refused(open_dataset, "hf:code.py") == "hf:code.py: code.py is a file here: give it without hf:"
+    for name in ("hf:folder:plain", "hf:code.py"):
+        assert refused(open_dataset, name).startswith(f"'{name}' names no data set: write hf:NAME")
     save(tmp_path / "set", train=texts(2))
     with pytest.raises(Misuse, match="set is a data set that save_to_disk wrote: name it hf:set"):
         open_source("set", PLAIN)
@@ -222,9 +220,9 @@ def test_folders_and_files_that_are_no_data_sets(tmp_path: Path, monkeypatch: py
 
 def test_splits_that_are_not_there(tmp_path: Path) -> None:
     spec = save(tmp_path / "set", one=texts(2), two=texts(2))
-    assert refused(open_dataset, spec) == (f"{spec} has no split 'train' (splits: one, two): name one, as {spec}#one")
+    assert refused(open_dataset, spec).startswith(f"{spec}: no split 'train': name one of one, two after a #")
     assert refused(said, spec) == refused(open_dataset, spec)
-    assert refused(open_dataset, f"{spec}#three") == f"{spec}#three: no split 'three' (splits: one, two)"
+    assert refused(open_dataset, f"{spec}#three").startswith(f"{spec}#three: no split 'three'")
 
 
 def test_no_rows_and_no_columns(tmp_path: Path) -> None:

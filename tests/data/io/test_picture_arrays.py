@@ -128,7 +128,7 @@ X, Y = noise(N, H, W), np.array(LABELS)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": X, "y": Y[:3]}, "FILE: 4 images in 'x', but 3 labels in 'y'"),
+        ({"x": X, "y": Y[:3]}, "FILE: 4 images, but 3 labels in 'y'"),
         ({"x": X, "names": Y}, "FILE has no array named 'labels' or 'y' (arrays: x, names)"),
         ({"y": Y, "a": X}, "FILE has no array named 'images' or 'x' (arrays: y, a)"),
         ({}, "FILE has no array named 'images' or 'x' (arrays: none)"),

@@ -129,19 +129,24 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     assert read_pictures(str(tmp_path)).part is None
 
 
+FOLDERS = (
+    "there must be either class folders, or train, and at most one validation and one test folder, with class folders "
+    "in them"
+)
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
         (
             ["train/a/1.png", "train/b/1.png", "more/a/1.png"],
-            "DATA: folder 'more' lies beside 'train': there must be either class folders, or train, validation and "
-            "test with class folders in them",
+            f"DATA holds the folders train, more: {FOLDERS}",
         ),
         (
             ["train/a/1.png", "train/b/1.png", "val/a/1.png", "valid/a/1.png"],
-            "DATA: folders 'val' and 'valid' are both validation: keep one",
+            f"DATA holds the folders train, val, valid: {FOLDERS}",
         ),
-        (["test/a/1.png", "val/a/1.png"], "DATA: there is no folder 'train' beside 'test'"),
+        (["test/a/1.png", "val/a/1.png"], f"DATA holds the folders test, val: {FOLDERS}"),
         (
             ["test/1.png", "train/a/1.png"],
             "DATA/test holds pictures, but no class folders: put those of each class into a folder named after it",

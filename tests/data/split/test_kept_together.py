@@ -179,7 +179,7 @@ def test_equal_is_equal_in_all_that_is_read() -> None:
     assert {name: len(part) for name, part in corpus.parts.items()} == {"train": 42, "validation": 12, "test": 6}
     assert shared(corpus.parts) == 0
     assert "30 rows repeat an earlier text" in corpus.remarks
-    assert check_table(data, mixed).repeated_texts == 30
+    assert check_table(data, mixed).counts["repeated_texts"] == 30
     with pytest.raises(DataError, match="1 of them different"):
         split_table(data, mixed, EXACT)
 
@@ -195,8 +195,8 @@ def test_an_image_is_read_too() -> None:
 
 def test_check_names_other_letters_and_near_duplicates() -> None:
     checked = check_table(table([*in_three_cases(20), *near_copies(3)[1::2]]), CLASSES)
-    assert checked.repeated_texts == 40
-    assert checked.near_duplicates == 3
+    assert checked.counts["repeated_texts"] == 40
+    assert checked.counts["near_duplicates"] == 3
     repeats, near = (finding for finding in checked.findings if "repeat" in finding or "nearly" in finding)
     assert repeats == f"40 rows repeat an earlier text (40 of them {LETTERS}): lines 3, 4, 6, 7, 9, …"
     text, copy = near_copies(1)
@@ -204,13 +204,17 @@ def test_check_names_other_letters_and_near_duplicates() -> None:
         f"3 texts are nearly the same as an earlier one: '{text}' (line 2) and '{copy}' (line 62); "
         "--data.near_duplicates apart keeps such texts in one part"
     )
-    assert check_table(table(in_three_cases(20)), CLASSES, settings=EXACT).repeated_texts == 0
+    assert check_table(table(in_three_cases(20)), CLASSES, settings=EXACT).counts["repeated_texts"] == 0
 
 
 def test_check_of_pairs() -> None:
     sources = [*in_three_cases(5), *near_copies(2)[1::2]]
     data = Table("a.tsv", {"en": sources, "de": [f"{row // 3} Mal" for row in range(17)]}, list(range(2, 19)))
     checked = check_pairs(data, "en", "de")
-    assert (checked.repeated_pairs, checked.near_duplicates, checked.ambiguous_sources) == (10, 2, 0)
+    assert tuple(checked.counts[name] for name in ("repeated_pairs", "near_duplicates", "ambiguous_sources")) == (
+        10,
+        2,
+        0,
+    )
     assert any(f"10 rows repeat an earlier pair (10 of them {LETTERS})" in finding for finding in checked.findings)
-    assert check_pairs(data, "en", "de", same_text="exact").repeated_pairs == 0
+    assert check_pairs(data, "en", "de", same_text="exact").counts["repeated_pairs"] == 0

@@ -166,7 +166,10 @@ def test_columns_and_images_beside_a_text(tmp_path: Path) -> None:
     again = read_table(str(changed), settings)
     assert split_table(again, columns, settings).fingerprint != corpus.fingerprint
     assert np.array_equal(whole_table(table, columns, "given", None, settings).pixels, pixels)
-    for cell, words in (("", "line 3: no image in column 'file'"), ("no.png", "line 3, column 'file': no image at")):
+    for cell, words in (
+        ("", "line 3, column 'file': no image: take"),
+        ("no.png", "line 3, column 'file': no image at"),
+    ):
         bad = read_table(str(write_rows(tmp_path / "c.csv", [rows[0], {**rows[1], "file": cell}, *rows[2:]])), settings)
         with pytest.raises(DataError, match=words):
             split_table(bad, columns, settings)

@@ -67,7 +67,7 @@ def test_every_border_of_a_short_text(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_report_of_a_single_text() -> None:
     text = rows("x" * 1_115_394)
     assert split_texts(text, DataSettings()).report() == (
-        "one text, 1,115,394 characters: the last 10 % (111,540 characters) held out for validation"
+        "one text, 1,115,394 characters: held out from its end: 10 % (111,540 characters) for validation"
     )
     assert split_texts(text, THIRDS).report() == (
         "one text, 1,115,394 characters: held out from its end: 20 % (223,079 characters) for validation, "
@@ -163,12 +163,12 @@ def test_a_folder_says_what_was_left_out(tmp_path: Path) -> None:
     source = open_source(str(tmp_path), DataSettings())
     assert "; left out: 1 hidden" in split_texts(source, DataSettings()).report()
     (tmp_path / "d.csv").write_text("text,label\nd,x\ne,y\n")
-    read = "read: 2 text files, and of 1 table (d.csv) the texts alone"
+    read = "read: only the texts of 1 table (d.csv)"
     note = f"{read}; name a table instead of its folder to learn labels"
     assert open_source(str(tmp_path), DataSettings()).note == f"{note}; left out: 1 hidden"
     for name in ("a", "b"):
         (tmp_path / name).unlink()
-    assert open_source(str(tmp_path), DataSettings()).note.startswith("read: of 1 table (d.csv) the texts alone; ")
+    assert open_source(str(tmp_path), DataSettings()).note.startswith("read: only the texts of 1 table (d.csv); ")
 
 
 def test_the_fingerprint_is_of_texts_and_borders(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -51,16 +51,6 @@ class Class:
 
 
 @dataclass(frozen=True)
-class Contradiction:
-    """A text that occurs with several labels."""
-
-    text: str
-    """How it begins."""
-    labels: list[str]
-    lines: list[int]
-
-
-@dataclass(frozen=True)
 class Amounts:
     """The numbers of a regression."""
 
@@ -70,40 +60,24 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class TableCheck:
-    """A table's counts. Lengths are those of the texts that are not empty."""
+class DataCheck:
+    """Counts of a data set, and what is odd about it."""
 
-    rows: int
-    empty_texts: int
-    missing_labels: int
-    """Rows with a text and no label."""
-    repeated_texts: int
-    """Rows whose text an earlier row has, with all else that is read, by the rule of `data.same_text`."""
-    near_duplicates: int
-    """Texts that are nearly the same as an earlier one."""
-    contradicting_texts: int
-    """Texts that occur with several labels."""
-    contradictions: list[Contradiction]
-    """The first few of them."""
-    classes: list[Class]
-    """The largest first; empty where there are none."""
-    imbalance: float | None
-    """The largest class over the smallest."""
-    single_example_classes: list[str]
-    words: Spread | None
-    tokens: Spread | None
-    cut: int | None
-    """Texts of more tokens than the context, which would be cut there."""
-    shortest_line: int | None
-    longest_line: int | None
-    amounts: Amounts | None
-    not_read: dict[str, str]
-    """Every column that is not read, and why."""
+    counts: dict[str, int]
+    lengths: dict[str, Spread | None]
+    """Lengths of the texts that are not empty, by their unit; None if they are unknown."""
     findings: list[str]
-    """One sentence for each thing that is odd; empty where all is well."""
+    """One sentence for each thing that is odd, the gravest first."""
+    classes: list[Class] = field(default_factory=list)
+    """The largest first."""
+    amounts: Amounts | None = None
+    """The labels that are numbers."""
+    not_read: dict[str, str] = field(default_factory=dict)
+    """Every column that is not read, and why."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        values = asdict(self)
+        return {**values.pop("counts"), **values}
 
 
 def check_table(
@@ -112,66 +86,62 @@ def check_table(
     lengths: Callable[[list[str]], list[int]] | None = None,
     context: int | None = None,
     settings: DataSettings | None = None,
-) -> TableCheck:
-    """`lengths`: counts the tokens of texts; `context`: tokens that a model reads. Without text, rows are compared."""
+) -> DataCheck:
+    """Check a table with a label column. Without a text column, whole rows are compared.
+
+    `lengths`: counts the tokens of texts; `context`: tokens that a model reads.
+    """
     settings = settings or DataSettings()
     table = plain_numbers(table, columns.decimals)
-    filled = columns.readable_rows(table)
-    whole = None if columns.text is None else table.texts(columns.text)
-    texts = [_row_in_words(table, columns, row) if whole is None else whole[row] for row in filled]
+    filled, kind = columns.readable_rows(table), columns.label_kind
+    whole = [] if columns.text is None else table.texts(columns.text)
+    texts = [whole[row] for row in filled] if whole else []
     lines, labels = [table.lines[row] for row in filled], _labels(table, columns, filled)
     part = rows_as_part(table, columns, settings, filled)
-    near = part.near_duplicates()
-    occurrences = occurrences_of(part.same(settings.same_text).tolist())
-    contradictions = _contradictions(occurrences, texts, labels, lines) if labels else []
-    kind = columns.label_kind
+    near, occurrences = part.near_duplicates(), occurrences_of(part.same(settings.same_text).tolist())
+    contradictions = list(_contradictions(occurrences.values(), labels, lines)) if labels else []
     missing = [line for line, label in zip(lines, labels, strict=True) if lacks_label(label, kind)] if labels else []
     names = names_of(filter(None, labels), kind) if kind in (CLASS, LABEL_SET) else []
-    counts = Counter(sorted(chain.from_iterable(names))).most_common()
-    classes = [Class(name, count, count / len(names)) for name, count in counts]
-    written = [row for row, text in enumerate(texts) if text.strip()] if whole is not None else []
-    words, text_lines = [len(texts[row].split()) for row in written], [lines[row] for row in written]
-    tokens = lengths([texts[row] for row in written]) if lengths is not None and written else None
-    found = TableCheck(
-        rows=len(table),
-        empty_texts=0 if whole is None else len(table) - len(written),
-        missing_labels=len(missing),
-        repeated_texts=len(texts) - len(occurrences),
-        near_duplicates=len(np.unique(near[:, 1])),
-        contradicting_texts=len(contradictions),
-        contradictions=contradictions[:EXAMPLES],
-        classes=classes,
-        imbalance=counts[0][1] / counts[-1][1] if counts else None,
-        single_example_classes=[item.name for item in classes if item.count == 1],
-        words=spread_of(words),
-        tokens=spread_of(tokens),
-        cut=sum(count > context for count in tokens) if tokens and context is not None else None,
-        shortest_line=text_lines[int(np.argmin(words))] if words else None,
-        longest_line=text_lines[int(np.argmax(words))] if words else None,
-        amounts=_amounts(labels) if kind == NUMBER else None,
-        not_read=dict(columns.unread),
-        findings=[],
-    )
-    row, place = ("picture", "number") if columns.kind == IMAGE else ("row", "line")
-    noun = row if whole is None else "text"
-    again = sorted(lines[row] for rows in occurrences.values() for row in rows[1:])
+    counted_names = Counter(sorted(chain.from_iterable(names))).most_common()
+    classes = [Class(name, count, count / len(names)) for name, count in counted_names]
+    amounts = _amounts(labels) if kind == NUMBER else None
+    written = [text for text in texts if text.strip()]
+    tokens = lengths(written) if lengths is not None and written else []
+    cut = sum(count > context for count in tokens) if context is not None else 0
+    row = "picture" if columns.kind == IMAGE else "row"
+    noun = row if columns.text is None else "text"
     differently = part.in_other_letters(settings.same_text)
-    repeats = finding("repeat", again, place if whole is None else "line", row=row, noun=noun, differently=differently)
-    repeats += near_finding(near, noun, texts, lines)
-    skipped = skipped_lines({NO_LABEL: missing, NO_TEXT: table.lines_but(filled)}, row)
+    again = sorted(lines[row] for rows in occurrences.values() for row in rows[1:])
     bad = len(missing) + len(table) - len(filled)
-    found.findings.extend(_findings(found, skipped, bad, repeats, context, noun))
-    if kind == NUMBER:
-        found.findings.extend(_refused_numbers(f"label column '{columns.label}'", labels, lines))
+    findings = [
+        *_label_findings(classes, contradictions, noun),
+        *skipped_lines({NO_LABEL: missing, NO_TEXT: table.lines_but(filled)}, row),
+    ]
+    if (classes or amounts) and bad > MAX_SKIPPED * len(table):
+        findings.append(sentence(__name__, "bad rows", bad=bad, rows=len(table)))
+    findings += finding("repeat", again, place_of(noun), row=row, noun=noun, differently=differently)
+    findings += near_finding(near, noun, texts, lines)
+    if cut:
+        findings.append(sentence(__name__, "cut", count=counted(cut, "text is", "texts are"), context=context))
+    if amounts is not None:
+        if amounts.min == amounts.max:
+            findings.append(sentence(__name__, "one number", number=amounts.min))
+        findings += _refused_numbers(f"label column '{columns.label}'", labels, lines)
     if columns.kind != IMAGE:
-        found.findings.extend(_column_findings(table, columns))
+        findings += _column_findings(table, columns)
         if settings.split_by is None:
-            found.findings.extend(group_findings(table, columns, labels, filled))
-    return found
-
-
-def _row_in_words(table: Table, columns: Columns, row: int) -> str:
-    return ", ".join(table.columns[name][row] for name in columns.also)
+            findings += group_findings(table, columns, labels, filled)
+    counts = {
+        "rows": len(table),
+        "empty_texts": len(table) - len(written) if columns.text is not None else 0,
+        "missing_labels": len(missing),
+        f"repeated_{noun}s": len(filled) - len(occurrences),
+        "near_duplicates": len(np.unique(near[:, 1])),
+        f"contradicting_{noun}s": len(contradictions),
+        "cut": cut,
+    }
+    spreads = {"words": spread_of([len(text.split()) for text in written]), "tokens": spread_of(tokens)}
+    return DataCheck(counts, spreads, findings, classes, amounts, dict(columns.unread))
 
 
 def _labels(table: Table, columns: Columns, rows: list[int]) -> list[str]:
@@ -199,7 +169,7 @@ def occurrences_of(values: Iterable[T]) -> dict[T, list[int]]:
     return rows
 
 
-def finding(name: str, lines: list[int], place: str = "line", **facts: object) -> list[str]:
+def finding(name: str, lines: Sequence[int], place: str = "line", **facts: object) -> list[str]:
     """Return the finding of this name with the number of its lines and the first of them; no finding without lines."""
     if not lines:
         return []
@@ -208,15 +178,13 @@ def finding(name: str, lines: list[int], place: str = "line", **facts: object) -
 
 
 def _contradictions(
-    occurrences: dict[int, list[int]], texts: list[str], labels: list[str], lines: list[int]
-) -> list[Contradiction]:
-    found = []
-    for rows in occurrences.values():
-        first = {labels[row]: lines[row] for row in reversed(rows)}  # each label, and where it comes first
+    occurrences: Iterable[list[int]], labels: Sequence[str], lines: Sequence[int]
+) -> Iterator[list[int]]:
+    """Yield, for each text with several labels, the lines on which each of its labels comes first."""
+    for rows in occurrences:
+        first = {labels[row]: lines[row] for row in reversed(rows)}
         if len(first) > 1:
-            names, places = zip(*sorted(first.items(), key=lambda item: item[1]), strict=True)
-            found.append(Contradiction(texts[rows[0]].strip()[:60], [*names], [*places]))
-    return found
+            yield sorted(first.values())
 
 
 def _amounts(labels: list[str]) -> Amounts | None:
@@ -225,30 +193,23 @@ def _amounts(labels: list[str]) -> Amounts | None:
     return Amounts(min(numbers), sum(number / len(numbers) for number in numbers), max(numbers)) if numbers else None
 
 
-def _findings(
-    found: TableCheck, skipped: list[str], bad: int, repeats: list[str], context: int | None, noun: str
-) -> Iterator[str]:
-    """Yield one line per finding, the gravest first. `bad`: the number of rows that cannot be used."""
-    classes, amounts = found.classes, found.amounts
+def _label_findings(classes: Sequence[Class], contradictions: Sequence[list[int]], noun: str) -> Iterator[str]:
+    """Yield findings on the labels, the gravest first."""
     if len(classes) == 1 and classes[0].share == 1:
         yield sentence(__name__, "one label", name=classes[0].name)
-    if found.contradicting_texts:
-        place = "numbers" if noun == "picture" else "lines"
-        shown = "; ".join(f"{place} {listed(item.lines, EXAMPLES, ' and ')}" for item in found.contradictions)
-        more = ", …" if found.contradicting_texts > len(found.contradictions) else ""
-        texts = counted(found.contradicting_texts, f"{noun} occurs", f"{noun}s occur")
-        yield sentence(__name__, "contradictions", count=texts, shown=shown, more=more)
-    if found.imbalance is not None and found.imbalance >= UNEVEN:
-        yield sentence(__name__, "uneven", first=classes[0], last=classes[-1], times=found.imbalance)
+    if contradictions:
+        shown = listed(
+            (f"{place_of(noun)}s {listed(lines, EXAMPLES, ' and ')}" for lines in contradictions), EXAMPLES, "; "
+        )
+        texts = counted(len(contradictions), f"{noun} occurs", f"{noun}s occur")
+        yield sentence(__name__, "contradictions", count=texts, shown=shown)
+    if classes and (times := classes[0].count / classes[-1].count) >= UNEVEN:
+        yield sentence(__name__, "uneven", first=classes[0], last=classes[-1], times=times)
     yield from odd_labels({item.name: item.count for item in classes})
-    yield from skipped
-    if (classes or amounts) and bad > MAX_SKIPPED * found.rows:
-        yield sentence(__name__, "bad rows", bad=bad, rows=found.rows)
-    yield from repeats
-    if found.cut:
-        yield sentence(__name__, "cut", count=counted(found.cut, "text is", "texts are"), context=context)
-    if amounts is not None and amounts.min == amounts.max:
-        yield sentence(__name__, "one number", number=amounts.min)
+
+
+def place_of(noun: str) -> str:
+    return "number" if noun == "picture" else "line"
 
 
 def _column_findings(table: Table, columns: Columns) -> Iterator[str]:

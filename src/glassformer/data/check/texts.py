@@ -1,46 +1,26 @@
 """What deserves attention in plain texts, or in pairs of texts, before a model learns from them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from itertools import compress
-from typing import Any
 
 import numpy as np
 
 from glassformer.config.data_section import EXACT, NORMAL
 from glassformer.config.sentences import sentence
-from glassformer.data.check.tables import Spread, finding, occurrences_of, spread_of
+from glassformer.data.check.tables import DataCheck, finding, occurrences_of, spread_of
 from glassformer.data.columns.heuristics import require_column
 from glassformer.data.io.source import Source
 from glassformer.data.io.survey import survey
 from glassformer.data.io.table import Table
 from glassformer.data.same_text import in_other_letters, near_duplicates, near_finding, near_in_words
 from glassformer.data.split.rows import RowPart
-from glassformer.data.wording import EXAMPLES, counted, lines_in_words
 
 
-@dataclass(frozen=True)
-class TextCheck:
-    """Counts of a source of texts. Documents have the numbers 1, 2 … in the order in which they are read."""
+def check_texts(source: Source, same_text: str = NORMAL) -> DataCheck:
+    """Check texts without labels. Documents have the numbers 1, 2 … in the order in which they are read.
 
-    documents: int
-    characters: int
-    empty_documents: int
-    repeated_documents: int
-    """Documents that an earlier one equals, by the rule of `data.same_text`."""
-    near_duplicates: int
-    """Documents that are nearly the same as an earlier one."""
-    lengths: Spread | None
-    """Characters of a document that is not empty."""
-    findings: list[str]
-    """One sentence for each thing that is odd; empty where all is well."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def check_texts(source: Source, same_text: str = NORMAL) -> TextCheck:
-    """`same_text`: the setting. A single text has no other to be like."""
+    `same_text`: the setting.
+    """
     found = survey(source, near_duplicates=True)
     filled, numbers = found.filled, np.flatnonzero(found.filled) + 1
     keys, sketches = found.keys[filled], list(compress(found.sketches, filled))
@@ -50,17 +30,18 @@ def check_texts(source: Source, same_text: str = NORMAL) -> TextCheck:
     again = sorted(int(numbers[row]) for rows in occurrences.values() for row in rows[1:])
     empty = (np.flatnonzero(~filled) + 1).tolist()
     differently = in_other_letters(len(np.unique(digests)) - len(occurrences))
-    repeats = finding("repeat", again, "number", row="document", noun="document", differently=differently)
-    apart = [sentence(__name__, "near documents", near=near_in_words(near, "document"))] if len(near) else []
-    return TextCheck(
-        documents=len(filled),
-        characters=int(found.characters[filled].sum()),
-        empty_documents=len(empty),
-        repeated_documents=len(again),
-        near_duplicates=len(np.unique(near[:, 1])),
-        lengths=spread_of(found.characters[filled].tolist()),
-        findings=[*finding("empty document", empty, "number"), *repeats, *apart],
-    )
+    findings = finding("empty document", empty, "number")
+    findings += finding("repeat", again, "number", row="document", noun="document", differently=differently)
+    if len(near):
+        findings.append(sentence(__name__, "near documents", near=near_in_words(near, "document")))
+    counts = {
+        "documents": len(filled),
+        "characters": int(found.characters[filled].sum()),
+        "empty_documents": len(empty),
+        "repeated_documents": len(again),
+        "near_duplicates": len(np.unique(near[:, 1])),
+    }
+    return DataCheck(counts, {"characters": spread_of(found.characters[filled].tolist())}, findings)
 
 
 # --- pairs ---
@@ -75,40 +56,6 @@ CHARACTERS_OFF = 10
 """… if it is also off by so many characters: "Hi." may well be "Guten Tag!"."""
 
 
-@dataclass(frozen=True)
-class PairCheck:
-    """Counts of a table of pairs. But for the first three, they are those of the pairs without an empty side."""
-
-    rows: int
-    empty_sources: int
-    empty_targets: int
-    repeated_pairs: int
-    """Rows that an earlier row equals, by the rule of `data.same_text`."""
-    ambiguous_sources: int
-    """Sources that occur with different targets."""
-    near_duplicates: int
-    """Sources that are nearly the same as an earlier one."""
-    copies: int
-    """Rows whose target is their source."""
-    usual_ratio: float | None
-    """Characters of a target for one of its source: the median."""
-    odd_lengths: int
-    """Rows whose target is far too long or too short for their source."""
-    odd_lines: list[int]
-    """Some lines with such a target, the oddest first."""
-    source_words: Spread | None
-    target_words: Spread | None
-    source_tokens: Spread | None
-    target_tokens: Spread | None
-    too_long: int | None
-    """Rows with a side of more tokens than the context."""
-    findings: list[str]
-    """One sentence for each thing that is odd; empty where all is well."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def check_pairs(
     table: Table,
     source: str,
@@ -118,9 +65,11 @@ def check_pairs(
     *,
     target_lengths: Lengths | None = None,
     same_text: str = NORMAL,
-) -> PairCheck:
-    """`source`, `target`: columns; `target_lengths`: where the targets' tokens are not the sources'; `same_text`: the
-    setting."""
+) -> DataCheck:
+    """Check a table of pairs. Counts other than those of empty sides are of the pairs without an empty side.
+
+    `source`, `target`: columns; `target_lengths`: unset, `lengths` counts both sides; `same_text`: the setting.
+    """
     all_sources = table.columns[require_column(table.name, source, table.columns, "--source")]
     all_targets = table.columns[require_column(table.name, target, table.columns, "--target")]
     cells = zip(table.lines, all_sources, all_targets, strict=True)
@@ -133,48 +82,45 @@ def check_pairs(
     source_keys, target_keys = (side.same(same_text).tolist() for side in (part, other_side))
     exact = len(set(zip(sources, targets, strict=True)))
     occurrences = occurrences_of(zip(source_keys, target_keys, strict=True))
-    again = [lines[row] for pairs in occurrences.values() for row in pairs[1:]]
-    ambiguous = [
-        rows[0] for rows in occurrences_of(source_keys).values() if len({target_keys[row] for row in rows}) > 1
-    ]
+    again = sorted(lines[row] for pairs in occurrences.values() for row in pairs[1:])
+    same_source = occurrences_of(source_keys).values()
+    ambiguous = [lines[rows[0]] for rows in same_source if len({target_keys[row] for row in rows}) > 1]
     near = part.near_duplicates()
     copies = [line for line, one, other in filled if one == other]
     ratio, odd = _odd_lengths(lines, sources, targets)
-    source_tokens = lengths(sources) if lengths is not None and filled else None
     count = target_lengths or lengths
-    target_tokens = count(targets) if count is not None and filled else None
-    long = _longer(lines, [side for side in (source_tokens, target_tokens) if side is not None], context)
+    source_tokens = lengths(sources) if lengths is not None and filled else []
+    target_tokens = count(targets) if count is not None and filled else []
+    long = _longer(lines, [side for side in (source_tokens, target_tokens) if side], context)
     differently = in_other_letters(exact - len(occurrences))
-    some_sources = counted(len(ambiguous), "source occurs", "sources occur")
-    first = lines_in_words([lines[row] for row in ambiguous])
-    several = [sentence(__name__, "ambiguous sources", count=some_sources, lines=first)] if ambiguous else []
-    return PairCheck(
-        rows=len(table),
-        empty_sources=len(no_source),
-        empty_targets=len(no_target),
-        repeated_pairs=len(again),
-        ambiguous_sources=len(ambiguous),
-        near_duplicates=len(np.unique(near[:, 1])),
-        copies=len(copies),
-        usual_ratio=ratio,
-        odd_lengths=len(odd),
-        odd_lines=odd[:EXAMPLES],
-        source_words=spread_of([len(text.split()) for text in sources]),
-        target_words=spread_of([len(text.split()) for text in targets]),
-        source_tokens=spread_of(source_tokens),
-        target_tokens=spread_of(target_tokens),
-        too_long=len(long) if long is not None else None,
-        findings=[  # the gravest first
-            *finding("empty source", no_source),
-            *finding("empty target", no_target),
-            *finding("odd length", odd, times=TIMES_OFF, ratio=ratio),
-            *finding("copy", copies),
-            *finding("repeat", sorted(again), row="row", noun="pair", differently=differently),
-            *near_finding(near, "source", sources, lines),
-            *several,
-            *finding("long pair", long or [], context=context),
-        ],
-    )
+    findings = [
+        *finding("empty source", no_source),
+        *finding("empty target", no_target),
+        *finding("odd length", odd, times=TIMES_OFF, ratio=ratio),
+        *finding("copy", copies),
+        *finding("repeat", again, row="row", noun="pair", differently=differently),
+        *near_finding(near, "source", sources, lines),
+        *finding("ambiguous source", ambiguous),
+        *finding("long pair", long, context=context),
+    ]
+    counts = {
+        "rows": len(table),
+        "empty_sources": len(no_source),
+        "empty_targets": len(no_target),
+        "repeated_pairs": len(again),
+        "ambiguous_sources": len(ambiguous),
+        "near_duplicates": len(np.unique(near[:, 1])),
+        "copies": len(copies),
+        "odd_lengths": len(odd),
+        "too_long": len(long),
+    }
+    spreads = {
+        "source words": spread_of([len(text.split()) for text in sources]),
+        "source tokens": spread_of(source_tokens),
+        "target words": spread_of([len(text.split()) for text in targets]),
+        "target tokens": spread_of(target_tokens),
+    }
+    return DataCheck(counts, spreads, findings)
 
 
 def _odd_lengths(
@@ -192,8 +138,8 @@ def _odd_lengths(
     return usual, [lines[row] for row in odd[np.argsort(-off[odd], kind="stable")].tolist()]
 
 
-def _longer(lines: Sequence[int], sides: Sequence[Sequence[int]], context: int | None) -> list[int] | None:
+def _longer(lines: Sequence[int], sides: Sequence[Sequence[int]], context: int | None) -> list[int]:
+    """Return the lines of the pairs with a side of more tokens than the context."""
     if not sides or context is None:
-        return None
-    longest = np.max([np.asarray(side) for side in sides], axis=0)
-    return [lines[row] for row in np.flatnonzero(longest > context).tolist()]
+        return []
+    return [lines[row] for row in np.flatnonzero(np.max(sides, axis=0) > context).tolist()]

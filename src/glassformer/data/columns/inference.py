@@ -38,7 +38,6 @@ from glassformer.data.columns.numbers import (
 )
 from glassformer.data.columns.schema import (
     all_columns,
-    categories_in_words,
     date_orders,
     dates_in_words,
     extra_columns,
@@ -132,7 +131,7 @@ def choose_columns(
         read = [texts_in_words(texts), *images]
     taken = {*texts, *label_columns(table.name, label, table.columns), image}
     if settings.all_columns:
-        also = all_columns(table, {*taken, settings.split_by}, settings)
+        also = all_columns(table, {*taken, settings.split_by})
     elif text is None and image is None and not also:
         also = readable_columns(table, {*taken, settings.split_by})
     if text is not None and also:
@@ -155,7 +154,6 @@ def choose_columns(
         found,
         numbers_in_words(written, decimals),
         dates_in_words({name: dates[name] for name in shown if name in dates}),
-        categories_in_words(table, [name for name in shown if name not in dates], settings),
         unread_in_words(unread),
     ]
     return Columns(

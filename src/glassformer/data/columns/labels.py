@@ -82,26 +82,29 @@ def labels_in(cell: str, separator: str | None) -> list[str]:
 
 
 def look_like_sets(cells: Sequence[str]) -> bool:
-    """Whether they plainly hold several labels each: lists of texts, or a separator between labels that come again."""
+    """Return whether cells plainly hold several labels each: lists, or a separator between labels that come again."""
     filled = [cell for cell in cells if cell.strip()]
     lists = [list_in(cell) for cell in filled]
-    if filled and all(found is not None for found in lists):
+    if filled and all(one is not None for one in lists):
         return any(lists)
     separator = separator_in(filled)
-    if separator is None or sum(separator in cell for cell in filled) < OFTEN * len(filled):
-        return False
-    counts = Counter(label for cell in filled for label in labels_in(cell, separator))
-    return counts.total() >= 3 * len(counts) and all(len(label.split()) <= 4 for label in counts)
+    return separator is not None and _repeated_labels(filled, separator) is not None
 
 
 def hold_comma_lists(cells: Sequence[str]) -> bool:
     """Return whether cells look like several labels with commas between them: fewer labels than different cells."""
     filled = [cell for cell in cells if cell.strip()]
-    if sum("," in cell for cell in filled) < OFTEN * len(filled):
-        return False
-    counts = Counter(label for cell in filled for label in labels_in(cell, ","))
-    short = all(len(label.split()) <= 4 for label in counts)
-    return short and counts.total() >= 3 * len(counts) and len(counts) < len(set(filled))
+    labels = _repeated_labels(filled, ",")
+    return labels is not None and len(labels) < len(set(filled))
+
+
+def _repeated_labels(cells: Sequence[str], separator: str) -> set[str] | None:
+    """Return the labels of cells if they are short and come again, and often have this separator between them."""
+    if sum(separator in cell for cell in cells) < OFTEN * len(cells):
+        return None
+    counts = Counter(label for cell in cells for label in labels_in(cell, separator))
+    are_labels = counts.total() >= 3 * len(counts) and all(len(label.split()) <= 4 for label in counts)
+    return set(counts) if are_labels else None
 
 
 def label_columns(where: str, label: str, names: Iterable[str]) -> list[str]:
@@ -155,17 +158,12 @@ def kinds_of(sets: Sequence[Sequence[str]], names: Sequence[str]) -> NDArray[np.
     """The number of each row's rarest label, by which rows are spread over parts; without any, one more."""
     counts = Counter(chain.from_iterable(sets))
     number = {name: place for place, name in enumerate(names)}
-    return np.array(
-        [
-            min(
-                (number[name] for name in held if name in number),
-                key=lambda place: (counts[names[place]], place),
-                default=len(names),
-            )
-            for held in sets
-        ],
-        dtype=np.int64,
-    )
+
+    def rarest(labels: Sequence[str]) -> int:
+        known = (number[name] for name in labels if name in number)
+        return min(known, key=lambda place: (counts[names[place]], place), default=len(names))
+
+    return np.array([rarest(labels) for labels in sets], dtype=np.int64)
 
 
 # --- what is odd about labels, in the words of `data check` and of a training ---
@@ -177,20 +175,24 @@ SAME_WORDS = ({"yes", "y", "true", "t", "1", "1.0"}, {"no", "n", "false", "f", "
 
 
 def odd_labels(counts: Mapping[str, int]) -> list[str]:
-    """One line each for classes that look like others, or like none. `counts`: how many rows each has."""
-    remarks = []
+    """Return one line each for classes that look like others, or like none. `counts`: how many rows each has."""
     folded = Counter(name.casefold() for name in counts)
-    alike = sorted((name for name in counts if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name))
-    if alike:
-        remarks.append(f"labels that differ only in their letters' case count as different: {listed(alike, EXAMPLES)}")
-    for words in SAME_WORDS:
-        if len(same := sorted(words.intersection(folded))) > 1:
-            remarks.append(f"labels that may mean the same count as different: {listed(same, EXAMPLES)}")
-    if odd := [name for name in counts if name.lower() in MISSING]:
-        remarks.append(f"labels that may stand for a missing one, and count as classes: {listed(odd, EXAMPLES)}")
-    if single := sorted(name for name, count in counts.items() if count == 1):
-        remarks.append(f"classes with a single example, which stays in training: {listed(single, EXAMPLES)}")
-    return remarks
+    same_words = [sorted(words.intersection(folded)) for words in SAME_WORDS]
+    odd = {
+        "labels that differ only in their letters' case count as different": sorted(
+            (name for name in counts if folded[name.casefold()] > 1), key=lambda name: (name.casefold(), name)
+        ),
+        "labels that may mean the same count as different": [
+            name for same in same_words if len(same) > 1 for name in same
+        ],
+        "labels that may stand for a missing one, and count as classes": [
+            name for name in counts if name.lower() in MISSING
+        ],
+        "classes with a single example, which stays in training": sorted(
+            name for name, count in counts.items() if count == 1
+        ),
+    }
+    return [f"{remark}: {listed(names, EXAMPLES)}" for remark, names in odd.items() if names]
 
 
 # --- which column is the label ---
@@ -250,9 +252,8 @@ def label_values(
     if label_kind != LABEL_SET:
         classes = counted(len(set(values)), "class", "classes")
         if label_kind == CLASS and hold_comma_lists(values):
-            classes += (
-                ", which look like several labels per cell: --task multilabel --data.label_separator , splits them"
-            )
+            advice = "--task multilabel --data.label_separator , splits them"
+            classes += f", which look like several labels per cell: {advice}"
         return LabelValues(label_kind, None, classes if label_kind == CLASS else "numbers")
     separator = settings.label_separator or separator_in(cells) if len(names) == 1 else None
     different = set(chain.from_iterable(names_of(sets_of(table, label, rows, separator), LABEL_SET)))

@@ -171,17 +171,12 @@ def spelled_with(table: Table, signs: Mapping[str, str]) -> Table:
 
 
 def numbers_in_words(table: Table, signs: Mapping[str, str]) -> str:
-    """How the numbers of each column are read, by an example; nothing, where a program would read them alike."""
+    """Return an example of how the numbers of each column are read; empty if a program would read them alike."""
     examples = []
     for name, sign in signs.items():
         values = [value.strip() for value in table.columns[name]]
-        units = {unit_of(value)[0] for value in values if not is_empty(value)}
-        if "%" not in units:  # a price may leave its currency out
-            units.discard("")
-        told = ", ".join(unit or "none" for unit in sorted(units))
-        several = f", and its units ({told}) are not told apart" if len(units) > 1 else ""
         odd = [value for value in values if plain_number(value, sign) not in (None, value)]
         telling = [value for value in odd if plain_number(value, OTHER_SIGN[sign]) is None]
         example = (telling or odd or values)[0]
-        examples.append(f"'{example}' in {name} is {plain_cells([example], sign).values[0]}{several}")
+        examples.append(f"'{example}' in {name} is {plain_cells([example], sign).values[0]}")
     return f"numbers: {listed(examples)} (--data.decimal)" if examples else ""

@@ -83,19 +83,17 @@ MANY = 50
 
 
 def date_orders(table: Table, names: Collection[str]) -> dict[str, str]:
-    """Those of the columns that hold dates, and the order of these."""
-    orders = {name: _looks(table.columns[name])[0] for name in names}
+    """Return the columns that hold dates, with their order."""
+    orders = {name: _order_of(table.columns[name]) for name in names}
     return {name: order for name, order in orders.items() if order not in (None, UNCLEAR)}
 
 
-def _looks(values: Sequence[str]) -> tuple[str | None, int | None]:
-    """Return the order of a column of dates, and the number of different values of a column of texts or names."""
-    order = date_order(value for value in values if not is_empty(value))
-    return order, like_names(values) if order is None else None
+def _order_of(values: Sequence[str]) -> str | None:
+    return date_order(value for value in values if not is_empty(value))
 
 
 def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
-    """The columns that --extra-columns names."""
+    """Return the columns that --extra-columns names."""
     if settings.all_columns and ALL_COLUMNS in table.columns:
         raise DataError(
             f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, but one has this name: rename it, or "
@@ -104,40 +102,41 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     for name in settings.beside:
         require_column(table.name, name, table.columns, "--extra-columns")
         texts = [] if settings.text is None else named_columns(table.name, settings.text, table.columns, "--text")
-        taken = "the text (--text)" if name in texts else "the label (--label)" if name == settings.label else None
-        if taken is not None:
+        if name in (*texts, settings.label):
+            part = "the text (--text)" if name in texts else "the label (--label)"
             raise DataError(
-                f"{table.name}: column '{name}' is {taken} and cannot be read beside it: see --extra-columns"
+                f"{table.name}: column '{name}' is {part} and cannot be read beside it: see --extra-columns"
             )
-        _check_readable(table, name, settings)
-    return tuple(dict.fromkeys(settings.beside))
+    return _readable(table, dict.fromkeys(settings.beside))
 
 
-def _check_readable(table: Table, name: str, settings: DataSettings) -> None:
-    """Raise `DataError` if a column holds neither numbers nor categories nor dates."""
-    order, different = _looks(table.columns[name])
-    if order == UNCLEAR:
-        raise DataError(f"{table.name}: column '{name}': {NO_ORDER}: write 2024-05-31, or leave it out")
-    if different is not None:
-        raise DataError(
-            f"{table.name}: column '{name}' has {different:,} different values in {len(table):,} rows, so it is a text "
-            "or a name, not a category: remove it from --extra-columns, or read it with --text"
-        )
-    if settings.all_columns and "," in name:
-        raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it")
-
-
-def all_columns(table: Table, taken: Collection[str | None], settings: DataSettings) -> tuple[str, ...]:
-    """Return all columns except those that are already used, for `--extra-columns all`."""
-    names = tuple(name for name in table.columns if name not in taken)
+def _readable(table: Table, names: Iterable[str], *, all_columns: bool = False) -> tuple[str, ...]:
+    """Return the names of these columns; raise `DataError` for one that cannot be read."""
+    names = tuple(names)
     for name in names:
-        _check_readable(table, name, settings)
+        if (reason := unreadable_values(table.columns[name])) is not None:
+            raise DataError(f"{table.name}: column '{name}' cannot be read ({reason}): remove it from --extra-columns")
+        if all_columns:
+            _refuse_comma(table, name)
     return names
+
+
+def _refuse_comma(table: Table, name: str) -> None:
+    if "," in name:
+        raise DataError(
+            f"{table.name}: column '{name}' has a comma in its name: rename it, or name others with --extra-columns"
+        )
+
+
+def all_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
+    """Return all columns except those that are already used, for `--extra-columns all`."""
+    return _readable(table, (name for name in table.columns if name not in taken), all_columns=True)
 
 
 def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
     """Return the columns that can be read only as text, for `--extra-columns all`."""
-    return [name for name, values in table.columns.items() if name not in taken and _looks(values)[1] is not None]
+    free = {name: values for name, values in table.columns.items() if name not in taken}
+    return [name for name, values in free.items() if (unreadable_values(values) or "").endswith(LIKE_NAMES)]
 
 
 def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
@@ -149,10 +148,8 @@ def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, 
             f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
             "name some with --extra-columns"
         )
-    if odd := next((name for name in read if "," in name), None):
-        raise DataError(
-            f"{table.name}: column '{odd}' has a comma in its name: rename it, or name others with --extra-columns"
-        )
+    for name in read:
+        _refuse_comma(table, name)
     return read
 
 
@@ -163,15 +160,6 @@ def dates_in_words(orders: Mapping[str, str]) -> str:
     """The columns that are read as dates, and how; nothing, where there are none."""
     named = [f"{name}, {ORDER_IN_WORDS[order]}" for name, order in orders.items()]
     return f"dates: {'; '.join(named)} (read as year, month, weekday, hour and days)" if named else ""
-
-
-def categories_in_words(table: Table, names: Iterable[str], settings: DataSettings) -> str:
-    """The columns of many categories, and what becomes of rare ones; nothing, where there are none."""
-    counts = {name: len(many) for name in names if (many := many_categories(table.columns[name]))}
-    if not counts or settings.rare_values < 2:
-        return ""
-    told = ", ".join(f"{name} has {count:,}" for name, count in counts.items())
-    return f"many values: {told}; those of fewer than {settings.rare_values} rows count as one (--data.rare_values)"
 
 
 def many_categories(values: Sequence[str]) -> Counter[str] | None:
@@ -187,8 +175,6 @@ def empty_in_words(name: str, empty: int, rows: int, of: str = "") -> str:
 # --- what is not read, and why ---
 
 NO_ORDER = "dates whose day and month cannot be told apart"
-ROW_NUMBERS = "numbers the rows"
-UNNAMED = "has no name"
 LIKE_NAMES = "different values, a text or a name; --text reads it"
 
 
@@ -215,17 +201,23 @@ def unread_columns(
 
 
 def why_unreadable(name: str, values: Sequence[str]) -> str | None:
-    """Why a column can be read neither as numbers nor as categories nor as dates; None: it can."""
+    """Return why a column is not read unless it is named; None if it is read."""
     if are_row_numbers(values):
-        return ROW_NUMBERS
+        return "numbers the rows"
     if has_no_name(name):
-        return UNNAMED
+        return "has no name"
     if is_id_name(name):
         some = f"an id with {len({value.strip() for value in values}):,} values"
         return some if like_names(values) is not None else f"{some}; --extra-columns reads it"
-    order, different = _looks(values)
+    return unreadable_values(values)
+
+
+def unreadable_values(values: Sequence[str]) -> str | None:
+    """Return why values can be read neither as numbers nor as categories nor as dates; None if they can."""
+    order = _order_of(values)
     if order == UNCLEAR:
         return f"{NO_ORDER}: write 2024-05-31"
+    different = like_names(values) if order is None else None
     return None if different is None else f"{different:,} {LIKE_NAMES}"
 
 

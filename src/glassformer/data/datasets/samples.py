@@ -107,21 +107,19 @@ def _docstrings_below(node: ast.AST) -> Iterator[str]:
 
 
 def diabetes_rows() -> list[tuple[str, ...]]:
-    """A patient a row: ten measurements as they were taken, and how far the illness had gone a year later."""
+    """Return a patient per row: ten measurements, and how far the illness had progressed a year later."""
     data = _module("sklearn.datasets", "scikit-learn", "diabetes").load_diabetes(scaled=False)
-    return [
-        (*map(_as_text, measured), _as_text(progression))
-        for measured, progression in zip(data.data.tolist(), data.target.tolist(), strict=True)
-    ]
+    return _table_rows(data.data, map(_as_text, data.target.tolist()))
+
+
+def _table_rows(measured: NDArray[np.float64], labels: Iterable[str]) -> list[tuple[str, ...]]:
+    return [(*map(_as_text, row), label) for row, label in zip(measured.tolist(), labels, strict=True)]
 
 
 def iris_rows() -> list[tuple[str, ...]]:
-    """A flower a row: four lengths in centimetres, and its species."""
+    """Return a flower per row: four lengths in centimetres, and its species."""
     data = _module("sklearn.datasets", "scikit-learn", "iris").load_iris()
-    return [
-        (*map(_as_text, measured), str(data.target_names[species]))
-        for measured, species in zip(data.data.tolist(), data.target.tolist(), strict=True)
-    ]
+    return _table_rows(data.data, map(str, data.target_names[data.target]))
 
 
 def digit_images() -> Images:

@@ -236,29 +236,23 @@ def _languages(units: list[Unit]) -> list[str]:
 
 
 def _two_languages(path: str, there: list[str], asked: dict[str, str | None], usual: str | None) -> tuple[str, str]:
-    """The languages to translate from and into; `usual`: the source, where nobody asks for another."""
-    listed = ", ".join(there)
+    """Return the languages to translate from and into. `usual`: the source, unless another one is asked for."""
     for role, language in asked.items():
         if language and not any(is_same(language, other) for other in there):
-            raise DataError(f"{path}: no text in '{language}' (languages: {listed}): name one with --{role}")
+            raise DataError(f"{path}: no text in '{language}' (languages: {', '.join(there)}): name one with --{role}")
     source, target = asked["source"], asked["target"]
-    if source and target:
-        if is_same(source, target):
-            raise DataError(f"{path}: --source {source} and --target {target} are one language: choose two of {listed}")
-        return source, target
-    named = source or target
-    rest = [language for language in there if not (named and is_same(named, language))]
+    named = [language for language in (source, target) if language]
+    rest = [language for language in there if not any(is_same(one, language) for one in named)]
     if not named and len(there) == 2:
-        source = next((language for language in there if usual and is_same(usual, language)), there[0])
-        return source, next(language for language in there if language != source)
-    if len(there) == 1:
-        raise DataError(f"{path} has texts in {listed} alone: a translation needs two languages")
-    if not named or len(rest) != 1:
-        missing = (
-            "two with --source and --target" if not named else f"another with --{'target' if source else 'source'}"
-        )
-        raise DataError(f"{path} has texts in {len(there)} languages ({listed}): choose {missing}")
-    return (named, rest[0]) if source else (rest[0], named)
+        rest.sort(key=lambda language: not (usual and is_same(usual, language)))
+        return rest[0], rest[1]
+    if len(named) == 2 and not is_same(*named):
+        return named[0], named[1]
+    if len(named) == 1 and len(rest) == 1:
+        return source or rest[0], target or rest[0]
+    raise DataError(
+        f"{path} has texts in {', '.join(there)}: choose two different languages with --source and --target"
+    )
 
 
 def _text(unit: Unit, language: str) -> str | None:

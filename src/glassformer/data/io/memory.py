@@ -20,7 +20,7 @@ from glassformer.config.errors import DataError, Misuse, error_line, with_articl
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.schema import Schema
 from glassformer.data.io.picture_arrays import ArrayReader, labelled_images
-from glassformer.data.io.place import exists, is_file_name, join_paths, looks_like_file_name
+from glassformer.data.io.place import exists, join_paths, looks_like_file_name
 from glassformer.data.io.rows import as_text
 from glassformer.data.io.table import Table, join_texts, require_columns, text_parts
 from glassformer.data.wording import RowPosition, line_in_words, listed
@@ -196,21 +196,12 @@ def held_name(data: Any) -> str:
 def several_paths(data: Any) -> str | None:
     """Return one name for a list of `Path` objects or names of files or a folder; None if it is something else.
 
-    A name that looks like a file's counts even if there is no such file: the list then names a missing file. Raise
-    `DataError` if texts surround the name of an existing file.
+    A name that looks like a file's counts even if there is no such file: the list then names a missing file.
     """
     if not isinstance(data, list | tuple) or not data:
         return None
-    if all(isinstance(one, os.PathLike) or (isinstance(one, str) and _is_path_name(one)) for one in data):
-        return join_paths(data)
-    if all(isinstance(one, str) for one in data):
-        for position, text in enumerate(data):
-            if any(sign in text for sign in "./") and " " not in text and _is_path_name(text) and exists(text):
-                raise DataError(
-                    f"'{text}' is the name of a {'file' if is_file_name(text) else 'folder'}, but other members of "
-                    f"{held_name(data)} are texts{_position(position)}: pass names of files alone, or texts alone"
-                )
-    return None
+    are_paths = all(isinstance(one, os.PathLike) or (isinstance(one, str) and _is_path_name(one)) for one in data)
+    return join_paths(data) if are_paths else None
 
 
 def _is_path_name(text: str) -> bool:
@@ -314,7 +305,13 @@ class MemoryReader:
         try:
             text = self.schema.match(frame.name, frame.names)
         except DataError as error:
-            raise DataError(f"{error}{self._other_column(frame)}") from None
+            if self.columns:
+                raise
+            column = next(iter(self._text_columns(frame)), "NAME")
+            advice = (
+                f"reading={{'text': '{column}'}}" if self.verb == "evaluate" else f"the column itself, df['{column}']"
+            )
+            raise DataError(f"{error}: pass {advice}") from None
         if text is not None or self.columns:
             return text
         found = self._text_columns(frame)
@@ -324,15 +321,6 @@ class MemoryReader:
 
     def _text_columns(self, frame: Frame) -> list[str]:
         return [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
-
-    def _other_column(self, frame: Frame) -> str:
-        """Return advice for a table without the text column; empty if the run reads other columns too."""
-        if self.columns:
-            return ""
-        name = next(iter(self._text_columns(frame)), "NAME")
-        if self.verb == "evaluate":  # a table also has the labels
-            return f": name another text column with reading={{'text': '{name}'}}"
-        return f": pass the column itself, df['{name}']"
 
     def ignored(self, data: Any) -> list[str]:
         """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""

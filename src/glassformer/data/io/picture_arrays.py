@@ -43,11 +43,7 @@ def read_arrays(path: Path) -> Pictures:
     for part in parts:
         key, values = found[part, "images"]
         images[key] = _channels_last(path, key, values)
-        texts = _texts(path, *found[part, "labels"])
-        if len(texts) != len(values):
-            raise DataError(
-                f"{path}: {len(values):,} images in '{key}', but {len(texts):,} labels in '{found[part, 'labels'][0]}'"
-            )
+        texts = _texts(path, *found[part, "labels"], images=len(values))
         labels += texts
         files += [f"image {place}" if len(parts) == 1 else f"{part} image {place}" for place in range(len(texts))]
         of_part += [part] * len(texts)
@@ -107,9 +103,7 @@ class ArrayReader:
         pixels = self.pixels(images)
         if pixels is None:
             raise DataError(f"{HELD}: images are N×H×W, N×H×W×C or N×C×H×W")
-        texts = _texts(HELD, "labels", np.asarray(labels))
-        if len(texts) != len(pixels):
-            raise DataError(f"{HELD}: {len(pixels):,} images, but {len(texts):,} labels")
+        texts = _texts(HELD, "labels", np.asarray(labels), images=len(pixels))
         return Pictures(HELD, pixels, texts, [f"image {place}" for place in range(len(texts))])
 
 
@@ -229,14 +223,16 @@ def _scale(
     return np.concatenate(scaled), note, top
 
 
-def _texts(path: object, key: str, labels: NDArray[Any]) -> list[str]:
-    """Labels as text, whole numbers without a point."""
+def _texts(path: object, key: str, labels: NDArray[Any], *, images: int) -> list[str]:
+    """Return the labels of so many images as text, whole numbers without a point."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or labels.dtype.kind not in "buifUS":
         raise DataError(
             f"{path}: '{key}' is {_shape(labels.shape)} ({labels.dtype}), and one number or name an image is wanted"
         )
+    if len(labels) != images:
+        raise DataError(f"{path}: {images:,} images, but {len(labels):,} labels in '{key}'")
     texts = [_text(value) for value in labels.tolist()]
     if "" in texts:
         raise DataError(f"{path}: image {texts.index('')} has no label in '{key}'")

@@ -112,27 +112,21 @@ def _folder(name: str, folder: Path, size: tuple[int, int] | None) -> Pictures:
 
 
 def _part_folders(name: str, folder: Path) -> list[tuple[str, Path]]:
-    """Folders of class folders, each with the part that it is; most often the folder itself is the only one."""
+    """Return the folders of class folders, each with its part; most often, the folder itself is the only one."""
     inside = _folders(folder)
     named = [below for below in inside if below.name.lower() in PARTS]
     if not named or (len(named) < len(inside) and not any(map(_folders, named))):
         return [("train", folder)]
-    strangers = [below.name for below in inside if below not in named and any(map(is_picture, _files(below)))]
-    if strangers:
+    parts = {PARTS[below.name.lower()]: below for below in named}
+    others = [below for below in inside if below not in named and any(map(is_picture, _files(below)))]
+    if others or len(parts) < len(named) or "train" not in parts:
         raise DataError(
-            f"{name}: folder '{strangers[0]}' lies beside '{named[0].name}': "
-            "there must be either class folders, or train, validation and test with class folders in them"
+            f"{name} holds the folders {listed(below.name for below in [*named, *others])}: there must be either class "
+            "folders, or train, and at most one validation and one test folder, with class folders in them"
         )
-    parts: dict[str, Path] = {}
-    for below in named:
-        part = PARTS[below.name.lower()]
-        if part in parts:
-            raise DataError(f"{name}: folders '{parts[part].name}' and '{below.name}' are both {part}: keep one")
+    for below in parts.values():
         if not any(is_picture(file) for inner in _folders(below) for file in _files(inner)):
             raise DataError(_no_pictures(str(Path(name, below.name)), below))
-        parts[part] = below
-    if "train" not in parts:
-        raise DataError(f"{name}: there is no folder 'train' beside '{named[0].name}'")
     return [(part, parts[part]) for part in dict.fromkeys(PARTS.values()) if part in parts]
 
 
@@ -158,9 +152,6 @@ def _files(folder: Path) -> list[Path]:
 def read_images(table: Table, column: str, rows: list[int], settings: DataSettings) -> Pixels:
     """The images that a column names in these rows; a path that is not whole leads from the folder of the table."""
     names = table.columns[require_column(table.name, column, table.columns, "--image")]
-    if (bare := next((row for row in rows if not names[row].strip()), None)) is not None:
-        where = f"{table.name}, {line_in_words(table.lines[bare])}"
-        raise DataError(f"{where}: no image in column '{column}': take such rows out")
     if not rows:
         return np.empty((0, 1, 1, 1), np.uint8)
     folder = Path(table.name).expanduser().parent
@@ -168,7 +159,7 @@ def read_images(table: Table, column: str, rows: list[int], settings: DataSettin
     for row, file in zip(rows, files, strict=True):
         if not (folder / file).is_file():
             where = f"{table.name}, {line_in_words(table.lines[row])}, column '{column}'"
-            raise DataError(f"{where}: no image at {folder / file}")
+            raise DataError(f"{where}: {f'no image at {folder / file}' if file else 'no image: take such rows out'}")
     return read_files(table.name, folder, files, settings.size_of_images())
 
 

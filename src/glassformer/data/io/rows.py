@@ -217,65 +217,40 @@ LINES_TOGETHER = 1000
 
 
 def _tab_rows(lines: Iterable[Line]) -> Iterator[Fields]:
-    """Rows of fields between tabs. Many such files quote nothing: only a field quoted as a whole loses its quotes.
+    """Yield rows of fields between tabs. Many such files quote nothing: only a field quoted as a whole loses quotes.
 
-    A field that begins with a quote may go on over several lines, if one of them closes it; but where a line and the
-    next are both rows by themselves, the quote is a plain one.
+    A field that begins with a quote may continue over several lines, if one of them closes it; but if a line and a
+    later one before the closing quote are both rows by themselves, the quote is an ordinary character.
     """
-    coming = _TabLines(lines)
-    while line := coming.take():
+    coming, ahead, names = iter(lines), deque[Line](), 0
+    while line := ahead.popleft() if ahead else next(coming, None):
         number, text = line
         fields, is_open = _tab_fields(text)
-        coming.names = coming.names or len(fields)
+        names = names or len(fields)
         if is_open and _stays_quoted(text, within=False):
-            more = coming.lines_to_close(alone=len(fields) == coming.names)
-            rest = [part[1] for _ in range(more) if (part := coming.take())]
-            fields = _tab_fields("\n".join([text, *rest]))[0] if rest else fields
+            more = _lines_to_close(coming, ahead, names=names, alone=len(fields) == names)
+            if more:
+                fields, _ = _tab_fields("\n".join([text, *(ahead.popleft()[1] for _ in range(more))]))
         if len(fields) > 1 or fields[0].strip():  # a blank line is no row
             yield number, fields
 
 
-class _TabLines:
-    """Lines, with a look ahead. What a line does to open quotes does not depend on where they were opened: so each line
-    is looked at once, however many lines before it have some.
+def _lines_to_close(coming: Iterator[Line], ahead: deque[Line], *, names: int, alone: bool) -> int:
+    """Return how many of the lines ahead an open quote continues over; 0 if it is an ordinary character.
+
+    `names`: the number of columns; `alone`: the line with the quote is a row by itself.
     """
-
-    def __init__(self, lines: Iterable[Line]) -> None:
-        self.names = 0
-        """How many columns there are."""
-        self.coming = iter(lines)
-        self.ahead: deque[Line] = deque()
-        self.taken = 0
-        self.ends: deque[tuple[int, bool]] = deque()
-        """Of the lines ahead, those in which open quotes end: how many come before, and whether they end well."""
-        self.rows: deque[int] = deque()
-        """Those that are rows by themselves."""
-
-    def take(self) -> Line | None:
-        line = self.ahead.popleft() if self.ahead else next(self.coming, None)
-        self.taken += 1
-        while self.ends and self.ends[0][0] < self.taken:
-            self.ends.popleft()
-        while self.rows and self.rows[0] < self.taken:
-            self.rows.popleft()
-        return line
-
-    def lines_to_close(self, *, alone: bool) -> int:
-        """How many lines more, with the quotes open, close them; 0: none does. `alone`: the line is a row by itself."""
-        while len(self.ahead) < LINES_TOGETHER and not self.ends and not (alone and self.rows):
-            line = next(self.coming, None)
-            if line is None:
+    for place in range(LINES_TOGETHER):
+        if place == len(ahead):
+            if (line := next(coming, None)) is None:
                 return 0
-            place = self.taken + len(self.ahead)
-            self.ahead.append(line)
-            if not (state := _stays_quoted(line[1], within=True)):
-                self.ends.append((place, state is False))
-            if len(_tab_fields(line[1])[0]) == self.names:
-                self.rows.append(place)
-        if not self.ends or (alone and self.rows and self.rows[0] <= self.ends[0][0]):
+            ahead.append(line)
+        text = ahead[place][1]
+        if alone and len(_tab_fields(text)[0]) == names:
             return 0
-        place, is_closed = self.ends[0]
-        return place - self.taken + 1 if is_closed else 0
+        if not (state := _stays_quoted(text, within=True)):
+            return place + 1 if state is False else 0
+    return 0
 
 
 def _stays_quoted(line: str, *, within: bool) -> bool | None:

@@ -80,11 +80,9 @@ class Source:
 
     def chunks(self) -> Iterator[Chunk]:
         blank = True
-        for document in self.documents():
-            may_stop()
-            for chunk in chunks_of(document):
-                blank = blank and not chunk.text.strip()
-                yield chunk
+        for chunk in FileGroup(self.documents).chunks():
+            blank = blank and not chunk.text.strip()
+            yield chunk
         if blank:
             raise self.empty()
 
@@ -188,18 +186,11 @@ def _folder(name: str, folder: Path, settings: DataSettings) -> Source:
     note = "left out: " + ", ".join(f"{count:,} {reason}" for reason, count in left_out) if left_out else ""
     if not files:
         raise DataError(f"no text files in {name}" + (f" ({note})" if note else ""))
-    notes = [_read_of_tables(folder, files), note]
-    return _source(name, files, settings, "; ".join(filter(None, notes)))
-
-
-def _read_of_tables(folder: Path, files: list[Path]) -> str:
-    """What is read of a folder that holds tables; nothing, if it holds none."""
-    tables = [str(file.relative_to(folder)) for file in files if is_table(file)]
-    if not tables:
-        return ""
-    others = f"{counted(len(files) - len(tables), 'text file')}, and " if len(tables) < len(files) else ""
-    which = f"{counted(len(tables), 'table')} ({listed(tables, EXAMPLES)})"
-    return f"read: {others}of {which} the texts alone; name a table instead of its folder to learn labels"
+    notes = [note] if note else []
+    if tables := [str(file.relative_to(folder)) for file in files if is_table(file)]:
+        which = f"{counted(len(tables), 'table')} ({listed(tables, EXAMPLES)})"
+        notes.insert(0, f"read: only the texts of {which}; name a table instead of its folder to learn labels")
+    return _source(name, files, settings, "; ".join(notes))
 
 
 def _why_left_out(file: Path, encoding: str) -> str:

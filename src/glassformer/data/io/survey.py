@@ -33,8 +33,8 @@ SETTLED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
-    """A few numbers per document, so that millions of them fit in memory."""
+class Survey:
+    """The documents of a source: a few numbers per document, so that millions of them fit in memory."""
 
     characters: NDArray[np.int64]
     bytes: NDArray[np.int64]
@@ -47,12 +47,6 @@ class Documents:
     """A document of nothing but white space is not learned from."""
     sketches: list[Numbers]
     """What near-duplicates are found by, where they are looked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class Survey(Documents):
-    """The documents of a source."""
-
     source: Source
     fingerprint: str
     """The same for the same texts and borders between documents; blank documents do not count."""

@@ -71,7 +71,8 @@ class Part:
         """All of it, or what follows a place."""
         characters = place.characters
         for group in range(place.group, len(self.places)):
-            for chunk in self._documents(group) if self.span is None else self._stretch(*self.span):
+            chosen = self._chosen(self.source.groups[group].chunks(), self.places[group].document)
+            for chunk in chosen if self.span is None else self._stretch(*self.span):
                 characters += len(chunk.text)
                 yield chunk
             last = group + 1 == len(self.places)
@@ -81,9 +82,6 @@ class Part:
                     f"{self.source.name} changed while it was being read: "
                     f"the {self.name} part had {expected:,} characters up to here and now has {characters:,}"
                 )
-
-    def _documents(self, group: int) -> Iterator[Chunk]:
-        return self._chosen(self.source.groups[group].chunks(), self.places[group].document)
 
     def _chosen(self, chunks: Iterator[Chunk], first: int) -> Iterator[Chunk]:
         """Those of chosen documents; `first`: the number of the first document."""
@@ -210,15 +208,12 @@ def _split_tail(found: Survey, fractions: dict[str, float], settings: DataSettin
         borders["train"] = (0, validation_stop)
     borders["train"] = (0, max(1, int(borders["train"][1] * settings.train_fraction)))
     parts = stretches(found, borders)
-    shares = {
-        name: f"{100 * share:g} % ({parts[name].characters:,} characters)"
+    shares = [
+        f"{100 * share:g} % ({parts[name].characters:,} characters) {PURPOSES[name]}"
         for name, share in fractions.items()
         if name in parts
-    }
-    if len(shares) == 2:
-        held = f"held out from its end: {shares['validation']} for validation, then {shares['test']} for the test"
-        return parts, held
-    return parts, "".join(f"the last {share} held out {PURPOSES[name]}" for name, share in shares.items())
+    ]
+    return parts, f"held out from its end: {', then '.join(shares)}" if shares else ""
 
 
 def _split_documents(found: Survey, fractions: dict[str, float], settings: DataSettings) -> tuple[dict[str, Part], str]:

@@ -1,7 +1,7 @@
 """Labelled examples, rows or pictures, divided: what is learned from, and what is held out to see how well."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -68,7 +68,7 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         split.remarks += [f"warning: {line}" for line in group_findings(table, columns, whole.labels, filled)]
     if columns.label_kind == CLASS:
         split.remarks += odd_labels(Counter(whole.labels))
-        split.warn(absent_labels(whole))
+        split.warn(lambda part: absent_labels(part, _repeated(whole.labels)))
     else:
         split.warn()
     given = ((name, spelled_with(other, columns.decimals)) for name, other in given_tables(table, settings, read_table))
@@ -86,7 +86,7 @@ def labelled_corpus(
         for name, part in parts.items():
             known = check_labels(part, columns, classes if several else train.labels, settings)
             remarks += tuple(f"{name}: {remark}" for remark in known)
-        remarks += tuple(_never_learned(train, classes)) if several else ()
+        remarks += tuple(absent_labels(train, classes, LABEL_SET)) if several else ()
         classes = classes if several else classes_of(train)
     return LabelledCorpus(corpus.fingerprint, parts, remarks, classes, columns, skipped=corpus.skipped)
 
@@ -97,7 +97,8 @@ def whole_table(
     """Return all rows that have a text and a label as one part. `classes`: the labels that are known."""
     settings = settings or DataSettings()
     part = _labelled(table, columns, settings, name)[0]
-    return part if classes is None else _with_unknown(part, columns, classes, settings)
+    unknown = [] if classes is None else check_labels(part, columns, classes, settings)
+    return replace(part, remarks=(*part.remarks, *unknown))
 
 
 def _labelled(
@@ -144,16 +145,12 @@ def rows_as_part(
     return kind(name, texts, labels or [""] * len(rows), lines, table.name, values, pixels)
 
 
-def _all(rows: int) -> str:
-    return f"all {rows:,} rows have" if rows > 1 else "the only row has"
-
-
 def classes_of(whole: Labelled) -> tuple[str, ...]:
     different = set(whole.labels)
     if len(different) == 1:
         raise DataError(
-            f"{whole.origin}: {_all(len(whole))} the label '{whole.labels[0]}', so that there is nothing to tell "
-            "apart: choose another column with --label"
+            f"{whole.origin}: all {counted(len(whole), 'row')} have the label '{whole.labels[0]}', so that there is "
+            "nothing to tell apart: choose another column with --label"
         )
     numbers = {label: number_in(label) for label in different}
     if None in numbers.values():
@@ -176,36 +173,23 @@ def check_labels(part: Labelled, columns: Columns, classes: Collection[str], set
         return []
     first, label = next(iter(new.items()))
     if settings.bad_rows == ERROR or len(new) == len(part):
-        line = f"{line_in_words(part.lines[first])}, {columns.labels}"
-        where = part.texts[first] if columns.kind == IMAGE else line
-        none = "" if settings.bad_rows == ERROR else ", nor does that of any other row"
-        raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training{none}")
+        where = part.texts[first] if columns.kind == IMAGE else f"{line_in_words(part.lines[first])}, {columns.labels}"
+        raise DataError(f"{part.origin}, {where}: the label '{label}' does not occur in training")
     labels = listed([f"'{name}'" for name in dict.fromkeys(new.values())], EXAMPLES)
     lines = lines_in_words([part.lines[row] for row in new], "number" if part.noun == "picture" else "line")
     some = counted(len(new), f"{part.noun} has", f"{part.noun}s have")
     return [f"{some} a label that does not occur in training ({labels}), {lines}: counted as wrong"]
 
 
-def _with_unknown(part: Labelled, columns: Columns, classes: Collection[str], settings: DataSettings) -> Labelled:
-    return replace(part, remarks=(*part.remarks, *check_labels(part, columns, classes, settings)))
+def absent_labels(part: Labelled, names: Iterable[str], label_kind: str | None = CLASS) -> list[str]:
+    """Return a warning of the labels among these that no row of a part has."""
+    absent = sorted(set(names).difference(*names_of(part.labels, label_kind)))
+    labels = listed([f"'{name}'" for name in absent], EXAMPLES)
+    return [f"warning: no row of {part.name} has the label {labels}"] if absent else []
 
 
-def _never_learned(train: Labelled, names: Sequence[str]) -> list[str]:
-    """A warning of labels that no row of training has."""
-    never = sorted(set(names).difference(*names_of(train.labels, LABEL_SET)))
-    labels = listed([f"'{name}'" for name in never], EXAMPLES)
-    return [f"warning: no row of training has the label {labels}: it will never be said"] if never else []
-
-
-def absent_labels(whole: Labelled) -> Callable[[Labelled], list[str]]:
-    """Warns of a part in which some class is not, though it has several rows."""
-    several = {label for label, count in Counter(whole.labels).items() if count > 1}
-
-    def warning(part: Labelled) -> list[str]:
-        absent = listed([f"'{label}'" for label in sorted(several.difference(part.labels))], EXAMPLES)
-        return [f"warning: no row of {part.name} has the label {absent}"] if absent else []
-
-    return warning
+def _repeated(labels: Iterable[str]) -> list[str]:
+    return [label for label, count in Counter(labels).items() if count > 1]
 
 
 def labels_in_words(whole: Labelled, label_kind: str | None) -> str:
@@ -244,7 +228,12 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
     whole = _picture_part(pictures)
     classes = classes_of(whole)
     files, _ = requested_parts(settings)
-    given = _given_parts(pictures, whole)
+    names = np.array(pictures.part or [])
+    given = {
+        name: whole.select(name, np.flatnonzero(names == name).tolist())
+        for name in ("train", *PURPOSES)
+        if name in names
+    }
     if (both := next((name for name in files if name in given), None)) is not None:
         raise DataError(f"{pictures.name} has {both} pictures of its own: take them out, or leave --{both} unset")
     if "validation" in given and settings.folds is not None:
@@ -262,7 +251,7 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
         kinds=kinds_of(names_of(ours.labels, CLASS), classes),
     )
     split.fingerprint = whole.fingerprint
-    split.warn(absent_labels(ours))
+    split.warn(lambda part: absent_labels(part, _repeated(ours.labels)))
     for part in given.values():
         split.take(part)
     read = ((name, read_pictures(path, settings.size_of_images())) for name, path in files.items())
@@ -272,7 +261,8 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
 
 def whole_pictures(pictures: Pictures, name: str, classes: Collection[str], settings: DataSettings) -> Labelled:
     """Return all pictures as one part. `classes`: the labels that are known."""
-    return _with_unknown(_picture_part(pictures, name), PICTURE_COLUMNS, classes, settings)
+    part = _picture_part(pictures, name)
+    return replace(part, remarks=tuple(check_labels(part, PICTURE_COLUMNS, classes, settings)))
 
 
 def as_table(pictures: Pictures) -> tuple[Table, Columns]:
@@ -287,15 +277,3 @@ def _picture_part(pictures: Pictures, name: str = "whole") -> PicturePart:
     return PicturePart(
         name, pictures.files, pictures.labels, lines, pictures.name, pixels=pictures.pixels, top=pictures.top
     )
-
-
-def _given_parts(pictures: Pictures, whole: PicturePart) -> dict[str, PicturePart]:
-    """The parts that the pictures come in; none where they come as one."""
-    if pictures.part is None:
-        return {}
-    names = np.array(pictures.part)
-    return {
-        name: whole.select(name, np.flatnonzero(names == name).tolist())
-        for name in ("train", *PURPOSES)
-        if name in pictures.part
-    }

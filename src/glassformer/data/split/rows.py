@@ -244,13 +244,11 @@ def split_rows(
         there = f"{counted(len(rows), 'row')}, {len(np.unique(texts)):,} of them different"
         if values is not None and not times:
             there = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
-        together = (
-            f"equal {alike}s"
-            + (" and near-duplicates" if len(near) else "")
-            + (f" and column '{column}'" if column else "")
+        also = f" (and those with one value of '{column}')" if column else ""
+        stay = " and each class stays in training" if kinds is not None else ""
+        return DataError(
+            f"{table.name} has {there}: too few for {wanted}, since equal {alike}s{also} stay together{stay}"
         )
-        stay = f"since {together} stay together" + (" and each class stays in training" if kinds is not None else "")
-        return DataError(f"{table.name} has {there}: too few for {wanted}, {stay}")
 
     held: dict[str, Mask] | None = {}
     if fractions and times:
@@ -300,16 +298,11 @@ def _split_by(
     values = [cells[row].strip() for row in rows]
     moments = times_of(values)
     times = [moment for moment in moments if moment is not None]
-    if times and len(times) < len(values):
+    if len(times) < len(values) and (times or are_other_dates(values)):
         odd = moments.index(None)
         raise DataError(
-            f"{table.name}, {line_in_words(table.lines[rows[odd]])}, column '{column}': '{values[odd][:40]}' "
-            "among dates: write it as 2024-05-31, or choose another column with --data.split_by"
-        )
-    if not times and are_other_dates(values):
-        raise DataError(
-            f"{table.name}, column '{column}': dates such as '{values[0]}' have no certain order: "
-            "write them as 2024-05-31, or choose another column with --data.split_by"
+            f"{table.name}, {line_in_words(table.lines[rows[odd]])}, column '{column}': '{values[odd][:40]}' among "
+            "dates: write it as 2024-05-31, or choose another column with --data.split_by"
         )
     return values, times
 
@@ -350,18 +343,11 @@ def skip_rows(
     """
     kept = {reason: list(lines) for reason, lines in skipped.items() if lines}
     count = sum(map(len, kept.values()))
-    if bad_rows == ERROR and count:
-        reason, lines = next(iter(kept.items()))
-        raise DataError(
-            f"{where}, {line_in_words(lines[0])}: a row {reason} ({len(lines):,} of {counted(rows, 'row')}): fix it, "
-            "or pass --bad-rows skip"
-        )
-    if bad_rows is None and count > MAX_SKIPPED * rows:
+    allowed = {ERROR: 0.0, None: MAX_SKIPPED * rows}.get(bad_rows, rows)
+    if count > allowed:
         reasons = "; ".join(f"{len(lines):,} {reason}, {lines_in_words(lines)}" for reason, lines in kept.items())
-        raise DataError(
-            f"{where}: {count:,} of {counted(rows, 'row')} cannot be used, more than a tenth ({reasons}): fix them, "
-            "or pass --bad-rows skip"
-        )
+        some = f"{count:,} of {counted(rows, 'row')}"
+        raise DataError(f"{where}: {some} cannot be used ({reasons}): fix them, or pass --bad-rows skip")
     return kept
 
 
