@@ -6,11 +6,12 @@ import signal
 import stat
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from glassformer.config.errors import Say, silent
 
@@ -71,6 +72,19 @@ class TaskEnd:
         return cls(task.name, code, f"it was ended by signal {-code} ({name}; see {task.log})")
 
 
+class Watcher(Protocol):
+    """Follows tasks while a place runs them."""
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        """Get ready for tasks that are about to start."""
+
+    def look(self, running: Sequence[str]) -> None:
+        """Read what the running tasks, by name, have done since the last look."""
+
+    def starts_again(self, end: TaskEnd) -> bool:
+        """Return whether a task that has ended is started again."""
+
+
 @dataclass(kw_only=True)
 class Place(ABC):
     """Where processes run: it starts them, says which have ended, and stops them."""
@@ -110,19 +124,33 @@ class Place(ABC):
     def stop(self) -> None:
         """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
 
+    def run(self, tasks: Sequence[Task], watcher: Watcher) -> Generator[TaskEnd]:
+        """Run tasks, as many at once as there is room for, and yield each final end. Stop all that run at the end."""
+        by_name = {task.name: task for task in tasks}
+        try:
+            with _interrupted_by_sigterm():
+                running = self.adopt(tasks)
+                waiting = [task for task in tasks if task.name not in running]
+                while waiting or running:
+                    if starting := self.startable(waiting):
+                        watcher.prepare(starting)
+                        self.start(starting)
+                        running = running | {task.name for task in starting}
+                        waiting = [task for task in waiting if task.name not in running]
+                    time.sleep(self.pause)
+                    watcher.look(sorted(running))
+                    for end in self.ended():
+                        running = running - {end.name}
+                        if watcher.starts_again(end):
+                            waiting.append(by_name[end.name])
+                        else:
+                            yield end
+        finally:
+            self.stop()
+
 
 @contextlib.contextmanager
-def stopping(place: Place) -> Iterator[None]:
-    """However this is left, nothing is left running at the place. SIGTERM is like Ctrl-C."""
-    try:
-        with _terminated():
-            yield
-    finally:
-        place.stop()
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
+def _interrupted_by_sigterm() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return

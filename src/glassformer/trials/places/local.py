@@ -3,8 +3,9 @@
 import os
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
 from glassformer.data.wording import counted
@@ -50,18 +51,10 @@ class Local(Place):
 
     def start(self, tasks: Sequence[Task]) -> None:
         assigned = self._assign_gpus(tasks)
+        locks = () if self.lock is None else (self.lock.fileno(),)
         for task in tasks:
             gpu = assigned.get(task.name)
-            with task.log.open("ab") as log:
-                process = subprocess.Popen(
-                    task.command(),
-                    stdin=subprocess.PIPE,  # held open as long as this process lives
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **self._environment(gpu)},
-                    start_new_session=True,  # Ctrl-C is for us, and we pass it on
-                    pass_fds=() if self.lock is None else (self.lock.fileno(),),
-                )
+            process = start_process(task.command(), task.log, self._environment(gpu), pass_fds=locks)
             self.running[task.name] = _Process(task, process, gpu)
 
     def _environment(self, gpu: str | None) -> dict[str, str]:
@@ -100,3 +93,19 @@ class Local(Place):
                     other.process.kill()
                 job.process.wait()
             self._forget(name)
+
+
+def start_process(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], *, pass_fds: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    """Start a process that adds its output to `log`, and stops when this process, which holds its stdin, is gone."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, **environment},
+            start_new_session=True,  # Ctrl-C is for this process, which passes it on
+            pass_fds=pass_fds,
+        )

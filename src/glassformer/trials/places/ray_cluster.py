@@ -17,6 +17,7 @@ from typing import Any
 from glassformer.config.errors import MissingPackage, Misuse, RunError, first_line
 from glassformer.trials.places.base import GRACE, Place, Task, TaskEnd
 from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_large
+from glassformer.trials.places.local import start_process
 
 OURS = "GLASSFORMER_"
 """How the variables begin that a process of ours is told, wherever it runs."""
@@ -171,17 +172,9 @@ def usable_gpu_bytes() -> int:
 
 
 def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:
-    """In a worker of Ray: the process of a task, from its start to its end. Cancelled, it is told to save and stop."""
+    """In a worker of Ray: run the process of a task. If it is cancelled, the process saves and stops."""
     Path(log).parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "ab") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdin=subprocess.PIPE,  # closed when this worker is no more
-            stdout=file,
-            stderr=file,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
+    process = start_process([sys.executable, "-m", module, *arguments], Path(log), environment)
     try:
         while process.poll() is None:
             time.sleep(WATCH)

@@ -4,9 +4,8 @@ it, the comparison goes on.
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +14,7 @@ from glassformer.config.units import size
 from glassformer.planning.build import gpu_step_bytes
 from glassformer.planning.setup import from_data
 from glassformer.trials.outcome import GIVEN, TRAINED, Cell, Outcome
-from glassformer.trials.places.base import Place, Task, TaskEnd, stopping
+from glassformer.trials.places.base import Place, Task, TaskEnd
 from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder, id_of
 
 PROCESS = "glassformer.trials.running.cell_process"
@@ -74,44 +73,42 @@ class _Job:
 
 @dataclass(kw_only=True)
 class Engine:
-    """Does cells at a place; one that left no outcome is started again as often as the place has it."""
+    """Runs jobs at a place; a job without an outcome is started again as often as the place allows."""
 
     folder: Folder
     part: str
     place: Place
     hear: CellListener
     say: Say = silent
+    jobs: dict[str, _Job] = field(default_factory=dict)
 
     def run(self, cells: Sequence[Cell]) -> Generator[Outcome]:
-        """What each cell came to, as soon as it is done. However this is left, nothing is left running."""
-        jobs = {id_of(cell): _Job(cell, self.folder.cell_path(cell).resolve()) for cell in cells}
-        with stopping(self.place):
-            running = self.place.adopt([_task(name, job) for name, job in jobs.items()])
-            waiting = [name for name in jobs if name not in running]
-            while waiting or running:
-                if now := [task.name for task in self.place.startable([_task(name, jobs[name]) for name in waiting])]:
-                    self._start({name: jobs[name] for name in now})
-                    running, waiting = running | {*now}, [name for name in waiting if name not in now]
-                time.sleep(self.place.pause)
-                for name in sorted(running):
-                    self._tell(jobs[name])
-                for end in self.place.ended():
-                    job = jobs[end.name]
-                    running.discard(end.name)
-                    self._tell(job)
-                    if self.folder.outcome(job.cell) is None and job.retries < self.place.retries:
-                        job.retries += 1
-                        waiting.append(end.name)
-                        self.say(f"{end.name}: {end.why}; it is started again")
-                        self.hear(CellEvent(cell=job.cell, what="waiting"))
-                    else:
-                        yield self._end(job, end)
+        """Yield the outcome of each job as soon as it has ended."""
+        self.jobs = {id_of(cell): _Job(cell, self.folder.cell_path(cell).resolve()) for cell in cells}
+        tasks = [_task(name, job) for name, job in self.jobs.items()]
+        with contextlib.closing(self.place.run(tasks, self)) as ends:
+            for end in ends:
+                yield self._end(self.jobs[end.name], end)
 
-    def _start(self, jobs: dict[str, _Job]) -> None:
-        for job in jobs.values():
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            job = self.jobs[task.name]
             self.folder.begin(job.cell, part=self.part)
             job.read = 0
-        self.place.start([_task(name, job) for name, job in jobs.items()])
+
+    def look(self, running: Sequence[str]) -> None:
+        for name in running:
+            self._tell(self.jobs[name])
+
+    def starts_again(self, end: TaskEnd) -> bool:
+        job = self.jobs[end.name]
+        self._tell(job)
+        if self.folder.outcome(job.cell) is not None or job.retries >= self.place.retries:
+            return False
+        job.retries += 1
+        self.say(f"{end.name}: {end.why}; it is started again")
+        self.hear(CellEvent(cell=job.cell, what="waiting"))
+        return True
 
     def _tell(self, job: _Job) -> None:
         for event in job.events():

@@ -3,6 +3,7 @@ trained once more.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ from glassformer.config.errors import RunError, Say
 from glassformer.config.resolve import SECTIONS, flatten
 from glassformer.config.sentences import sentence as read_sentence
 from glassformer.data.wording import counted
-from glassformer.rendering.panels import Line, Lines, Panel, Points, Table, Words
+from glassformer.rendering.panels import Cell, Line, Lines, Panel, Points, Rows, Table
 from glassformer.rendering.view import View
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.run import Run
@@ -28,14 +29,13 @@ from glassformer.trials.tuning.storage import START, optuna, trials_that_count, 
 from glassformer.trials.tuning.trial import OUTCOME, TrialRecord, best_of, format_value, importance, record_of
 from glassformer.verbs.train import train
 
-Rows = list[list[str | float | int | None]]
-
 sentence = partial(read_sentence, __name__)
 
-TABLE_ROWS = 40
+MAX_ROWS = 40
 """Trials in the table of a page."""
-PANELS = 8
+MAX_PANELS = 8
 """Settings whose values are drawn, the most important first."""
+ENDS = {"pruned": "of them stopped early", "failed": "failed"}
 LOOKS = "looks"
 """A study's mark: how often the test part was looked at."""
 
@@ -78,33 +78,30 @@ class TuneResult:
 
     @property
     def summary(self) -> str:
-        """What came of it, in a few sentences."""
-        total, early = len(self.trials), sum(trial.state == "pruned" for trial in self.trials)
-        others = {"of them stopped early": early, "failed": total - early - len(self.complete)}
-        counts = [counted(total, "trial"), *(f"{count} {what}" for what, count in others.items() if count)]
+        """The number of trials, the best score, and how far to trust it."""
+        states = Counter(trial.state for trial in self.trials)
+        counts = [counted(len(self.trials), "trial")]
+        counts += [f"{states[state]} {what}" for state, what in ENDS.items() if states[state]]
         repeats = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
-        other_start = self.start if self.start is not None and self.start.number != self.best.number else None
-        return sentence(
-            "summary",
-            counts=", ".join(counts),
-            metric=titled(self.primary),
-            best=self.best,
-            mean=f" (mean over {repeats})" if repeats else "",
-            start="" if other_start is None else sentence("start", start=other_start),
-            optimism=self.optimism,
-        ).rstrip()
-
-    @property
-    def optimism(self) -> str:
-        """What the best of many scores is worth."""
-        sentences, count = [], len(self.complete)
-        if count > 1:
-            untested = sentence("no test part") if self.run is not None and self.test is None else ""
-            sentences.append(sentence("chosen", count=count, untested=untested))
+        metric = titled(self.primary)
+        parts = [
+            sentence(
+                "summary",
+                counts=", ".join(counts),
+                metric=metric,
+                best=self.best,
+                mean=f" (mean over {repeats})" if repeats else "",
+            )
+        ]
+        if self.start is not None and self.start.number != self.best.number:
+            parts.append(sentence("start", start=self.start))
+        if states["complete"] > 1:
+            parts.append(sentence("chosen", count=states["complete"]))
         if self.test is not None:
-            look = sentence("look", looks=self.looks) if self.looks > 1 else ""
-            sentences.append(sentence("test", look=look, metric=titled(self.primary), value=self.test[self.primary]))
-        return " ".join(sentences)
+            parts.append(sentence("test", looks=self.looks, metric=metric, value=self.test[self.primary]))
+        elif self.run is not None:
+            parts.append(sentence("no test part"))
+        return " ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field and the summary, for JSON."""
@@ -135,23 +132,22 @@ class TuneResult:
             [key, format_value(value), "searched" if key in self.best.settings else "given"]
             for key, value in self.settings.items()
         ]
-        best = Table(title="The best settings", columns=["setting", "value", ""], rows=settings)
-        panels: list[Panel] = [best, self._importance(), self._progress()]
         models = Dimension("model", values=tuple(dict.fromkeys(trial.settings["model"] for trial in self.complete)))
-        if len(models.values) > 1:
-            panels.append(self._by_choice(models, self.complete))
-        panels += [*self._by_setting(), self._trials()]
-        command = f"glassformer train {self.settings.get('data.path', '')} --config {self.recipe}".replace("  ", " ")
-        panels.append(Words(title="Train it again", text=command, code=True))
+        panels: list[Panel] = [
+            Table(title="The best settings", columns=["setting", "value", ""], rows=settings),
+            Table(
+                title="Which settings mattered",
+                columns=["setting", "share"],
+                rows=[[name, share] for name, share in self.importance.items()],
+                bars=["share"],
+                note=sentence("importance", model=self.model) if self.importance else sentence("too few"),
+            ),
+            self._progress(),
+            *([self._by_choice(models, self.complete)] if len(models.values) > 1 else []),
+            *self._by_setting(),
+            self._trials(),
+        ]
         return View(f"Settings for {self.model}", panels, self.summary, about=Path(self.out).name)
-
-    def _importance(self) -> Panel:
-        title = "Which settings mattered"
-        if not self.importance:
-            return Words(title=title, text=sentence("too few"))
-        rows: Rows = [[name, share] for name, share in self.importance.items()]
-        note = sentence("importance", model=self.model)
-        return Table(title=title, columns=["setting", "share"], rows=rows, bars=["share"], note=note)
 
     def _progress(self) -> Lines:
         numbers, values = [float(trial.number) for trial in self.complete], _values(self.complete)
@@ -167,10 +163,8 @@ class TuneResult:
         )
 
     def _by_setting(self) -> Iterator[Panel]:
-        """Score against each setting of the best model: points for numbers, a table for names."""
-        names = {dimension.name: dimension for dimension in self.space}
-        ordered = [*(name for name in self.importance if name in names), *names]
-        for dimension in [names[name] for name in dict.fromkeys(ordered)][:PANELS]:
+        """Score against each setting of the best model, the most important first: points for numbers, else a table."""
+        for dimension in sorted(self.space, key=lambda one: -self.importance.get(one.name, 0.0))[:MAX_PANELS]:
             trials = [
                 trial
                 for trial in self.complete
@@ -193,39 +187,28 @@ class TuneResult:
         )
 
     def _by_choice(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Table:
-        by_value = [
-            (value, _values([trial for trial in trials if trial.settings[dimension.key] == value]))
-            for value in dimension.values
-        ]
-        best = min if self.lower_is_better else max
-        rows: Rows = [
-            [format_value(value), len(scores), best(scores), float(np.median(scores))]
-            for value, scores in by_value
-            if scores
-        ]
-        return Table(
-            title=dimension.name, columns=["value", "trials", f"best {titled(self.primary)}", "median"], rows=rows
-        )
+        best, rows = min if self.lower_is_better else max, list[list[Cell]]()
+        for value in dimension.values:
+            if scores := _values([trial for trial in trials if trial.settings[dimension.key] == value]):
+                rows.append([format_value(value), len(scores), best(scores), float(np.median(scores))])
+        columns = ["value", "trials", f"best {titled(self.primary)}", "median"]
+        return Table(title=dimension.name, columns=columns, rows=rows)
 
     def _trials(self) -> Table:
-        """The best first, then those that are not whole."""
+        """The best trials first, then those without a score."""
         sign = 1 if self.lower_is_better else -1
-
-        def rank(trial: TrialRecord) -> tuple[bool, float]:
-            return trial.state != "complete", math.inf if trial.value is None else sign * trial.value
-
+        trials = sorted(self.trials, key=lambda trial: math.inf if trial.value is None else sign * trial.value)
+        trials.sort(key=lambda trial: trial.state != "complete")
         rows: Rows = [
-            [
-                str(trial.number),
-                trial.value,
-                trial.summary,
-                "" if trial.state == "complete" and not trial.why else f"{trial.state}: {trial.why}",
-            ]
-            for trial in sorted(self.trials, key=rank)[:TABLE_ROWS]
+            [str(trial.number), trial.value, trial.summary, ": ".join(filter(None, (_ending(trial), trial.why)))]
+            for trial in trials[:MAX_ROWS]
         ]
-        count = len(self.trials)
-        note = sentence("best trials", shown=TABLE_ROWS, count=count) if count > TABLE_ROWS else ""
+        note = sentence("best trials", shown=MAX_ROWS, count=len(trials)) if len(trials) > MAX_ROWS else ""
         return Table(title="Trials", columns=["trial", titled(self.primary), "what it tried", ""], rows=rows, note=note)
+
+
+def _ending(trial: TrialRecord) -> str:
+    return "" if trial.state == "complete" else trial.state
 
 
 def _values(trials: Sequence[TrialRecord]) -> list[float]:

@@ -7,8 +7,8 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
 from glassformer.runs.files import read_json, write_json
-from glassformer.trials.places.base import STOPPED, Place, Task, stopping, when_parent_is_gone
+from glassformer.trials.places.base import STOPPED, Place, Task, TaskEnd, when_parent_is_gone
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import (
     PROCESS,
@@ -41,8 +41,8 @@ from glassformer.trials.tuning.trial import OUTCOME, Stopped, best_of, line_of, 
 HOPELESS = 5
 """The number of trials after which, if none is whole, something else is wrong."""
 ORDERS = "orders.json"
-SAYS = "glassformer: "
-"""How a line begins in which a process says what is wrong."""
+ERROR = "glassformer: "
+"""The start of a line with an error message of a process."""
 POLL = 0.5
 """Seconds between two looks at what the processes have done."""
 
@@ -66,26 +66,16 @@ class Worker:
     stop: Callable[[], bool] = lambda: False
 
     def work(self) -> None:
-        """Trial after trial, until there are enough or the time is up; the first is not cut short."""
+        """Run trials until there are enough or the time is up; the first trial is not cut short."""
         while not self.stop():
             retry_lost(self.study, self.say)
-            done = trials_that_count(self.study)
-            progress_of("trial")(len(done), self.trials or 0)
-            if self._enough(done) or self._late():
+            progress_of("trial")(len(trials_that_count(self.study)), self.trials or 0)
+            if self.is_done:
                 return
-            ended = [trial for trial in done if trial.state.is_finished()]
-            if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
-                raise RunError(
-                    f"none of the first {len(ended)} trials came to a score; the last: "
-                    f"{ended[-1].user_attrs[OUTCOME]['why']}"
-                )
-            self.study.sampler = sampler(
-                int(self.search.settings.get("training.seed", 0)),
-                begun(self.study),
-                self.job,
-            )
+            self._check_hope()
+            self.study.sampler = sampler(int(self.search.settings.get("training.seed", 0)), begun(self.study), self.job)
             trial = ask(self.study)
-            if self._enough([other for other in trials_that_count(self.study) if other.number < trial.number]):
+            if self._enough(trial.number):
                 give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
             try:
@@ -108,13 +98,26 @@ class Worker:
             self._clear()
             self.say(line_of(trial.number, self.study, self.search))
 
-    def _enough(self, trials: "list[optuna.trial.FrozenTrial]") -> bool:
-        return self.trials is not None and len(trials) >= self.trials
+    @property
+    def is_done(self) -> bool:
+        """Whether there are enough trials, or the time is up and one of them has a score."""
+        return self._enough() or self._late()
+
+    def _enough(self, before: int | None = None) -> bool:
+        """Whether there are enough trials. `before`: count those with smaller numbers only."""
+        counted = [trial.number for trial in trials_that_count(self.study)]
+        return self.trials is not None and sum(before is None or number < before for number in counted) >= self.trials
 
     def _late(self) -> bool:
-        """Only once there is a score: a search must come to something."""
         late = self.until is not None and time.monotonic() > self.until
         return late and bool(self.study.get_trials(False, (State.COMPLETE,)))
+
+    def _check_hope(self) -> None:
+        """Raise an error if the first trials have all failed."""
+        ended = [trial for trial in trials_that_count(self.study) if trial.state.is_finished()]
+        if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
+            last = ended[-1].user_attrs[OUTCOME]["why"]
+            raise RunError(f"none of the first {len(ended)} trials came to a score; the last: {last}")
 
     def _try(self, trial: "optuna.Trial") -> Outcome:
         trial.set_user_attr(PROCESS, this_process())
@@ -153,50 +156,57 @@ def sampler(*entropy: int) -> "optuna.samplers.BaseSampler":
 
 @dataclass
 class WorkerTeam:
-    """Processes that work on one search, at a place; all end before `work` does. `where`: the storage."""
+    """Processes that work on one search."""
 
     jobs: int
     worker: Worker
     where: str
+    """The storage of the study."""
     place: Place
     folder: Path
-    """Where their orders and logs lie."""
+    """Folder for the orders and logs of the processes."""
+    reported: set[int] = field(default_factory=set)
+    retries: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
 
     def work(self) -> None:
-        """A line for each trial that any of them finishes. One that is lost is started again, as often as the place has
-        it; what one says is wrong ends all.
+        """Run the processes and print a line for each trial that one of them finishes.
+
+        A lost process is started again as often as the place allows; the error message of one ends the search.
         """
-        reported = {trial.number for trial in self.worker.study.get_trials(deepcopy=False) if trial.state.is_finished()}
-        tasks = {task.name: task for task in map(self._task, range(self.jobs))}
-        retries = Counter[str]()
-        failures: list[str] = []
-        with stopping(self.place):
-            adopted = running = self.place.adopt([*tasks.values()])
-            self._write_orders()
-            start = [name for name in tasks if name not in running]
-            for name in start:
-                tasks[name].log.unlink(missing_ok=True)
-            while start or running:
-                if start:
-                    self.place.start([tasks[name] for name in start])
-                running, start = running | {*start}, []
-                time.sleep(max(POLL, self.place.pause))
-                _report(self.worker, reported)
-                for end in self.place.ended():
-                    running = running - {end.name}
-                    if end.code == 0 and not (end.name in adopted and self._wants_more()):
-                        continue
-                    line = _last_line(tasks[end.name].log)
-                    if line.startswith(SAYS):
-                        failures.append(line.removeprefix(SAYS))
-                    elif retries[end.name] < self.place.retries:
-                        retries[end.name] += 1
-                        start.append(end.name)
-                    else:
-                        failures.append(line or end.why)
-        _report(self.worker, reported)
-        for why in failures:
-            raise RunError(why)
+        self.reported = {trial.number for trial in self.worker.study.get_trials(False) if trial.state.is_finished()}
+        self.place.pause = max(POLL, self.place.pause)
+        self._write_orders()
+        for _ in self.place.run([self._task(job) for job in range(self.jobs)], self):
+            pass
+        self.look(())
+        if self.failures:
+            raise RunError(self.failures[0])
+
+    def prepare(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if not self.retries[task.name]:
+                task.log.unlink(missing_ok=True)
+
+    def look(self, running: Sequence[str]) -> None:
+        worker = self.worker
+        for trial in worker.study.get_trials(deepcopy=False):
+            if trial.state.is_finished() and trial.number not in self.reported:
+                self.reported.add(trial.number)
+                if not gave_up(trial):
+                    progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
+                    worker.say(line_of(trial.number, worker.study, worker.search))
+
+    def starts_again(self, end: TaskEnd) -> bool:
+        if end.code == 0 and self.worker.is_done:
+            return False
+        line = _last_line(self.folder / f"{end.name}.log")
+        again = not line.startswith(ERROR) and self.retries[end.name] < self.place.retries
+        if again:
+            self.retries[end.name] += 1
+        elif end.code != 0:
+            self.failures.append(line.removeprefix(ERROR) or end.why)
+        return again
 
     def _write_orders(self) -> None:
         worker = self.worker
@@ -218,27 +228,11 @@ class WorkerTeam:
             takes_gpu=settings.get("training.device", "auto") in ("auto", "cuda"),
         )
 
-    def _wants_more(self) -> bool:
-        """Whether processes of an earlier command, which wanted fewer trials, have left some."""
-        worker = self.worker
-        return worker.trials is not None and len(trials_that_count(worker.study)) < worker.trials
-
 
 def _last_line(log: Path) -> str:
-    """What a process said last."""
     with contextlib.suppress(OSError):
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
     return ""
-
-
-def _report(worker: Worker, reported: set[int]) -> None:
-    for trial in worker.study.get_trials(deepcopy=False):
-        if trial.state.is_finished() and trial.number not in reported:
-            reported.add(trial.number)
-            if not gave_up(trial):
-                progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
-                worker.say(line_of(trial.number, worker.study, worker.search))
 
 
 def main(argv: list[str]) -> int:
@@ -256,7 +250,7 @@ def main(argv: list[str]) -> int:
             retry_trials_of(study, name)
             Worker(study, search, folder, trials, until, job=job, name=name, stop=gone.is_set).work()
     except GlassformerError as error:
-        print(f"{SAYS}{error}", file=sys.stderr)
+        print(f"{ERROR}{error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:  # it has given its trial back
         return STOPPED
