@@ -12,7 +12,7 @@ from profiled import most_of_training
 
 from glassformer.config.resolve import flatten
 from glassformer.planning.setup import from_data
-from glassformer.planning.training_step import StepDevice, has_recurrent_layers, measure_step_memory, step_memory
+from glassformer.planning.training_step import Step, StepDevice, has_recurrent_layers, measure_step_memory, step_memory
 
 CPU = torch.device("cpu")
 WRITING, TEXTS, PAIRS = "docstrings", "opinions:rows=400", "dates:rows=400"
@@ -40,7 +40,7 @@ def main():
         piece = planned.rows(-(-planned.batch // training.accumulation_steps))
         build = partial(planned.build, planned.config)
         began = time.perf_counter()
-        found = find(build, task, piece, training, StepDevice(CPU, "fp32"), pieces=training.accumulation_steps)
+        found = find(Step(build, task, piece, training, StepDevice(CPU, "fp32"), training.accumulation_steps))
         seconds = time.perf_counter() - began
         batch = max((task.batch(step) for step in range(64)), key=lambda one: sum(t.numel() for t in one.tensors(CPU)))
         held = most_of_training(model, task, batch, training)

@@ -13,6 +13,7 @@ from glassformer.models.build import parameter_count
 from glassformer.planning import training_step
 from glassformer.planning.setup import PlannedTraining, from_data
 from glassformer.planning.training_step import (
+    Step,
     StepDevice,
     StepMemory,
     TensorMeter,
@@ -33,13 +34,13 @@ def planned_of(data: str, **settings: Any) -> PlannedTraining:
     return from_data(flatten({"data.path": data, **flags}), None, lambda text: None, gpus=None)
 
 
-def said(planned: PlannedTraining, where: StepDevice = HERE, **more: Any) -> StepMemory:
+def said(planned: PlannedTraining, where: StepDevice = HERE) -> StepMemory:
     model, training = planned.config.model, planned.config.training
     recurrent = any(name in RECURRENT for name in (model.encoder, model.decoder))
     rows = -(-planned.batch // training.accumulation_steps)
     find = measure_step_memory if recurrent else step_memory
     build = partial(planned.build, planned.config)
-    return find(build, planned.task, planned.rows(rows), training, where, pieces=training.accumulation_steps, **more)
+    return find(Step(build, planned.task, planned.rows(rows), training, where, training.accumulation_steps))
 
 
 def agrees(planned: PlannedTraining, within: float = 0.2) -> None:
@@ -162,10 +163,13 @@ def test_a_few_layers_stand_for_many(settings: dict[str, Any]) -> None:
     planned = planned_of(WRITING, model__width=32, model__layers=7, **settings)
     training = planned.config.training
     pieces = training.accumulation_steps
-    step = (planned.task, planned.rows(planned.batch // pieces), training)
     for where in (HERE, StepDevice(torch.device("cuda"), "bf16", stand_in=True)):
-        whole = step_memory(partial(planned.build, planned.config), *step, where, pieces=pieces)
-        assert layered_step_memory(planned.build_blocks, 7, *step, where, pieces=pieces) == whole
+
+        def step(layers: int, where: StepDevice = where) -> Step:
+            build = partial(planned.build_blocks, layers)
+            return Step(build, planned.task, planned.rows(planned.batch // pieces), training, where, pieces)
+
+        assert layered_step_memory(step, 7) == step_memory(step(7))
 
 
 # --- counting ---
@@ -208,6 +212,6 @@ def test_no_number_is_computed_and_no_random_number_drawn() -> None:
             return planned.task.loss(model.inner, *tensors) + model.more.sum()
 
     training = planned.config.training
-    found = step_memory(Large, Asking(), planned.rows(4), training, HERE)  # type: ignore[arg-type]
+    found = step_memory(Step(Large, Asking(), planned.rows(4), training, HERE))  # type: ignore[arg-type]
     assert found.weights > 4 * 2**40
     assert torch.equal(state, torch.get_rng_state())

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from glassformer.config.encoders import RECURRENT
 from glassformer.config.errors import Say, SettingError
-from glassformer.config.sections import TrainingSettings
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
@@ -23,6 +22,7 @@ from glassformer.planning.training_step import (
     CANNOT,
     LAYERS,
     Piece,
+    Step,
     StepDevice,
     StepMemory,
     as_fake,
@@ -33,7 +33,6 @@ from glassformer.planning.training_step import (
     resized,
     step_memory,
 )
-from glassformer.tasks.base import Task
 from glassformer.training.device import choose_compile, choose_device, choose_precision
 from glassformer.training.optimiser import Optimiser
 
@@ -119,35 +118,34 @@ def _paper_gpu(precision: str) -> StepDevice:
 
 @dataclass
 class _StepMemories:
-    """Steps of a training that is not begun: on tensors without numbers, or where that cannot be on real ones."""
+    """Memory of steps of a planned training run: from tensors without numbers, or from real steps where needed."""
 
     planned: PlannedTraining
     where: StepDevice
     really: bool
 
     def needs(self, rows: int, pieces: int) -> StepMemory:
-        """What a batch needs in so many pieces, each with so many rows of the largest batch."""
+        """Return the memory of a batch in `pieces` pieces, each with `rows` rows of the largest batch."""
         if not self.really:
             try:
                 return self.pretended(rows, pieces)
             except CANNOT:
                 self.really = True
-        where = StepDevice(CPU, self.where.precision)
-        return measure_step_memory(self._build, *self._step(rows), where, pieces=pieces)
+        return measure_step_memory(replace(self._step(rows, pieces), where=StepDevice(CPU, self.where.precision)))
 
     def pretended(self, rows: int, pieces: int) -> StepMemory:
-        """On tensors without numbers."""
+        """Return the memory from tensors without numbers."""
         planned, layers = self.planned, self.planned.blocks or 0
         two_stacks = planned.family.has_decoder or planned.config.training.l2  # the penalty goes through them once more
+        step = self._step(rows, pieces)
         if layers > LAYERS + 1 and not two_stacks:
-            return layered_step_memory(planned.build_blocks, layers, *self._step(rows), self.where, pieces=pieces)
-        return step_memory(self._build, *self._step(rows), self.where, pieces=pieces)
+            return layered_step_memory(lambda count: replace(step, build=partial(planned.build_blocks, count)), layers)
+        return step_memory(step)
 
-    def _build(self) -> nn.Module:
-        return self.planned.build(self.planned.config)
-
-    def _step(self, rows: int) -> tuple[Task, Piece, TrainingSettings]:
-        return self.planned.task, self.planned.rows(rows), self.planned.config.training
+    def _step(self, rows: int, pieces: int) -> Step:
+        planned = self.planned
+        build, settings = partial(planned.build, planned.config), planned.config.training
+        return Step(build, planned.task, planned.rows(rows), settings, self.where, pieces)
 
 
 def _pieces(planned: PlannedTraining) -> list[int]:
@@ -191,7 +189,7 @@ def cluster_plan(
 
     def needs(layers: int, rows: int) -> StepMemory:
         build = partial(planned.build, planned.with_blocks(layers) if layers else config)
-        return step_memory(build, planned.task, resized(planned.piece, rows), training, where)
+        return step_memory(Step(build, planned.task, resized(planned.piece, rows), training, where))
 
     border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
     layerwise = layerwise_memory(needs, planned.blocks or 0, rows, border)

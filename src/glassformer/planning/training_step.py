@@ -5,7 +5,6 @@ import gc
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -217,6 +216,19 @@ class StepDevice:
         return Kernels(gpu=self.stand_in, precision=PRECISIONS.get(self.precision) if on_gpu else None)
 
 
+@dataclass(frozen=True)
+class Step:
+    """A training step: a model, the examples that it reads, the settings, and the device."""
+
+    build: Build
+    task: Task
+    piece: Piece
+    settings: TrainingSettings
+    where: StepDevice
+    pieces: int = 1
+    """Number of pieces like this one in a batch."""
+
+
 @contextlib.contextmanager
 def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
     """Tensors made in here have a shape, a type and a device, but no numbers: they cost next to nothing."""
@@ -226,32 +238,19 @@ def fake_tensors(where: StepDevice) -> Iterator[Kernels]:
         yield kernels
 
 
-def step_memory(
-    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
-) -> StepMemory:
-    """What a step needs whose batch is computed in so many pieces like this one."""
-    return _fake_step(build, task, piece, settings, where, pieces)[0]
+def step_memory(step: Step) -> StepMemory:
+    """Return the memory of a step, from tensors without numbers."""
+    return _fake_step(step)[0]
 
 
-def layered_step_memory(
-    build: Callable[[int], nn.Module],
-    layers: int,
-    task: Task,
-    piece: Piece,
-    settings: TrainingSettings,
-    where: StepDevice,
-    *,
-    pieces: int = 1,
-) -> StepMemory:
-    """The same of a stack of layers that are alike, from two models of a few. `build`: makes one with so many layers.
+def layered_step_memory(step_of: Callable[[int], Step], layers: int) -> StepMemory:
+    """Return the memory of a step of a model with equal layers, from two models with few of them.
 
     What a pass holds grows or shrinks evenly from layer to layer, so its fullest moment is near its beginning or near
-    its end, and what is held at each of those moments grows evenly with the number of layers. An update takes all of
-    them at once.
+    its end, and what is held at each of these moments grows evenly with the number of layers. An update takes all
+    layers at once. `step_of` returns the step of a model with the given number of layers.
     """
-    (few, phases), (more, longer) = (
-        _fake_step(partial(build, count), task, piece, settings, where, pieces) for count in (LAYERS, LAYERS + 1)
-    )
+    (few, phases), (more, longer) = (_fake_step(step_of(count)) for count in (LAYERS, LAYERS + 1))
     steps = layers - LAYERS
     whole = beyond(few, more, steps)
     passes = [
@@ -263,36 +262,30 @@ def layered_step_memory(
 
 
 def _grown(few: list[int], more: list[int], steps: int) -> list[int]:
-    """What is held at moments counted from the beginning of a phase, and at ones counted from its end."""
+    """Extrapolate moments counted from the beginning of a phase, and moments counted from its end."""
     half = len(few) // 2
     pairs = [*zip(few[:half], more[:half], strict=True), *zip(few[half:], more[half - len(few) :], strict=True)]
     return [one + steps * (other - one) for one, other in pairs]
 
 
-def _fake_step(
-    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, pieces: int
-) -> tuple[StepMemory, list[Phase]]:
-    with fake_tensors(where):
-        return _metered_step(build(), task, as_fake(piece, where), settings, where, pieces, TensorMeter)
+def _fake_step(step: Step) -> tuple[StepMemory, list[Phase]]:
+    with fake_tensors(step.where):
+        return _metered_step(step.build(), replace(step, piece=as_fake(step.piece, step.where)), TensorMeter)
 
 
-def measure_step_memory(
-    build: Build, task: Task, piece: Piece, settings: TrainingSettings, where: StepDevice, *, pieces: int = 1
-) -> StepMemory:
-    """What a step needs, from real steps on some of the examples, for layers whose kernels do not say what they keep.
+def measure_step_memory(step: Step) -> StepMemory:
+    """Return the memory of a step from real steps on some of the examples, for kernels that do not say what they keep.
 
-    What the others need beside these is taken to grow in proportion.
+    The memory of the other examples is taken to grow in proportion.
     """
     gc.collect()  # garbage that is freed during a measured step would count as memory that the step returned
-    count = len(piece[0])
+    count = len(step.piece[0])
     sizes = [count] if count <= 2 * FEW else [FEW, 2 * FEW]
     with torch.random.fork_rng(devices=[]):
-        model = build()
+        model = step.build()
         spread = [torch.linspace(0, count - 1, size).round().long() for size in sizes]
-        needs = [
-            _metered_step(model, task, [tensor[rows] for tensor in piece], settings, where, pieces, AllocationMeter)[0]
-            for rows in spread
-        ]
+        parts = [replace(step, piece=[tensor[rows] for tensor in step.piece]) for rows in spread]
+        needs = [_metered_step(model, part, AllocationMeter)[0] for part in parts]
     return beyond(needs[0], needs[-1], count / FEW - 1)
 
 
@@ -308,14 +301,9 @@ def beyond(one: StepMemory, other: StepMemory, steps: float) -> StepMemory:
 
 
 def _metered_step(
-    model: nn.Module,
-    task: Task,
-    piece: Piece,
-    settings: TrainingSettings,
-    where: StepDevice,
-    pieces: int,
-    meter: type[TensorMeter | AllocationMeter],
+    model: nn.Module, step: Step, meter: type[TensorMeter | AllocationMeter]
 ) -> tuple[StepMemory, list[Phase]]:
+    settings, piece = step.settings, step.piece
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     with meter() as held:
         held.add([*model.parameters(), *model.buffers()])
@@ -331,11 +319,11 @@ def _metered_step(
         held.add(piece)
         before = held.now
         held.phases.clear()
-        for _ in range(min(2, pieces)):  # from the second on, all find gradients already there
+        for _ in range(min(2, step.pieces)):  # from the second on, all find gradients already there
             held.begin(FORWARD)
             gradients_before = held.now - before
-            with where.autocast():
-                loss = task.loss(model.train(), *piece) / len(piece[0])
+            with step.where.autocast():
+                loss = step.task.loss(model.train(), *piece) / len(piece[0])
             if settings.l2:
                 loss = loss + l2_penalty(list(decayed(model).values()), settings.l2)
             kept = held.now - before - gradients_before

@@ -3,9 +3,8 @@
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from glassformer.trials.places.base import LOCAL, SLURM, Place
 from glassformer.trials.places.choice import PlaceOptions
 from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.results.comparison import Comparison, summarise
-from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
@@ -45,8 +43,6 @@ from glassformer.trials.settings import (
 
 FROM = ("from", "from_run", "model.from_run")
 """What names runs to begin from: here there may be several."""
-SPARE = 20.0
-"""A table is written anew only after so many times as long as writing the last one took."""
 
 
 @takes_memory
@@ -124,11 +120,10 @@ def compare(
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
         refuse_out({"model.from_run": before}, folder.path / "cells")
-    with board or contextlib.nullcontext(), logging_to(log_to), folder.locked(say) as lock:
+    with logging_to(log_to), folder.locked(say) as lock:
         if on != SLURM or overwrite:
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
         folder.open(question.asked, overwrite=overwrite)
-        table = _Table(folder, question, short_name(where))
         waiting = _waiting(folder, question.cells, listen, say)
         plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None
         place = places.place(folder.path, "compare", say, lock=lock, plan=plan)
@@ -140,13 +135,13 @@ def compare(
         try:
             with contextlib.closing(engine.run(waiting)) as outcomes:
                 for _ in outcomes:
-                    table.grow()
+                    pass
         except KeyboardInterrupt:
-            table.save()
+            _save_table(folder, question, short_name(where))
             raise KeyboardInterrupt(
                 f"stopped; what is done is kept in {folder.path}, and the same command goes on from there"
             ) from None
-        comparison = table.save()
+        comparison = _save_table(folder, question, short_name(where))
         folder.finish()
         if comparison is None:
             raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
@@ -158,8 +153,6 @@ def compare(
         run = folder.path / str(chosen.outcomes[0].run)
         config_of_run = Run.open(run).config()
         say(f"next: {FAMILIES[config_of_run.task].command(run, config_of_run)}")
-    elif chosen is None and (late := [row for row in comparison.rows if row.undertrained]):
-        say(f"next: the same command with {more_budget(late)}, and another --out (or --overwrite)")
     return comparison
 
 
@@ -235,32 +228,17 @@ def _plan(question: Question, folder: Folder, waiting: int, place: Place) -> str
     )
 
 
-@dataclass
-class _Table:
-    """What is known so far, written as cells are done, so that a comparison that is killed has a table too."""
-
-    folder: Folder
-    question: Question
-    data: str
-    written: float = -1e9
-    took: float = 0.0
-
-    def grow(self) -> None:
-        if time.monotonic() - self.written > SPARE * self.took:
-            self.save()
-
-    def save(self) -> Comparison | None:
-        began = time.monotonic()
-        outcomes = self.folder.outcomes(self.question.cells)
-        if not outcomes:
-            return None
-        comparison = summarise(
-            outcomes,
-            title=f"{self.question.shared.config.task} on {self.data}",
-            budget=self.question.budget,
-            mode=self.question.options.mode,
-            notes=self.question.shared.notes,
-        )
-        comparison.save(self.folder.path)
-        self.written, self.took = time.monotonic(), time.monotonic() - began
-        return comparison
+def _save_table(folder: Folder, question: Question, data: str) -> Comparison | None:
+    """Save the table of all outcomes so far; return None if there are none."""
+    outcomes = folder.outcomes(question.cells)
+    if not outcomes:
+        return None
+    comparison = summarise(
+        outcomes,
+        title=f"{question.shared.config.task} on {data}",
+        budget=question.budget,
+        mode=question.options.mode,
+        notes=question.shared.notes,
+    )
+    comparison.save(folder.path)
+    return comparison

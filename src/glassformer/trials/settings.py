@@ -27,11 +27,15 @@ def read_settings(request: TrainRequest) -> dict[str, Any]:
 
 def refuse_reserved(settings: Mapping[str, Any], verb: str) -> None:
     """Refuse settings that many runs decide for themselves."""
-    if settings.get("data.refit"):
-        raise Misuse(f"data.refit leaves no validation part, which {verb} needs: leave it away (train --refit, later)")
+    refuse(settings.get("data.refit"), f"data.refit leaves no validation part, which {verb} needs: use it in train")
     for key in ("data.folds", "data.fold"):
-        if settings.get(key) is not None:
-            raise Misuse(f"{key} is set by {verb} itself: give --folds K instead")
+        refuse(settings.get(key) is not None, f"{key} is set by {verb} itself: give --folds K instead")
+
+
+def refuse(condition: object, message: str) -> None:
+    """Raise `Misuse` with a message if a condition holds."""
+    if condition:
+        raise Misuse(message)
 
 
 def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int:
@@ -40,8 +44,7 @@ def count_of(flag: str, value: Any, *, least: int = 1, instead: str = "") -> int
         number = whole(value)
     except (ValueError, TypeError, OverflowError):
         raise Misuse(f"--{flag} wants a whole number{f' or {instead}' if instead else ''}, not {value!r}") from None
-    if number < least:
-        raise Misuse(f"--{flag} is {number}, but must be at least {least}")
+    refuse(number < least, f"--{flag} is {number}, but must be at least {least}")
     return number
 
 
@@ -57,12 +60,9 @@ def check_times(**times: Any) -> None:
 
 def seeds_or_folds(seeds: Any, folds: Any, usual: int) -> tuple[int, int | None]:
     """How many seeds (`usual`, where nobody says), and how many folds instead, if any."""
-    if folds is not None and seeds is not None:
-        raise Misuse("--seeds and --folds: each fold is trained once, give one of them")
-    return (
-        usual if seeds is None else count_of("seeds", seeds),
-        None if folds is None else count_of("folds", folds, least=2),
-    )
+    refuse(None not in (seeds, folds), "--seeds and --folds: each fold is trained once, give one of them")
+    count = None if folds is None else count_of("folds", folds, least=2)
+    return count_of("seeds", usual if seeds is None else seeds), count
 
 
 def split_words(values: Any) -> list[str]:

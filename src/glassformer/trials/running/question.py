@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from glassformer.config.errors import Misuse, Say, SettingError, silent
+from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.plugins import own_files
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
 from glassformer.families.base import FAMILIES, Family
@@ -22,6 +22,7 @@ from glassformer.trials.running.row_settings import (
     share_settings,
     width_for,
 )
+from glassformer.trials.settings import refuse
 
 LADDER, FRACTIONS, SIZES, VARY, ABLATION = "ladder", "fractions", "sizes", "vary", "ablation"
 SEEDS = 3
@@ -50,17 +51,15 @@ class CompareOptions:
 
     def __post_init__(self) -> None:
         for flag, there in (("--ablate", self.ablate), ("--parameters", self.parameters is not None)):
-            if self.from_runs and there:
-                raise Misuse(
-                    f"{flag} decides how models are built, and --from keeps the body of a run: give one of them"
-                )
-        if self.ablate and self.varied:
-            raise Misuse(f"--ablate takes parts out one by one: it does not go with varying {next(iter(self.varied))}")
-        if self.ablate and any(rung(name)["model.encoder"] != "transformer" for name in self.models):
-            raise Misuse("--ablate takes the Transformer apart: leave --models and --model away")
+            refuse(
+                self.from_runs and there, f"{flag} builds other models, and --from keeps the body of a run: give one"
+            )
+        refuse(self.ablate and self.varied, f"--ablate does not go with varying {', '.join(self.varied)}")
+        other = self.ablate and any(rung(name)["model.encoder"] != "transformer" for name in self.models)
+        refuse(other, "--ablate takes the Transformer apart: remove --models and --model")
         for key in (SIZE, "model.width"):
-            if self.parameters is not None and key in self.varied:
-                raise Misuse(f"--parameters chooses model.width for each model: it does not go with varying {key}")
+            both = self.parameters is not None and key in self.varied
+            refuse(both, f"--parameters chooses model.width for each model: it does not go with varying {key}")
 
     @property
     def mode(self) -> str:
@@ -154,22 +153,18 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
 
 
 def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions) -> None:
-    if options.folds is not None and "data.validation_fraction" in settings:
-        raise Misuse("--folds says how much is held out for validation: leave --data.validation_fraction away")
-    if options.folds is not None and options.runs:
-        raise Misuse("--runs are judged on one part of the data, and --folds has several: give one of them")
+    if options.folds is not None:
+        refuse("data.validation_fraction" in settings, "--folds and --data.validation_fraction: give one of them")
+        refuse(options.runs, "--runs are scored on one part of the data, and --folds has several: give one of them")
     if options.cpu_seconds is not None:
         for key in BUDGETS:
-            if settings.get(key) is not None or key in options.varied:
-                raise Misuse(f"{key} and --cpu-seconds: give one of them")
-        if choose_device(settings.get("training.device", "auto")).type != "cpu":
-            raise Misuse("--cpu-seconds are those of a CPU's core: add --device cpu, or give --minutes")
+            given = settings.get(key) is not None or key in options.varied
+            refuse(given, f"{key} and --cpu-seconds: give one of them")
+        on_gpu = choose_device(settings.get("training.device", "auto")).type != "cpu"
+        refuse(on_gpu, "--cpu-seconds are those of a CPU's core: add --device cpu, or give --minutes")
     for key in ("training.last_blocks", "training.layer_decay"):
-        if options.from_runs and settings.get(key) is not None:
-            raise Misuse(
-                f"--{key}: a comparison has each run fine-tuned and frozen, beside models that begin from nothing: "
-                "leave it away"
-            )
+        tuned = bool(options.from_runs) and settings.get(key) is not None
+        refuse(tuned, f"--{key}: each run of --from is fine-tuned and frozen anyway: remove it")
 
 
 def _models(mode: str, family: Family, kind: str) -> tuple[str, ...]:
