@@ -85,12 +85,11 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
         say("trying out a few updates (--no-probe leaves that out)")
         settings = replace(training, accumulation_steps=batch_fit.accumulation_steps)
         speed = probe(planned.family, planned.model(say), planned.task, settings, device)
-    work = training_compute(planned, speed)
-    times = time_plan(planned, work, speed)
+    times = None if speed is None else time_plan(planned, speed)
     return _plan(
         planned,
         model,
-        work=work,
+        work=training_compute(planned, times),
         times=times,
         needs=needs,
         room=room,

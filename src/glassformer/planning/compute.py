@@ -33,9 +33,9 @@ from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
-from glassformer.training.budget import EACH, PAPERS_SECONDS, Budget
+from glassformer.training.budget import EACH, LAST, PAPERS_SECONDS, PAPERS_SHARE
 from glassformer.training.budget import VALIDATIONS as VALIDATION_SHARE
-from glassformer.training.checkpointer import Checkpointer, Progress
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.threads import default_tuner
@@ -114,15 +114,11 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
     updates = taken[WARM:] or taken[-1:]
     each = statistics.median(seconds / max(1, tokens) for seconds, tokens in updates)
     update = each * statistics.mean(tokens for _, tokens in updates)
-    threads = trainer.progress.threads
-    notes = {
-        f"on {device}, matrix products in {trainer.precision.name}": True,
-        counted(threads, "thread"): device.type == "cpu",
-        "compiled": trainer.loss.how != "off",
-    }
+    notes = [f"on {device}, matrix products in {trainer.precision.name}"]
+    notes += [counted(trainer.progress.threads, "thread")] if device.type == "cpu" else []
+    notes += ["compiled"] if trainer.loss.how != "off" else []
     validation = _validation_seconds(family, trainer, each)
-    said = tuple(note for note, so in notes.items() if so)
-    return Speed(update, 1 / each, len(updates), validation, said, task.tokens_per_example)
+    return Speed(update, 1 / each, len(updates), validation, tuple(notes), task.tokens_per_example)
 
 
 def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
@@ -184,37 +180,34 @@ class TrainingCompute:
 
 @dataclass(frozen=True)
 class TimePlan:
-    """Seconds of a whole training, by what they are for."""
+    """Seconds of a whole training run, by what they are for."""
 
     reading: float
-    """Reading the data and learning its tokens, as it took just now."""
+    """Reading the data and learning its tokens, as measured for the plan."""
     updates: float
     validations: float
-    """All of them on the way."""
+    """All validations during training."""
     last: float
-    """The last evaluation of what is held out."""
+    """The last evaluation of the held-out parts."""
     papers: float
     """The doctor, pictures and the report, about."""
     validation: float
     """One validation."""
+    steps: int
+    """Number of updates."""
 
     @property
     def total(self) -> float:
         return self.reading + self.updates + self.validations + self.last + self.papers
 
 
-def training_compute(planned: PlannedTraining, speed: Speed | None) -> TrainingCompute:
-    """What is computed; where the clock is the budget, as much as it allows at this speed."""
-    products = _products(planned)
-    updates, minutes = planned.updates, planned.config.training.minutes
-    if updates is None and speed is not None and minutes is not None:
-        budget, progress = _budget(planned, speed)
-        seconds = budget.left(progress) - budget.reserve(progress) - _validations(budget, progress)
-        updates = max(1, round(seconds / (planned.per_update / speed.tokens)))
+def training_compute(planned: PlannedTraining, times: TimePlan | None) -> TrainingCompute:
+    """Return what is computed; if the budget is in minutes, as many updates as `times` allows."""
+    products, updates = _products(planned), planned.updates
     return TrainingCompute(
         tokens=planned.tokens["train"],
         per_update=planned.per_update,
-        updates=updates,
+        updates=times.steps if updates is None and times is not None else updates,
         per_epoch=planned.task.steps_per_epoch,
         products=None if products is None else products / max(1, planned.batch_tokens),
     )
@@ -232,64 +225,33 @@ def _products(planned: PlannedTraining) -> int | None:
     return None if one is None or two is None else one + (blocks - 1) * (two - one)
 
 
-def time_plan(planned: PlannedTraining, work: TrainingCompute, speed: Speed | None) -> TimePlan | None:
-    """Where the time goes: the updates, the validations between them, and a last look at all that is held out."""
-    if speed is None or work.updates is None:
-        return None
-    training = planned.config.training
-    updates = work.updates * planned.per_update / speed.tokens
-    if training.minutes is not None:
-        budget, progress = _budget(planned, speed)
-        return TimePlan(
-            reading=progress.preparing,
-            updates=updates,
-            validations=_validations(budget, progress),
-            last=progress.between + budget.last_evaluation(progress),
-            papers=budget.papers_of(progress),
-            validation=progress.evaluating,
-        )
-    every = training.validate_every
-    count = work.updates // every if every else min(VALIDATIONS, work.updates)
-    each = _validation(planned, speed)
-    last = speed.validation * sum(_judged(planned, part) for part in planned.tokens if part != "train")
-    return TimePlan(planned.reading, updates, count * each, last, PAPERS_SECONDS, each)
+def time_plan(planned: PlannedTraining, speed: Speed) -> TimePlan:
+    """Return the time of reading, of updates and validations, and of the last evaluation of all held-out parts.
 
-
-def _budget(planned: PlannedTraining, speed: Speed) -> tuple[Budget, Progress]:
-    """The minutes, and what a training would have measured after its first validation."""
-    minutes = planned.config.training.minutes
-    assert minutes is not None
-    parts = [_judged(planned, part) for part in HELD_OUT if part in planned.tokens]
-    validation = _judged(planned, "validation")
-    budget = Budget(60 * minutes, len(parts), sum(parts) / max(1, validation), PAPERS_SECONDS)
-    progress = Progress(step=1, seconds=planned.per_update / speed.tokens, preparing=planned.reading)
-    whole = validation * speed.validation
-    progress.evaluating = progress.between = min(_validation(planned, speed), EACH * budget.left(progress))
-    progress.sample = progress.evaluating / whole if whole else 1.0
-    return budget, progress
-
-
-def _validations(budget: Budget, progress: Progress) -> float:
-    """Seconds of all validations on the way."""
-    return min(VALIDATION_SHARE * budget.left(progress), VALIDATIONS * progress.evaluating)
-
-
-def _validation(planned: PlannedTraining, speed: Speed) -> float:
-    """Seconds of a validation on the way."""
-    return _judged(planned, "validation") * _share_in_tokens(planned) * speed.validation
-
-
-def _share_in_tokens(planned: PlannedTraining) -> float:
-    """The part of what is held out that a validation judges, where tokens bound it."""
-    tokens = _judged(planned, "validation")
-    if planned.family.labels_examples or not tokens:
-        return 1.0
-    return min(1.0, planned.config.training.validation_tokens / tokens)
+    A budget in minutes is shared among them as in `training/budget.py`.
+    """
+    training, step = planned.config.training, planned.per_update / speed.tokens
+    held_out = {part: _judged(planned, part) for part in planned.tokens if part != "train"}
+    tokens = held_out.get("validation", 0)
+    most = tokens if planned.family.labels_examples else training.validation_tokens
+    validation, last = speed.validation * min(tokens, most), speed.validation * sum(held_out.values())
+    if planned.updates is not None:
+        every, updates = training.validate_every, planned.updates
+        count = updates // every if every else min(VALIDATIONS, updates)
+        return TimePlan(planned.reading, updates * step, count * validation, last, PAPERS_SECONDS, validation, updates)
+    assert training.minutes is not None
+    left = max(0.0, 60 * training.minutes - planned.reading)
+    validation = min(validation, EACH * left)
+    validations = min(VALIDATION_SHARE * left, VALIDATIONS * validation)
+    last, papers = min(last, LAST * left), min(PAPERS_SECONDS, PAPERS_SHARE * left)
+    seconds = left - validations - last - papers
+    steps = max(1, round(seconds / step))
+    return TimePlan(planned.reading, steps * step, validations, last, papers, validation, steps)
 
 
 def _judged(planned: PlannedTraining, part: str) -> int:
-    """Tokens of a part that are judged: of a translation its targets, about half of them."""
-    return planned.tokens.get(part, 0) // (2 if planned.family.has_decoder else 1)
+    """Tokens of a part that are evaluated: of a translation the targets, about half of them."""
+    return planned.tokens[part] // (2 if planned.family.has_decoder else 1)
 
 
 # --- parameters ---
