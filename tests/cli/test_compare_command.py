@@ -46,7 +46,7 @@ def test_a_table_and_what_follows_from_it(compared: Compared) -> None:
     assert "1 model, 1 seed each, 3 updates each; in runs/compare-iris-1" in err
     assert "linear: training" in err
     assert "linear: accuracy 0." in err
-    assert "Not trained to its end, so not judged: linear (3 updates, and an epoch takes " in out
+    assert "Not trained to the end, so not ranked: linear (3 updates, and an epoch takes " in out
     assert err.endswith("next: the same command with more --steps, and another --out (or --overwrite)\n")
     assert (folder / "runs/compare-iris-1/comparison.html").is_file()
 
@@ -93,7 +93,7 @@ def test_a_second_time_nothing_is_trained(command: Command, tmp_path: Path, comp
         (["iris", "--vary", "model.heads"], "--vary wants a setting and its values"),
         (["iris", "--vary", "data.train_fraction=1", "--fractions", "1"], "--fractions and --vary data.train_fraction"),
         (["iris", "--fractions", "0.1,much"], "data.train_fraction wants a number, not 'much'"),
-        (["iris", "--ablate", "--sizes", "nano"], "--ablate takes parts out one by one"),
+        (["iris", "--ablate", "--sizes", "nano"], "--ablate does not go with varying"),
         (["iris", "--runs", "nowhere"], "no run at nowhere"),
         (["nowhere.csv"], "nowhere.csv"),
         (["iris", "--model.heads", "2", "--models", "linear"], "model.heads is not used by linear"),

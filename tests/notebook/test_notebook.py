@@ -1,7 +1,6 @@
 """A real notebook, run by a real kernel: bars move in place and end in a line, results and views show themselves."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +36,6 @@ display.EVERY = display.PATIENCE = 0  # every picture is drawn
 try:
     gf.train("two.csv", model="bag", steps=2, out="run")
 except gf.GlassformerError:
-    pass
-""",
-    "stopped": """
-from glassformer.trials import compare
-def stop(*_): raise KeyboardInterrupt
-compare._Table.grow = stop
-try:
-    gf.compare("two.csv", models="bag", seeds=1, steps=1, references=False, out="stopped")
-except KeyboardInterrupt:
     pass
 """,
 }
@@ -125,11 +115,6 @@ def test_long_work_is_a_bar_and_then_a_line(executed: tuple[Any, Seen]) -> None:
 def test_who_listens_gets_no_bar_and_a_refusal_leaves_none(executed: tuple[Any, Seen]) -> None:
     assert [one["type"] for one in executed[1]["heard"]] == ["execute_result"]
     assert "failed" not in executed[1]
-
-
-def test_a_comparison_that_is_stopped_says_so(executed: tuple[Any, Seen]) -> None:
-    (left,) = outputs(executed, "stopped")
-    assert re.fullmatch(r"stopped: [12] of [23] done", left.data["text/plain"])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -47,7 +47,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Family:
 
 
 def test_what_a_family_has_by_itself(bare: Family) -> None:
-    assert ladder(bare, TEXT) == ladder(FAMILIES[LANGUAGE_MODEL], TEXT)
+    assert ladder(OWN, TEXT) == ladder(LANGUAGE_MODEL, TEXT)
     assert baselines(bare, TEXT) == []
     assert list(uses(bare, None, None)) == []
     assert known_share(bare, None, None) is None

@@ -77,7 +77,7 @@ def test_texts_with_line_ends_of_their_own(tmp_path: Path) -> None:
 def test_weights_that_the_fold_chose_are_said(texts: str, tmp_path: Path) -> None:
     how = {**SETTINGS, "training.steps": 2}
     best = cross_validate(texts, folds=2, out=tmp_path / "best", **how)
-    assert "over 2 folds (which also chose the weights); all rows" in best.words
+    assert "over 2 folds; all rows" in best.words
     assert "scores are a little too good" in best.to_dict()["note"]
     last = cross_validate(texts, folds=2, out=tmp_path / "last", **{**how, "training.keep": "last"})
     assert "over 2 folds; all rows" in last.words
@@ -204,7 +204,7 @@ def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> No
     words = ["train", texts, "--folds", "2", "--out", tmp_path / "cv", *flags(SETTINGS)]
     code, out, err = command(*words)
     assert code == 0
-    assert "over 2 folds (which also chose the weights); all rows together: accuracy" in out
+    assert "over 2 folds; all rows together: accuracy" in out
     assert "share most of their training rows" in err
     assert "each fold also chose the weights that it judges" in err
     assert [line for line in err.splitlines() if line.startswith("fold ")] == ["fold 1 of 2", "fold 2 of 2"]
@@ -222,7 +222,7 @@ def test_on_the_command_line(command: Command, texts: str, tmp_path: Path) -> No
         (["--folds", "1"], "--folds is 1, but must be at least 2"),
         (["--folds", "99"], "too few for 99 folds (--folds)"),
         (["--folds", "3", "--data.fold", "1"], "--folds trains on every fold, --data.folds and --data.fold on one"),
-        (["--folds", "3", "--validation", "v.csv"], "--folds divides the data itself: leave --validation v.csv away"),
+        (["--folds", "3", "--validation", "v.csv"], "--folds divides the data itself: remove --validation v.csv"),
         (["--folds", "x"], "invalid int value: 'x'"),
         (["--folds", "3", "--data.validation_fraction", "0.2"], "does nothing while data.folds is 3"),
     ],
@@ -251,7 +251,7 @@ def test_what_is_said_ends_where_the_scale_does() -> None:
     )  # fmt: skip
     assert (
         found.words
-        == "accuracy 0.7500 (95 %: 0 to 1) over 2 folds; all rows together: accuracy 0.7500, macro F1 0.7000"
+        == "accuracy 0.7500 (95 %: 0.0000 to 1.0000) over 2 folds; all rows together: accuracy 0.7500, macro F1 0.7000"
     )
     assert repr(found).splitlines()[1] == "fold 1  0.6000  cv/fold-1"
     assert len(repr(found)) < 400

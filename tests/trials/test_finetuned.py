@@ -107,13 +107,13 @@ def test_a_text_has_no_head_to_learn_alone(data: dict[str, str], writer: Path) -
 
 def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> None:
     assert short_names(["/a/one", "/b/two"]) == ["one", "two"]
-    assert short_names(["/a/x/run", "/b/x/run"]) == ["a/x/run", "b/x/run"]
+    assert short_names(["/a/x/run", "/b/x/run"]) == ["/a/x/run", "/b/x/run"]
     with pytest.raises(Misuse, match="--ablate"):
         asking(data["labels"], writer, ablate=True, models=())
     with pytest.raises(Misuse, match="--decoder-from"):
         compare(data["labels"], from_run=[writer], decoder_from=str(writer))
     for key in ("training.last_blocks", "training.layer_decay"):
-        with pytest.raises(Misuse, match=f"--{key}.* fine-tuned and frozen.* leave it away"):
+        with pytest.raises(Misuse, match=f"--{key}.* fine-tuned and frozen.* remove it"):
             asking(data["labels"], writer, said={key: 1})
     with pytest.raises(SettingError, match="begins from a language model"):
         asking(data["text"], quick(data["labels"], out=writer.parent / "bow", model="average"), models=("rnn",))

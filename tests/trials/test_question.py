@@ -210,10 +210,10 @@ def test_a_size_that_cannot_be_had_is_said() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"ablate": True, "varied": {"model.heads": [1]}}, "--ablate takes parts out one by one"),
+        ({"ablate": True, "varied": {"model.heads": [1]}}, "--ablate does not go with varying"),
         ({"ablate": True, "models": ("lstm",)}, "--ablate takes the Transformer apart"),
         ({"parameters": 9, "varied": {"model.width": [1]}}, "does not go with varying model.width"),
-        ({"folds": 2, "runs": ("a",)}, "--runs are judged on one part"),
+        ({"folds": 2, "runs": ("a",)}, "--runs are scored on one part"),
     ],
 )
 def test_what_cannot_be_asked(asked: dict[str, Any], told: str) -> None:

@@ -26,6 +26,7 @@ from glassformer.trials.places.base import LOCAL, SLURM, Place
 from glassformer.trials.places.choice import PlaceOptions
 from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.results.comparison import Comparison, summarise
+from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
@@ -153,6 +154,8 @@ def compare(
         run = folder.path / str(chosen.outcomes[0].run)
         config_of_run = Run.open(run).config()
         say(f"next: {FAMILIES[config_of_run.task].command(run, config_of_run)}")
+    elif chosen is None and (late := [row for row in comparison.rows if row.undertrained]):
+        say(f"next: the same command with {more_budget(late)}, and another --out (or --overwrite)")
     return comparison
 
 

@@ -5,7 +5,7 @@ together.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +87,12 @@ class CrossValidated:
         """What it came to, in a sentence."""
         if not self.folds:
             return "no fold was trained to its end"
-        between = ""
-        if self.interval is not None and self.interval.low < self.interval.high:  # alike, they tell of no other fold
-            between = f" (95 %: {_interval_end(self.interval.low)} to {_interval_end(self.interval.high)})"
-        floats = {name: value for name, value in self.pooled.items() if isinstance(value, float)}
-        whole = ", ".join(f"{titled(name)} {value:.4f}" for name, value in floats.items())
-        over = f"{len(self.folds)} folds" + " (which also chose the weights)" * self.chose
-        return f"{titled(self.primary)} {self.mean:.4f}{between} over {over}; all rows together: {whole}"
+        interval = self.interval
+        between = "" if interval is None else f" (95 %: {interval.low:.4f} to {interval.high:.4f})"
+        metrics = {name: value for name, value in self.pooled.items() if isinstance(value, float)}
+        whole = ", ".join(f"{titled(name)} {value:.4f}" for name, value in metrics.items())
+        score = f"{titled(self.primary)} {self.mean:.4f}{between}"
+        return f"{score} over {len(self.folds)} folds; all rows together: {whole}"
 
     @property
     def note(self) -> str:
@@ -101,9 +100,8 @@ class CrossValidated:
         return f"{SHARED}; {CHOSE}" if self.chose else SHARED
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {name: value for name, value in asdict(self).items() if name != "refit"}
         refit = {} if self.refit is None else {"refit": self.refit.to_dict()}
-        return json_safe({**fields, "note": self.note, **refit})
+        return json_safe({**asdict(replace(self, refit=None)), "note": self.note, **refit})
 
     def __repr__(self) -> str:
         """What it says, and each fold's score."""
@@ -113,11 +111,6 @@ class CrossValidated:
     def _repr_html_(self) -> str:
         rows = [[f"fold {fold.fold}", fold.metrics[self.primary], fold.steps] for fold in self.folds]
         return table(("", titled(self.primary), "best after updates"), rows, f"{self.words}; {self.note}")
-
-
-def _interval_end(value: float) -> str:
-    """An end of an interval: that of a scale is whole, 0 or 1."""
-    return f"{value:.0f}" if value in (0.0, 1.0) else f"{value:.4f}"
 
 
 @takes_memory
@@ -161,23 +154,19 @@ def cross_validate(
 def _cross_validate(
     folder: Path, requested: dict[str, Any], request: TrainRequest, *, refit: bool, resume: bool, overwrite: bool
 ) -> CrossValidated:
-    """The folds, in a folder that is this process's alone."""
-    listen, command = request.listen, request.command
+    """Train the folds in a folder that only this process writes to."""
     before = _open_folder(folder, requested, resume=resume, overwrite=overwrite)
+    if before is None:
+        if (validation := requested.get("data.validation")) is not None:
+            raise SettingError(f"--folds divides the data itself: remove --validation {validation}")
+        check_data({**requested, "data.fold": 0})  # what the first fold would refuse, before anything is made
+        started = {"glassformer": VERSION, "status": "training", "command": request.command, "settings": requested}
+        write_json(folder / FOLDS, started)
     requested = before or requested
     count = int(requested["data.folds"])
-    if before is None:
-        if requested.get("data.validation") is not None:
-            raise SettingError(
-                f"--folds divides the data itself: leave --validation {requested['data.validation']} away"
-            )
-        check_data({**requested, "data.fold": 0})  # what the first fold would refuse, before anything is made
-        write_json(
-            folder / FOLDS, {"glassformer": VERSION, "status": "training", "command": command, "settings": requested}
-        )
     if (folder / CARD).exists():
         if resume or Run.open(folder).card().get("status") not in DONE:
-            last = train(out=folder, resume=True, model=request.own_model, listen=listen, log_to=request.log_to)
+            last = train(out=folder, resume=True, model=request.own_model, listen=request.listen, log_to=request.log_to)
             return _summarise(folder, count, last.reason, last)
         raise Misuse(f"{folder} is refitted already: replace it with --overwrite, or name another --out")
     for number in range(count):

@@ -4,16 +4,12 @@ as a grid), and the Transformer without its parts, each of which is taken out, a
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from functools import singledispatch
 from typing import Any
 
 from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import IMAGE, MIXED, OWN_TASKS, TABLE, TEXT
+from glassformer.config.presets import IMAGE, LANGUAGE_MODEL, MASKED, MIXED, OWN_TASKS, TABLE, TEXT, TRANSLATION
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
-from glassformer.families.base import FAMILIES, Family
-from glassformer.families.language import LanguageFamily, MaskedFamily
-from glassformer.families.translation import TranslationFamily
 from glassformer.trials.settings import split_words
 
 # --- the ladder: from the simplest up, by what is learned and what an example is ---
@@ -35,30 +31,17 @@ MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
 """Rungs to draw learning curves of, where nobody says: a few of each ladder."""
 
 
-@singledispatch
-def ladder(family: Family, kind: str) -> tuple[str, ...]:
-    """The models that a family's examples of a kind are tried with: those of the family whose settings it has."""
-    like = OWN_TASKS.get(family.task)
-    return LADDERS[kind] if like is None else ladder(FAMILIES[like], kind)
+TASK_LADDERS: dict[str, tuple[str, ...]] = {
+    LANGUAGE_MODEL: ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer"),
+    MASKED: ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer"),
+    TRANSLATION: (WITHOUT_ATTENTION, "lstm", "transformer"),
+}
+"""The models to try for tasks without labels."""
 
 
-@ladder.register
-def language_ladder(family: LanguageFamily, kind: str) -> tuple[str, ...]:
-    return ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer")
-
-
-@ladder.register
-def masked_ladder(family: MaskedFamily, kind: str) -> tuple[str, ...]:
-    return ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer")
-
-
-@ladder.register
-def translation_ladder(family: TranslationFamily, kind: str) -> tuple[str, ...]:
-    return (WITHOUT_ATTENTION, "lstm", "transformer")
-
-
-def main_rungs(family: Family, kind: str) -> tuple[str, ...]:
-    return tuple(name for name in ladder(family, kind) if name in MAIN)
+def ladder(task: str, kind: str) -> tuple[str, ...]:
+    """Return the models to try for a task and a kind of examples; a user's own task has those of its settings."""
+    return TASK_LADDERS.get(OWN_TASKS.get(task, task), LADDERS[kind])
 
 
 def rung(name: str) -> dict[str, Any]:

@@ -138,12 +138,11 @@ class PeakMemory:
 
 
 def _process_bytes(name: str) -> int:
-    """Bytes of this process: now (VmRSS), or at the most (VmHWM)."""
+    """Return the bytes of this process: now (VmRSS), or at the most (VmHWM)."""
     if STATUS.is_file():
         status = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
         return int(status[name].split()[0]) * 1024
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # of macOS in bytes
-    return most if sys.platform == "darwin" else most * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 # --- what is not trained here ---
@@ -170,11 +169,12 @@ def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 
 def _slowest_training(cells: Path) -> float | None:
     """Return the seconds of the slowest training run that has ended in this comparison; None if none has."""
-    outcomes = []
+    seconds = []
     for path in cells.glob(f"*/{OUTCOME}"):
         with contextlib.suppress(GlassformerError):  # a damaged file is reported where the table is made
-            outcomes.append(Outcome.read(path))
-    return max((one.seconds for one in outcomes if one.cell.kind == TRAINED and one.error is None), default=None)
+            outcome = Outcome.read(path)
+            seconds += [outcome.seconds] if outcome.cell.kind == TRAINED and outcome.error is None else []
+    return max(seconds, default=None)
 
 
 def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:

@@ -196,8 +196,7 @@ def language_uses(family: LanguageFamily, loaded: LoadedLanguageModel, part: Par
 
 @uses.register
 def masked_uses(family: MaskedFamily, loaded: LoadedMasked, part: Part) -> Iterator[object]:
-    ids = pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]
-    window = stack_rows(device_of(loaded.model), [ids])
+    window = stack_rows(device_of(loaded.model), [pack(part, loaded.tokenizer, silent).ids[: loaded.model.context]])
     return (loaded.model(window) for _ in itertools.count())
 
 
@@ -224,38 +223,29 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
     if other is None and not trained.data.refit:
         return "", False
-    here = {name: getattr(config.data, name) for name in PLACES}
-    family, examples = FAMILIES[config.task], corpus.parts[part]
+    here = replace(trained.data, **{name: getattr(config.data, name) for name in PLACES})
     own: Mapping[str, Any] = {}
     with contextlib.suppress(GlassformerError):
-        own = split_data(replace(trained, data=replace(trained.data, **here))).parts
-    shares = {name: known_share(family, examples, own[name]) for name in ("train", "validation") if name in own}
-    learned = shares.get("train")
+        own = split_data(replace(trained, data=here)).parts
+    family = FAMILIES[config.task]
+    learned, chosen = (
+        known_share(family, corpus.parts[part], own[name]) if name in own else None for name in ("train", "validation")
+    )
     if learned is None:
         return sentence(__name__, "other split", setting=other or "refit"), False
     if learned > 0:
-        return sentence(__name__, "learned", some="" if learned == 1 else "some of "), True
-    return sentence(__name__, "chosen") if shares.get("validation") else "", False
+        return sentence(__name__, "learned"), True
+    return sentence(__name__, "chosen") if chosen else "", False
 
 
-@singledispatch
 def known_share(family: Family, examples: Any, known: Any) -> float | None:
-    """Which share of some examples is among those that are known; None: that cannot be told."""
-    return None
-
-
-@known_share.register(LabellingFamily)
-@known_share.register(TranslationFamily)
-def known_example_share(family: Family, examples: Any, known: Any) -> float:
-    return float(np.isin(examples.keys, known.keys).mean())
-
-
-@known_share.register
-def known_stream_share(family: StreamFamily, examples: Part, known: Part) -> float:
-    if examples.span is not None and known.span is not None:
+    """Return which share of some examples is among known ones; None if the family cannot tell."""
+    if isinstance(family, StreamFamily) and examples.span is not None and known.span is not None:
         both = min(examples.span[1], known.span[1]) - max(examples.span[0], known.span[0])
-        return max(0, both) / (examples.span[1] - examples.span[0])
-    return float(np.isin(examples.keys, known.keys).sum() / max(1, len(examples.keys)))
+        return float(max(0, both) / (examples.span[1] - examples.span[0]))
+    if isinstance(family, StreamFamily | LabellingFamily | TranslationFamily):
+        return float(np.isin(examples.keys, known.keys).sum() / max(1, len(examples.keys)))
+    return None
 
 
 # --- whether a training run came to its end: before that, a score says how far it got, not how good the model is ---
@@ -316,16 +306,9 @@ def falling(log: Iterable[Mapping[str, Any]], updates: int) -> str | None:
 # --- the folds of a cross-validation, all rows together ---
 
 
-@singledispatch
 def fold_metric(family: Family, config: Config) -> tuple[str, bool]:
-    """Return the metric by which a fold is evaluated, and whether lower is better."""
-    return family.selection(config)
-
-
-@fold_metric.register
-def language_fold_metric(family: LanguageFamily, config: Config) -> tuple[str, bool]:
-    """Return a metric that does not depend on the tokens, since each fold may train its own tokenizer."""
-    return "bits_per_byte", True
+    """Return the metric of a fold, and whether lower is better. It does not depend on the tokenizer of the fold."""
+    return ("bits_per_byte", True) if isinstance(family, LanguageFamily) else family.selection(config)
 
 
 @singledispatch

@@ -8,12 +8,12 @@ from typing import Any
 from glassformer.config.errors import Say, SettingError, silent
 from glassformer.config.plugins import own_files
 from glassformer.config.resolve import BUDGETS, check_ranges, resolve, that_writes
-from glassformer.families.base import FAMILIES, Family
+from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import infer_config
 from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
-from glassformer.trials.running.candidates import ablations, grid, ladder, main_rungs, rung
+from glassformer.trials.running.candidates import MAIN, ablations, grid, ladder, rung
 from glassformer.trials.running.folder import AskedQuestion, id_of
 from glassformer.trials.running.row_settings import (
     SharedSettings,
@@ -121,7 +121,7 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
     _refuse_contradictions(settings, options)
     folded = {} if options.folds is None else {"data.folds": options.folds, "data.fold": 0}
     shared = share_settings({**settings, **folded}, options.models or ("transformer",), list(options.varied), say)
-    models = options.models or _models(options.mode, FAMILIES[shared.config.task], shared.config.data.kind)
+    models = options.models or _models(options.mode, shared.config.task, shared.config.data.kind)
     own = {name: rung(name) for name in models}
     if options.ablate:
         rows = ablations(shared.resolve(settings_for(shared, own[models[0]])[0]))
@@ -167,10 +167,10 @@ def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions)
         refuse(tuned, f"--{key}: each run of --from is fine-tuned and frozen anyway: remove it")
 
 
-def _models(mode: str, family: Family, kind: str) -> tuple[str, ...]:
-    if mode == LADDER:
-        return ladder(family, kind)
-    return main_rungs(family, kind) if mode == FRACTIONS else ("transformer",)
+def _models(mode: str, task: str, kind: str) -> tuple[str, ...]:
+    if mode not in (LADDER, FRACTIONS):
+        return ("transformer",)
+    return tuple(name for name in ladder(task, kind) if mode == LADDER or name in MAIN)
 
 
 def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:

@@ -35,7 +35,7 @@ DATA_KEYS = ("task", "model.context", "training.choose_by")
 """Settings beside those of `data` and `tokenizer` that decide what the examples are: windows are as long as this."""
 NEAR = 0.15
 """So far from what is asked for, as a part of it, a model may be without a word."""
-WIDEST = 2**15
+MAX_WIDTH = 2**15
 KEYS = ("model.width", "model.head_hidden")
 """What makes a model larger: its width, or, where it has none, that of its hidden layer."""
 TUNED, FROZEN = "fine-tuned", "frozen"
@@ -161,26 +161,20 @@ def width_for(
         config = shared.resolve(settings)
         key = next((key for key in KEYS if config.idle(key) is None), None)
         if key is None:
-            say(
-                f"{name}: its {_count(config, prepared):,} parameters follow from the data: --parameters {wanted:,} "
-                "does not change them"
-            )
+            say(f"{name}: its {_count(config, prepared):,} parameters follow from the data, not from --parameters")
             continue
 
         def count_at(size: int, key: str = key, settings: Mapping[str, Any] = settings) -> int:
             return _count(shared.resolve({**settings, key: size}), prepared)
 
         step = _step(config) if key == "model.width" else 1
-        sizes = range(step, WIDEST + 1, step)
+        sizes = range(step, MAX_WIDTH + 1, step)
         place = bisect_left(sizes, wanted, hi=len(sizes) - 1, key=count_at)
         counts = {size: count_at(size) for size in sizes[max(0, place - 1) : place + 1]}
         size = min(counts, key=lambda size: abs(counts[size] - wanted))
         widths[name] = (key, size)
-        far = abs(counts[size] - wanted) > NEAR * wanted
-        say(
-            f"{name}: {key} {size} gives {counts[size]:,} parameters"
-            + (f", which is not near {wanted:,}: it is as near as it gets" if far else "")
-        )
+        far = f", which is not near {wanted:,}" if abs(counts[size] - wanted) > NEAR * wanted else ""
+        say(f"{name}: {key} {size} gives {counts[size]:,} parameters{far}")
     return widths
 
 
@@ -231,10 +225,6 @@ def finetuned_cells(
 
 
 def short_names(runs: Sequence[str]) -> list[str]:
-    """The last parts of their paths, as many as it takes to tell them apart."""
-    parts = [Path(run).parts for run in runs]
-    for count in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(path[-count:]) for path in parts]
-        if len(set(names)) == len(names):
-            return names
-    return list(runs)
+    """Return the names of the runs' folders; the whole paths if two names are equal."""
+    names = [Path(run).name for run in runs]
+    return names if len(set(names)) == len(names) else list(runs)
