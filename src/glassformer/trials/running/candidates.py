@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.config.encoders import OWN, encoder_info, model_name
 from glassformer.config.errors import Misuse, SettingError
-from glassformer.config.presets import IMAGE, LANGUAGE_MODEL, MASKED, MIXED, OWN_TASKS, TABLE, TEXT, TRANSLATION
+from glassformer.config.presets import IMAGE, MIXED, TABLE, TEXT, has_decoder, predicts_next_token, reads_stream
 from glassformer.config.resolve import Config, check_ranges, flatten, full_key
 from glassformer.trials.settings import split_words
 
@@ -31,17 +31,18 @@ MAIN = ("bag:tfidf", "linear", "mlp", "lstm", "transformer")
 """Rungs to draw learning curves of, where nobody says: a few of each ladder."""
 
 
-TASK_LADDERS: dict[str, tuple[str, ...]] = {
-    LANGUAGE_MODEL: ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer"),
-    MASKED: ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer"),
-    TRANSLATION: (WITHOUT_ATTENTION, "lstm", "transformer"),
-}
-"""The models to try for tasks without labels."""
+LANGUAGE_MODELS = ("cnn", "rnn", "gru", "lstm", "transformer:classic", "transformer:gpt2", "transformer")
+MASKED_MODELS = ("cnn", "rnn", "gru", "lstm", "transformer:bert", "transformer")
+TRANSLATORS = (WITHOUT_ATTENTION, "lstm", "transformer")
 
 
 def ladder(task: str, kind: str) -> tuple[str, ...]:
-    """Return the models to try for a task and a kind of examples; a user's own task has those of its settings."""
-    return TASK_LADDERS.get(OWN_TASKS.get(task, task), LADDERS[kind])
+    """Return the models to try for a task and a kind of examples."""
+    if predicts_next_token(task):
+        return LANGUAGE_MODELS
+    if reads_stream(task):
+        return MASKED_MODELS
+    return TRANSLATORS if has_decoder(task) else LADDERS[kind]
 
 
 def rung(name: str) -> dict[str, Any]:
