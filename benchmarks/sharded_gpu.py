@@ -19,7 +19,6 @@ from common import random_tokens
 
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model, parameter_count
-from glassformer.models.deferred_init import DeferredInit
 from glassformer.runs.run import Run
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.checkpointer import Checkpointer, RunCheckpointer
@@ -44,11 +43,7 @@ def seconds_of(steps, checkpointer=None, **flags):
     torch._dynamo.reset()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    with DeferredInit.recorded() as first:
-        model = build_language_model(config.model, vocab=vocab)
-    sharded = config.training.parallel == "fsdp"
-    if not sharded:
-        model, first = build_language_model(config.model, vocab=vocab), None
+    model = build_language_model(config.model, vocab=vocab)
     marks = {}
 
     def listen(event):
@@ -58,7 +53,7 @@ def seconds_of(steps, checkpointer=None, **flags):
             torch.cuda.synchronize()
             marks[event.step] = time.perf_counter()
 
-    trainer = Trainer(model, task, config.training, device=torch.device("cuda", 0), first=first, listen=listen,
+    trainer = Trainer(model, task, config.training, device=torch.device("cuda", 0), listen=listen,
                       checkpointer=checkpointer or Checkpointer())  # fmt: skip
     trainer.step.recorder = None
     trainer._validate = lambda: None

@@ -4,6 +4,7 @@ Its argument is a file of JSON, a list of {"vocab": …, "settings": {…}}. The
 each of them.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -25,7 +26,7 @@ from torch.utils._pytree import tree_leaves
 
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
-from glassformer.models.deferred_init import DeferredInit
+from glassformer.models.weights import shapes_alone
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.distributed.processes import Processes
@@ -129,11 +130,7 @@ def train_metered(vocab: int, settings: dict[str, Any], processes: Processes) ->
     training, context = config.training, config.model.context
     part = random_tokens(UPDATES * training.batch_size * (context + 1) + 1, vocab)
     task = LanguageModelling({"train": part}, context=context, batch_size=training.batch_size, start=1, seed=0)
-    first = None
-    if training.parallel == "fsdp":
-        with DeferredInit.recorded() as first:
-            model = build_language_model(config.model, vocab=vocab)
-    else:
+    with shapes_alone() if training.parallel == "fsdp" and not processes.first else contextlib.nullcontext():
         model = build_language_model(config.model, vocab=vocab)
     trainer = MeteredTrainer(
         model,
@@ -143,7 +140,6 @@ def train_metered(vocab: int, settings: dict[str, Any], processes: Processes) ->
         checkpointer=Checkpointer(),
         listen=lambda event: None,
         processes=processes,
-        first=first,
     )
     update = trainer.optimiser.step
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from glassformer.config import parts
 from glassformer.config.errors import RunError
 from glassformer.config.parts import HOST
-from glassformer.runs import checkpoints, files, folders, run, weight_files
+from glassformer.runs import checkpoints, files, folders, run
 from glassformer.runs.checkpoints import Checkpoint, list_checkpoints, load_checkpoint, save_checkpoint
 from glassformer.runs.run import Run
 from helpers.running import identical, steps_saved
@@ -205,7 +205,7 @@ def test_a_write_that_fails_leaves_the_older_ones(tmp_path: Path, monkeypatch: p
 # --- killed ---
 
 
-WRITERS = {module.__file__ for module in (checkpoints, files, folders, parts, run, shutil, weight_files)}
+WRITERS = {module.__file__ for module in (checkpoints, files, folders, parts, run, shutil)}
 """Where lines of code change what is on the disk."""
 
 
@@ -317,34 +317,3 @@ def test_killed_at_any_moment_weights_and_card_are_whole(tmp_path: Path) -> None
     assert not hidden(tmp_path)  # who writes next takes it away
     assert interrupted > 9, "hardly ever killed while writing: this test shows nothing"
     assert last > 0, "never killed after writing: this test shows nothing"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("before", "after"), [(60, 60), (10**9, 60), (60, 10**9)])
-def test_killed_at_any_moment_the_shards_are_of_one_save(
-    tmp_path: Path, before: int, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Read as the killed process left them: the weights of before, or the new ones, and never some of each."""
-    names, last, seen = [f"layer.{number}" for number in range(3)], 0, set[object]()
-
-    def write(value: int) -> None:
-        Run(tmp_path).write_weights({name: torch.full((9,), float(value)) for name in names}, {})
-
-    def work() -> None:
-        weight_files.SHARD_BYTES = after
-        write(last + 1)
-
-    monkeypatch.setattr(weight_files, "SHARD_BYTES", before)
-    write(0)
-    for _ in deaths(work):
-        weights, _ = weight_files.read(tmp_path)
-        values = {float(value) for weight in weights.values() for value in weight}
-        assert weights.keys() == set(names)
-        assert values in ({last}, {last + 1})
-        seen |= {"new" if values == {last + 1} else "old", (tmp_path / weight_files.NEW).is_dir() and "waits"}
-        last += 2
-        write(last)  # whatever was left there is no hindrance
-        assert len(list(tmp_path.glob("model*"))) == (4 if before == 60 else 1)
-        assert not (tmp_path / weight_files.NEW).exists()
-    moments = {"old", "new", False} | ({"waits"} if after == 60 else set())
-    assert seen == moments, "killed at too few moments: this test shows nothing"

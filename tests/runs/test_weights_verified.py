@@ -19,8 +19,7 @@ from glassformer.config.errors import RunError
 from glassformer.config.resolve import DATA_PATHS, FIELDS, OTHER_PATHS
 from glassformer.config.setting import kind_of
 from glassformer.models.weights import take_weights
-from glassformer.runs import weight_files
-from glassformer.runs.files import tensors_digest
+from glassformer.runs.files import read_metadata, read_with_metadata, tensors_digest
 from glassformer.runs.run import CARD, NO_VERIFY, Run
 from helpers.running import labelled, one_line
 from helpers.tables import opinions, write_table
@@ -46,6 +45,10 @@ def change_card(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
     card = json.loads((run / CARD).read_text())
     change(card)
     (run / CARD).write_text(json.dumps(card))
+
+
+def notes_of(run: Path) -> dict[str, Any]:
+    return dict(json.loads(read_metadata(run / "model.safetensors")["glassformer"]))
 
 
 def flip(path: Path, at: int, bit: int = 0) -> None:
@@ -78,21 +81,17 @@ def test_values_that_are_no_numbers_are_refused_even_if_the_digest_is_right(run:
 
 
 def test_a_training_that_writes_while_weights_are_read_is_no_damage(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are renamed into place after ours were read, and before what is said of them is: they are read again."""
+    """Weights that are replaced after they were read are those that their own notes describe."""
     change_card(run, lambda card: card.update(status="training"))
-    others = {name: value + 1 for name, value in load_file(run / "model.safetensors").items()}
-    reads = []
+    before = load_file(run / "model.safetensors")
 
-    def read(path: Path) -> dict[str, torch.Tensor]:
-        weights = load_file(path)
-        if not reads:
-            Run(run).write_weights(others)
-        reads.append(path)
-        return weights
+    def read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+        result = read_with_metadata(path)
+        Run(run).write_weights({name: value + 1 for name, value in before.items()})
+        return result
 
-    monkeypatch.setattr("glassformer.runs.weight_files.read_tensors", read)
-    assert tensors_digest(Run(run).read_weights()) == tensors_digest(others)
-    assert len(reads) == 2
+    monkeypatch.setattr("glassformer.runs.run.read_with_metadata", read)
+    assert tensors_digest(Run(run).read_weights()) == tensors_digest(before)
 
 
 def test_weights_of_another_run_are_refused(run: Path, trained: Path) -> None:
@@ -207,7 +206,7 @@ def test_a_default_that_was_added_changes_nothing(simple_runs: Path, tmp_path: P
 def test_every_model_setting_is_bound(transformer: Path) -> None:
     """Only names of other files, and training settings that may change on resuming, are free."""
     config = Run.open(transformer).config()
-    notes = weight_files.read_notes(transformer)["settings"]
+    notes = notes_of(transformer)["settings"]
     free = {f"{name}.{key}" for name, keys in config.to_dict().items() if name != "task" for key in keys} - {*notes}
     assert {key for key in free if not key.startswith("training.")} <= {*DATA_PATHS, *OTHER_PATHS}
     assert {"task", "model.pool", "tokenizer.kind", "data.text", "training.loss"} <= {*notes}
@@ -230,7 +229,7 @@ def test_a_changed_setting_is_taken_with_no_verify(transformer: Path, tmp_path: 
 @pytest.mark.parametrize("lacking", ["weights", "meaning", "settings"])
 def test_weights_without_a_digest_are_refused(run: Path, lacking: str) -> None:
     path = run / "model.safetensors"
-    notes = {name: note for name, note in weight_files.read_notes(run).items() if name != lacking}
+    notes = {name: note for name, note in notes_of(run).items() if name != lacking}
     save_file(load_file(path), path, {"glassformer": json.dumps(notes)})
     with pytest.raises(RunError, match=rf"is damaged: it does not hold its {lacking} \(--no-verify ignores it\)"):
         gf.load(run)

@@ -21,14 +21,11 @@ from torch.distributed.checkpoint.state_dict_loader import load
 
 from glassformer.config.errors import GlassformerError, Misuse, SettingError
 from glassformer.config.resolve import resolve
-from glassformer.models.build import build_language_model
-from glassformer.models.deferred_init import DeferredInit
 from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 from glassformer.training.distributed.processes import Processes, check_device
 from glassformer.verbs.train import train
 from helpers import training_together
 from helpers.running import (
-    CAUSAL,
     DATA,
     finish,
     identical,
@@ -232,27 +229,6 @@ def test_torch_reads_the_shards_that_are_written(tmp_path: Path) -> None:
     assert stored.rows("matrix", slice(7, 7)).shape == (0, 5)
     assert float(stored["step"]) == 3
     assert stored.shape("step") == ()
-
-
-@pytest.mark.parametrize("look", [{}, {"style": "classic"}, {"style": "gpt2"}, {"style": "llama"}])
-def test_first_weights_of_every_style_one_at_a_time(look: dict[str, str]) -> None:
-    first_weights({**tiny(), **look})
-
-
-@pytest.mark.parametrize("encoder", CAUSAL)
-def test_first_weights_one_at_a_time_are_those_of_a_model_built_at_once(encoder: str) -> None:
-    first_weights(tiny(encoder))
-
-
-def first_weights(settings: dict[str, Any]) -> None:
-    config = resolve({}, settings, {"task": "language-model"})
-    whole = build_language_model(config.model, vocab=13, seed=5)
-    with DeferredInit.recorded() as first:
-        bare = build_language_model(config.model, vocab=13, seed=5)
-    assert all(weight.is_meta for weight in bare.parameters())
-    wanted = dict([*whole.named_parameters(), *whole.named_buffers()])
-    for name, tensor in [*bare.named_parameters(), *bare.named_buffers()]:
-        assert torch.equal(first.make(tensor), wanted[name]), name
 
 
 @pytest.mark.parametrize(

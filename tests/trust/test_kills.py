@@ -51,10 +51,6 @@ CASES = {
     "train on more": Case(f"{TEXT} --steps 4 --out done --resume"),
     "train instead": Case(f"{TEXT} --steps 1 --out done --overwrite"),
     "train and keep moments": Case(f"{TEXT} --steps 2 --out R --resume --keep-checkpoints --training.average 2"),
-    "train in shards": Case(f"{TEXT} --steps 2 --out R --resume", {"glassformer.runs.weight_files.SHARD_BYTES": 700}),
-    "train in shards instead": Case(
-        f"{TEXT} --steps 2 --out done --overwrite", {"glassformer.runs.weight_files.SHARD_BYTES": 700}
-    ),
     "train and refit": Case(f"train texts.csv {LABELS} --steps 1 --out R --resume --refit"),
     "cross-validate": Case(f"train texts.csv {LABELS} --steps 1 --out R --resume --folds 2"),
     "pack": Case(

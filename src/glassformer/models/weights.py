@@ -45,11 +45,7 @@ DRAWS_INTO_TENSORS = frozenset(
         *(nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_),
     }
 )
-"""The functions that draw random numbers into the tensor that is their first argument, of those that torch tells its
-modes of.
-"""
-DRAWS = DRAWS_INTO_TENSORS | {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal, torch.bernoulli}
-"""All functions that draw."""
+"""Functions that draw random numbers into their first argument and that torch reports to function modes."""
 
 
 def take_weights(model: nn.Module) -> dict[str, Tensor]:

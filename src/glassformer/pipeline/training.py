@@ -24,7 +24,7 @@ from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.families.resume import resumed_config, same_settings, snapshot_to_resume
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.build import learned_count
-from glassformer.models.deferred_init import DeferredInit
+from glassformer.models.weights import shapes_alone
 from glassformer.pipeline.continuing import (
     OldText,
     continued_run,
@@ -223,21 +223,17 @@ class Training:
             build = partial(build_model, processor=self.prepared)
             self.sharded = choose_sharding(self.config, build, room, self.processes.world, self.say)
         self.sharded &= self.config.training.last_blocks != 0  # of a head alone there is nothing to share
-        # weights that come from elsewhere are put into a whole model
+        # with FSDP, the first process sends the others their rows of new weights; weights of other runs are read by all
         starts_anew = own is None and not parts and not self.config.is_finetuned
-        self.first: DeferredInit | None = None
-        if self.sharded and starts_anew:
-            with DeferredInit.recorded() as self.first:
-                self.model = build_model(self.config, self.prepared)
-        else:
+        receives = self.sharded and starts_anew and not self.processes.first
+        with shapes_alone() if receives else contextlib.nullcontext():
             self.model = build_model(self.config, self.prepared, own)
         if own is not None or parts:
             try_out(self.model, self.prepared, " and ".join(map(str, parts)) or "model=…")
         if self.resumes:
             self.finetuned_from = self.run.card().get("from")
         if self.snapshot is None:
-            with contextlib.nullcontext() if self.first is None else self.first.recording():
-                self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
+            self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
         freeze(self.model, self.config.training.last_blocks, self.new_parts)
         say_size(self.model, self.say)
         if (continued := continued_run(self.config, self.finetuned_from)) is not None:
@@ -293,10 +289,8 @@ class Training:
             new=self.new_parts,
             clock=self.request.clock,
             budget=self._budget(),
-            first=self.first,
             tuner=default_tuner(),
         )
-        self.first = None
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:
             recorder.begin_diagnosis(learned_count(self.model))

@@ -26,7 +26,6 @@ from glassformer.runs import history
 from glassformer.runs.checkpoints import prune_checkpoints
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
-from glassformer.runs.weight_files import SHARDS, WHOLE
 from glassformer.tasks.base import Evaluation
 from glassformer.text.escaping import markdown, on_one_line, printable
 from glassformer.training.checkpointer import Snapshot
@@ -124,7 +123,6 @@ def model_card(run: Path, config: Config, card: dict[str, Any], score: str, read
         nothing_held_out=nothing_held_out(card),
         forgetting_line=forgetting_line,
         has_weights=Run(run).weights_path.is_file(),
-        weight_files=Markup(WHOLE if Run(run).weights_path.name == WHOLE else SHARDS),
     )
 
 

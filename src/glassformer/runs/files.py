@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.config.errors import RunError, Say, read_failure, silent
@@ -108,12 +108,17 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    with reading(path):
-        return load_file(path)
+    return read_with_metadata(path)[0]
+
+
+def read_with_metadata(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and its metadata, both from one version of the file."""
+    with reading(path), safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.offset_keys()}, file.metadata() or {}
 
 
 def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The names and shapes in a file of tensors; no numbers are read."""
+    """Return the shapes of a file of tensors by name, without reading values."""
     with reading(path):
         refuse_endless(path)
         with safe_open(path, framework="pt") as file:
@@ -121,7 +126,7 @@ def tensor_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """What a file of tensors says beside them."""
+    """Return the metadata of a file of tensors."""
     with reading(path), safe_open(path, framework="pt") as file:
         return file.metadata() or {}
 

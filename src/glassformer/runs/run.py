@@ -15,20 +15,33 @@ from typing import Any, NotRequired, TypedDict
 import torch
 from torch import Tensor, nn
 
-from glassformer.config.errors import Misuse, NotARun, RunError, Say, silent, with_article
+from glassformer.config.errors import Misuse, NotARun, RunError, Say, read_failure, silent, with_article
+from glassformer.config.limits import parse_json
 from glassformer.config.parts import sweep
 from glassformer.config.plugins import changed_parts, missing_part
 from glassformer.config.presets import is_known_task
 from glassformer.config.resolve import FIELDS, Config, bound_settings, flatten, resolve
 from glassformer.data.datasets.dataset import HUB
 from glassformer.models.weights import put_weights
-from glassformer.runs import weight_files
 from glassformer.runs.checkpoints import STATE, Checkpoint, list_checkpoints, load_checkpoint, read_state
-from glassformer.runs.files import REMEDY, json_digest, read_json, read_log, tensors_digest, write_json, write_text
+from glassformer.runs.files import (
+    REMEDY,
+    json_digest,
+    read_json,
+    read_log,
+    read_metadata,
+    read_with_metadata,
+    tensor_shapes,
+    tensors_digest,
+    write_json,
+    write_tensors,
+    write_text,
+)
 from glassformer.runs.folders import CARD as CARD
 from glassformer.runs.folders import RUNS as RUNS
 from glassformer.runs.folders import complete, contents, find_run, last_run, locked, writing
 from glassformer.runs.json_shape import WrongShape, check_shape
+from glassformer.runs.weight_files import WHOLE
 from glassformer.text.tokenizer import Roles, Tokenizer
 
 FORMAT = 2
@@ -129,6 +142,9 @@ CARD_NOTES: dict[str, type] = {MEANING: str, SETTINGS: dict}
 """The type of each note on a card."""
 NOTE_TYPES: dict[str, type] = {WEIGHTS: str, **CARD_NOTES}
 """The type of each note on weights."""
+NOTES = "glassformer"
+"""The only metadata entry of a run's weights file: safetensors writes several entries in any order, and equal weights
+must give equal files."""
 BOUND_FIELDS = ("labels", "positive", "features", "tokenizer", "target_tokenizer")
 """Fields of a card, beside its settings, that change the meaning of the weights."""
 NO_VERIFY = "GLASSFORMER_NO_VERIFY"
@@ -136,9 +152,7 @@ NO_VERIFY = "GLASSFORMER_NO_VERIFY"
 
 
 class Run:
-    """A folder with `glassformer.json`, `model.safetensors` or its shards, `tokenizer.json`, `metrics.jsonl` and
-    checkpoints.
-    """
+    """A folder with `glassformer.json`, `model.safetensors`, `tokenizer.json`, `metrics.jsonl` and checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -171,7 +185,6 @@ class Run:
         with locked(path, work, say):
             with writing(path):
                 complete(path, CARD)
-                weight_files.complete(path)
             for folder in (path, path / "checkpoints", path / "history"):
                 sweep(folder)
             yield
@@ -270,8 +283,7 @@ class Run:
 
     @property
     def weights_path(self) -> Path:
-        """The file of the weights; where they are in shards, the index of these."""
-        return weight_files.main_file(self.path)
+        return self.path / WHOLE
 
     @property
     def metrics_path(self) -> Path:
@@ -312,7 +324,7 @@ class Run:
         digest = tensors_digest(weights)
         if card is None:
             card = self.card() if (self.path / CARD).is_file() else {}
-        weight_files.write(self.path, weights, {WEIGHTS: digest, **card_notes(card)})
+        write_tensors(self.weights_path, weights, {NOTES: json.dumps({WEIGHTS: digest, **card_notes(card)})})
         return digest
 
     def weights_digest(self) -> str:
@@ -322,12 +334,20 @@ class Run:
 
     def _notes(self) -> dict[str, Any]:
         """Return the notes on the weights; raise `RunError` if any is missing."""
-        return _checked_notes(weight_files.read_notes(self.path), NOTE_TYPES, self.weights_path)
+        return _checked_notes(self._raw_notes(read_metadata(self.weights_path)), NOTE_TYPES, self.weights_path)
+
+    def _raw_notes(self, metadata: Mapping[str, str]) -> dict[str, Any]:
+        """Return the notes in the metadata of the weights file, unchecked."""
+        try:
+            notes = parse_json(metadata.get(NOTES, "{}"), str(self.weights_path))
+        except ValueError as error:
+            raise RunError(read_failure(self.weights_path, error, remedy=REMEDY)) from None
+        return notes if isinstance(notes, dict) else {}
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The names and shapes of the weights, by the files' headers."""
+        """Return the shapes of the weights by name, from the header of their file."""
         self._refuse_missing()
-        return weight_files.read_shapes(self.path)
+        return tensor_shapes(self.weights_path)
 
     def _refuse_missing(self) -> None:
         if not self.weights_path.is_file():
@@ -344,15 +364,14 @@ class Run:
         """Return the weights; raise `RunError` if they or the card have changed since they were written."""
         self._refuse_missing()
         self.verify_card(verify=verify)
-        card, (weights, notes) = self.card(), weight_files.read(self.path)
+        card, (weights, metadata) = self.card(), read_with_metadata(self.weights_path)
         if not verify or os.environ.get(NO_VERIFY):
             return weights
         if self.card() != card:  # a training has just written others
             return self.read_weights(verify=verify)
-        path = self.weights_path
-        file = path if path.name == weight_files.WHOLE else f"a shard of {path}"
-        # on the way, weights are written before the card that names them: a killed run has the file's own word
-        written = card.get(WEIGHTS) if card.get("status") in SETTLED else notes.get(WEIGHTS)
+        file = self.weights_path
+        # during training, weights are written before the card: until it has ended, the file's own digest counts
+        written = card.get(WEIGHTS) if card.get("status") in SETTLED else self._raw_notes(metadata).get(WEIGHTS)
         if tensors_digest(weights) != written:
             raise RunError(f"{file} is damaged: its weights are not those that were trained (--no-verify takes them)")
         for name, weight in weights.items():
@@ -370,7 +389,7 @@ class Run:
         """Raise `RunError` if the card is not that of the weights and of each checkpoint; ignore torn files."""
         if os.environ.get(NO_VERIFY):
             return
-        if self.weights_path.is_file() and weight_files.has_notes(self.path):
+        if self._has_notes():
             self._verify(self._notes)
         for path in list_checkpoints(self.checkpoints_path):
             try:
@@ -378,6 +397,14 @@ class Run:
             except RunError:  # resuming reports it and uses an earlier checkpoint
                 continue
             self._verify(partial(_checked_notes, state, CARD_NOTES, path / STATE))
+
+    def _has_notes(self) -> bool:
+        """Return whether the notes on the weights can be read; they cannot if the file is torn or missing."""
+        try:
+            self._raw_notes(read_metadata(self.weights_path))
+        except RunError:
+            return False
+        return True
 
     def _verify(self, read_notes: Callable[[], Mapping[str, Any]]) -> None:
         """Raise `RunError` if the card differs from these notes."""

@@ -18,7 +18,6 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import two_digits
 from glassformer.data.wording import counted
 from glassformer.encoders.transformer import TransformerEncoder
-from glassformer.models.deferred_init import DeferredInit
 from glassformer.models.weights import take_weights
 from glassformer.runs.checkpoints import step_of
 from glassformer.runs.history import due
@@ -63,13 +62,12 @@ class Trainer(TrainingContext):
         new: Sequence[str] = (),
         clock: Clock | None = None,
         budget: Budget | None = None,
-        first: DeferredInit | None = None,
         tuner: ThreadTuner | None = None,
     ) -> None:
         """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
         what a model that was trained before has beside what was taken; `clock`: seconds since the command began;
-        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `first`: the first weights
-        of a model that has no numbers yet; `tuner`: chooses the number of CPU threads while the machine is busy.
+        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `tuner`: chooses the
+        number of CPU threads while the machine is busy.
         """
         self.sharded = settings.parallel == "fsdp"
         processes, progress = processes or Processes(), resume.progress if resume is not None else Progress()
@@ -84,7 +82,7 @@ class Trainer(TrainingContext):
         if self.sharded:
             from glassformer.training.distributed.sharded import Sharded  # loading it takes seconds
 
-            parallel: Parallel = Sharded(loss, processes, device, precision, first)
+            parallel: Parallel = Sharded(loss, processes, device, precision)
         else:
             parallel = Replicated(loss, processes, device)
         if resume is not None:

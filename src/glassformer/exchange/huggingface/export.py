@@ -23,7 +23,7 @@ from glassformer.exchange.token_files import ORIGINALS
 from glassformer.models.weights import take_weights
 from glassformer.runs import weight_files
 from glassformer.runs.files import write_json, write_text
-from glassformer.runs.weight_files import NAMES, PYTORCH
+from glassformer.runs.weight_files import INDEX, NAMES, WHOLE
 from glassformer.tasks.answers import Answers, Classes, Scale
 
 HEAD, HEAD_BIAS = "head.output.weight", "head.output.bias"
@@ -64,7 +64,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     weights = _weights(run, theirs)
     model = inference_copy(run.model)
     with fill_folder(folder, overwrite=overwrite, owned=(*ORIGINALS, "tokenizer.json", *NAMES)) as place:
-        weight_files.save(place, weights, PYTORCH)
+        weight_files.save(place, weights)
         write_json(
             place / CONFIG,
             {
@@ -165,7 +165,7 @@ class _OurScores(nn.Module):
 
 
 def is_huggingface(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and weight_files.main_file(folder).is_file()
+    return (folder / CONFIG).is_file() and any((folder / name).is_file() for name in (WHOLE, INDEX))
 
 
 def read_back(folder: Path, answers: Answers | None) -> nn.Module:

@@ -18,7 +18,6 @@ from torch.distributed.tensor import DTensor
 
 from glassformer.config.errors import SettingError
 from glassformer.encoders.blocks import Block
-from glassformer.models.deferred_init import DeferredInit
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
 from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
@@ -32,23 +31,13 @@ class Sharded(Parallel):
     (`whole_weights`). Of the twin, the blocks of a Transformer come together one at a time, the rest for a whole step.
     """
 
-    def __init__(
-        self,
-        loss: StepLoss,
-        processes: Processes,
-        device: torch.device,
-        precision: Precision,
-        first: DeferredInit | None = None,
-    ) -> None:
-        """`first`: the model has no numbers yet, and these are its first ones."""
+    def __init__(self, loss: StepLoss, processes: Processes, device: torch.device, precision: Precision) -> None:
         self.model, self.stepper, self.processes, self.device = loss.model, loss, processes, device
         for name, weight in self.model.named_parameters():
             if not weight.dim():
                 raise SettingError(f"training.parallel fsdp: {name} is a single number: make it a vector of one")
         start = dict(_tensors(self.model))
-        for name, buffer in self.model.named_buffers(remove_duplicate=False):
-            start[name] = buffer if first is None else first.make(buffer)
-        _assign(self.model, {name: _without_numbers(tensor) for name, tensor in self.model.named_parameters()}, start)
+        _assign(self.model, {name: _without_numbers(tensor) for name, tensor in self.model.named_parameters()}, {})
         self.twin = loss.model = copy.deepcopy(self.model)
         self._mesh = init_device_mesh(device.type, (processes.world,))
         # Weights of blocks travel in the precision of their products. Inputs are not cast: what is computed in half
@@ -61,8 +50,7 @@ class Sharded(Parallel):
         fully_shard(loss, mesh=self._mesh, mp_policy=policy, reshard_after_forward=False)
         loss.to_empty(device=device)
         for name, tensor in _tensors(self.twin):
-            whole = start.pop(name)
-            self._put(tensor, whole if first is None else first.make(whole))
+            self._put(tensor, self._from_first(start.pop(name)))
         self._sharded = trained_weights(self.twin)
         self.weights = {name: shard_of(weight) for name, weight in self._sharded.items()}
 
@@ -161,12 +149,18 @@ class Sharded(Parallel):
                 tensors[name] = stored.rows(name, self._rows(weight.shape[0]))
         return tensors
 
+    def _from_first(self, tensor: Tensor) -> Tensor:
+        """Return the first process's values of a tensor, which may have none on the other processes."""
+        whole = tensor.to(self.device) if self.processes.first else torch.empty_like(tensor, device=self.device)
+        dist.broadcast(whole, 0)
+        return whole
+
+    @torch.no_grad()
     def _put(self, tensor: Tensor, whole: Tensor) -> None:
-        with torch.no_grad():
-            if isinstance(tensor, DTensor):
-                tensor.to_local().copy_(whole[self._rows(tensor.shape[0])])
-            else:
-                tensor.copy_(whole)
+        if isinstance(tensor, DTensor):
+            tensor.to_local().copy_(whole[self._rows(tensor.shape[0])])
+        else:
+            tensor.copy_(whole)
 
     def _rows(self, count: int) -> slice:
         """This process's of so many."""
