@@ -4,7 +4,6 @@ import copy
 import math
 import os
 import signal
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +18,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.training.device import bf16_slowdown, choose_compile
+from glassformer.training.device import choose_compile
 from glassformer.training.events import Checkpointed, Ended, Event, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from helpers.fitting import CPU, Fit, Memory, Training, linear, trained
@@ -190,12 +189,6 @@ def test_bf16_is_measured_on_every_cpu(
             "now); use --training.precision fp32"
         ] * (precision == "bf16" and warned)
         assert not any("bf16" in note for note in training.told(Started)[0].notes if precision == "auto")
-
-
-def test_the_slowdown_of_bf16_is_a_ratio_of_two_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {torch.float32: [2.0, 1.0, 3.0], torch.bfloat16: [9.0, 8.0, 7.0]}
-    monkeypatch.setattr("glassformer.training.device._seconds_of_product", lambda matrix: seconds[matrix.dtype].pop())
-    assert bf16_slowdown() == 7.0
 
 
 def test_epochs() -> None:
@@ -404,31 +397,6 @@ def test_a_compiler_that_dies_of_the_signal_has_not_failed(interrupted: bool, mo
         [] if interrupted else ["torch.compile failed (C++ compile error); going on without it"]
     )
     assert training.told(Ended)[0].reason == ("interrupted" if interrupted else "finished")
-
-
-@pytest.mark.parametrize("place", ["cache/kernel.so", "library/kernel.so"])
-def test_a_broken_kernel_in_the_cache_is_compiled_again(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel = tmp_path / place
-    kernel.parent.mkdir()
-    kernel.touch()
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-
-    def compiled(function: Any, **how: object) -> Any:
-        def loads(*tensors: torch.Tensor) -> torch.Tensor:
-            if kernel.exists():
-                raise RuntimeError("backend failed") from ImportError("file too short", path=str(kernel))
-            return function(*tensors)
-
-        return loads
-
-    monkeypatch.setattr(torch, "compile", compiled)
-    training = trained(linear(), Fit(), steps=2, compile="on")
-    failures = [event.text for event in training.told(Noted) if "failed" in event.text]
-    is_cached = place.startswith("cache")
-    assert kernel.exists() != is_cached
-    assert len(failures) == (0 if is_cached else 1)
 
 
 # --- numbers that are none ---

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from glassformer.training import threads
-from glassformer.training.checkpointer import Progress
-from glassformer.training.events import Checkpointed, Event, Noted, Stepped
-from glassformer.training.threads import SpeedWatch, ThreadTuner, Work, default_tuner, is_busy
+from glassformer.training.events import Noted, Stepped
+from glassformer.training.threads import ThreadTuner, Work, default_tuner, is_busy
 from helpers.fitting import CPU, Fit, Training, linear
 from helpers.running import identical
 
@@ -87,7 +86,7 @@ def test_a_busy_machine_gets_fewer_threads_and_says_so() -> None:
         "other processes use the CPU: 1 thread instead of 2, 2.1 times as fast now "
         "(--training.threads fixes the number)"
     ]
-    assert (training.trainer.progress.threads, training.trainer.progress.threads_since) == (1, 0)
+    assert training.trainer.progress.threads == 1
 
 
 def test_measuring_leaves_no_trace_in_the_weights() -> None:
@@ -103,46 +102,6 @@ def test_measuring_leaves_no_trace_in_the_weights() -> None:
     assert runs[1].trainer.tuner.seconds_of.__self__.measured
     identical(*states)
     assert [event.loss for event in runs[0].told(Stepped)] == [event.loss for event in runs[1].told(Stepped)]
-
-
-def drop_at(training: Training, step: int) -> None:
-    """Let training seem half as fast after this update."""
-    training.trainer.speed.has_dropped = lambda progress: progress.step == step  # type: ignore[method-assign]
-
-
-def test_after_a_drop_the_new_number_is_in_a_checkpoint_of_that_update() -> None:
-    machine = Machine(0.1, 0.2, busy=False)
-    training = training_on(machine)
-
-    def listen(event: Event) -> None:
-        training.events.append(event)
-        machine.busy = isinstance(event, Stepped)
-
-    training.trainer.listen = listen
-    drop_at(training, 3)
-    training.run()
-    (note,) = notes_of(training)
-    assert note.startswith(
-        "step 3: training became less than half as fast: 1 thread instead of 2, 2.0 times as fast now"
-    )
-    assert training.told(Checkpointed)[0].step == 3
-    kept = training.kept.snapshots[0]
-    assert (kept.progress.step, kept.progress.threads, kept.progress.threads_since) == (3, 1, 3)
-
-    again = Training(Stateful(), Fit(), steps=40, validate_every=40, resume=kept)
-    again.run()
-    identical(again.kept.snapshots[-1].weights, training.kept.snapshots[-1].weights)
-
-
-def test_a_number_that_stays_the_fastest_is_said() -> None:
-    training = training_on(Machine(0.2, 0.2))
-    drop_at(training, 3)
-    training.run()
-    assert notes_of(training)[1] == (
-        "step 3: training became less than half as fast: 2 threads as before, since no other number is clearly faster "
-        "(--training.threads fixes the number)"
-    )
-    assert training.trainer.progress.threads == 2
 
 
 @pytest.mark.parametrize("settings", [{"threads": 2}, {"compile": "on"}])
@@ -171,19 +130,6 @@ def test_a_number_that_a_program_set_is_left_alone(monkeypatch: pytest.MonkeyPat
         assert default_tuner() == ThreadTuner(3)
         patch.setattr(threads, "is_default_number", lambda count: False)
         assert default_tuner() is None
-
-
-def test_speed_drops_when_it_is_half_of_the_best() -> None:
-    watch, progress, found = SpeedWatch(), Progress(), []
-    for seconds in [1] * 10 + [1.8] * 10 + [0.5] * 12 + [1.2] * 10:
-        progress.step, progress.tokens, progress.seconds = (
-            progress.step + 1,
-            progress.tokens + 8,
-            progress.seconds + seconds,
-        )
-        if watch.has_dropped(progress):
-            found.append(progress.step)
-    assert found == [37]  # 2.4 times as long as before; after 20 it was less than twice
 
 
 @pytest.mark.parametrize(("shares", "busy"), [([0.5, 0.6, 0.7, 0.8], True), ([0.5, 0.99], False)])

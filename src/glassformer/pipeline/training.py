@@ -354,7 +354,6 @@ class Training:
             self._evaluate()
         status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
         progress = self.trainer.progress
-        since = {"threads since update": f"{progress.threads_since + 1:,}"} if progress.threads_since else {}
         changes = {
             "status": status,
             "steps": self.ended.step,
@@ -364,7 +363,6 @@ class Training:
                 "device": str(self.device),
                 "matrix products": self.trainer.precision.name,
                 "threads": str(progress.threads),
-                **since,
                 "processes": str(self.processes.world),
             },
             "words": {name: evaluation.summary for name, evaluation in self.evaluations.items()},

@@ -56,8 +56,6 @@ class Progress:
     """Validations in a row, up to the last one, whose score and loss were clearly worse than the best."""
     threads: int = 0
     """CPU threads of the next update: sums depend on them."""
-    threads_since: int = 0
-    """Updates made before this number was used."""
     loss_scale: float = 2.0**16
     """fp16: what the loss is multiplied by before the backward pass, lest small gradients vanish."""
     since_overflow: int = 0

@@ -1,13 +1,12 @@
 """Where to compute, how precisely, and whether compiled: chosen and stated."""
 
 import contextlib
-import os
-import time
+import timeit
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,14 +98,8 @@ def bf16_slowdown() -> float:
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(MEASURED_SIZE, MEASURED_SIZE, dtype=dtype)
-        seconds[dtype] = min(_seconds_of_product(matrix) for _ in range(MEASURED_TIMES))
+        seconds[dtype] = min(timeit.repeat(partial(torch.mm, matrix, matrix), number=1, repeat=MEASURED_TIMES))
     return seconds[torch.bfloat16] / seconds[torch.float32]
-
-
-def _seconds_of_product(matrix: Tensor) -> float:
-    began = time.perf_counter()
-    torch.mm(matrix, matrix)
-    return time.perf_counter() - began
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:
@@ -155,8 +148,6 @@ class StepLoss(nn.Module):
         self.task = task
         self.how = how
         self.ran = False
-        self.renewed = set[Path]()
-        """Kernels that lay broken in torch's cache."""
         self.compute: Callable[..., Tensor] = self.eager
         if how != "off":
             options: dict[str, Any] = {"coordinate_descent_tuning": how == "tuned"}
@@ -177,24 +168,8 @@ class StepLoss(nn.Module):
         except Exception as error:
             if self.how == "off" or self.ran or isinstance(error, torch.OutOfMemoryError):
                 raise
-            if self._remove_kernel(error.__cause__):
-                return self.through(stepper, tensors, say)
             say(f"torch.compile failed ({first_line(error)[:120]}); going on without it")
             self.how, self.compute = "off", self.eager
             loss = stepper(*tensors)
         self.ran = True
         return loss
-
-    def _remove_kernel(self, error: BaseException | None) -> bool:
-        """Whether this is of a kernel in torch's cache that is not whole, as a killed compiler leaves it; it is
-        removed, once, and compiled anew.
-        """
-        cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR")  # torch sets it
-        if cache is None or not isinstance(error, ImportError) or error.path is None:
-            return False
-        kernel = Path(error.path)
-        if kernel in self.renewed or not kernel.is_relative_to(cache):
-            return False
-        self.renewed.add(kernel)
-        kernel.unlink(missing_ok=True)
-        return True

@@ -33,7 +33,7 @@ from glassformer.training.measurements import first_not_finite, rows_not_finite
 from glassformer.training.optimiser import Average, Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.step import NotFinite, TrainingContext, TrainingStep
-from glassformer.training.threads import SpeedWatch, ThreadTuner
+from glassformer.training.threads import ThreadTuner
 from glassformer.training.validation import Validator
 
 COMPILING = {
@@ -69,20 +69,24 @@ class Trainer(TrainingContext):
         `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `tuner`: chooses the
         number of CPU threads while the machine is busy.
         """
-        self.sharded = settings.parallel == "fsdp"
+        sharded = settings.parallel == "fsdp"
         processes, progress = processes or Processes(), resume.progress if resume is not None else Progress()
         check_shares(settings, processes)
         for part in model.modules():
             if isinstance(part, TransformerEncoder):
                 part.recompute = settings.recompute
-        model = model if self.sharded else model.to(device)
-        self.total = total_steps(settings, task)
+        model = model if sharded else model.to(device)
+        total = total_steps(settings, task)
         precision = choose_precision(settings.precision, device)
-        loss = StepLoss(model, task, choose_compile(settings, device, self.total, steady=task.steady))
-        if self.sharded:
+        loss = StepLoss(model, task, choose_compile(settings, device, total, steady=task.steady))
+        parallel: Parallel
+        shard_writer = None
+        if sharded:
             from glassformer.training.distributed.sharded import Sharded  # loading it takes seconds
 
-            parallel: Parallel = Sharded(loss, processes, device, precision)
+            parallel = Sharded(loss, processes, device, precision)
+            if checkpointer.folder is not None:
+                shard_writer = ShardWriter(checkpointer.folder, checkpointer, processes, parallel.rows)
         else:
             parallel = Replicated(loss, processes, device)
         if resume is not None:
@@ -96,7 +100,7 @@ class Trainer(TrainingContext):
         else:
             progress.averaged = 0
         progress.threads = settings.threads or progress.threads or torch.get_num_threads()
-        context = TrainingContext(
+        super().__init__(
             model=model,
             task=task,
             settings=settings,
@@ -113,23 +117,20 @@ class Trainer(TrainingContext):
             clock=clock or Stopwatch(),
             budget=None if settings.minutes is None else budget or Budget(60 * settings.minutes),
         )
-        super().__init__(**vars(context))
+        context = dict(vars(self))
         self._interrupt = interrupt = Interrupt()
         # after Ctrl-C, the message of a compiler that was stopped is of no interest
-        self.step = TrainingStep(**vars(context), warn=lambda line: None if interrupt.asked else self.say(line))
-        self.validator = Validator(**vars(context))
-        self.shard_writer: ShardWriter | None = None
-        if self.sharded and checkpointer.folder is not None:
-            self.shard_writer = ShardWriter(checkpointer.folder, processes, checkpointer.keep, checkpointer.notes)
-        self.shown, self.usual = shown, usual
+        self.step = TrainingStep(**context, warn=lambda line: None if interrupt.asked else self.say(line))
+        self.validator = Validator(**context)
+        self.sharded, self.shard_writer = sharded, shard_writer
+        self.total, self.shown, self.usual = total, shown, usual
         self.done = 0.0
         """How far through the training, 0 to 1."""
         self._before = progress.elapsed
         """Seconds of the commands that this one goes on from."""
-        alone = processes.world == 1 and not self.sharded
+        alone = processes.world == 1 and not sharded
         tunable = device.type == "cpu" and alone and settings.threads is None and loss.how == "off"
         self.tuner = tuner if tunable else None
-        self.speed = SpeedWatch(progress.step, progress.tokens, progress.seconds)
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
 
@@ -163,7 +164,7 @@ class Trainer(TrainingContext):
             self.say(f"warning: {warning}")
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
-            self._tune_threads("other processes use the CPU")
+            self._tune_threads()
             self._keep_moment()
         else:
             self.done = self.validator.last = self._part_done()
@@ -178,11 +179,10 @@ class Trainer(TrainingContext):
                 self.say(f"the first update was done {self.clock():.0f} s after the command began")
             self.done = self._part_done()
             self._keep_moment(last=self.done >= 1)
-            changed = self._retune_threads()
             if self.done >= 1 or self.validator.due(before, self.done):
                 self._validate()
-            elif changed or (settings.checkpoint_every and progress.step % settings.checkpoint_every == 0):
-                self._checkpoint()  # if killed later, a run resumes with the same number of threads
+            elif settings.checkpoint_every and progress.step % settings.checkpoint_every == 0:
+                self._checkpoint()
             if (asked or (self._interrupt.asked and self.processes.world == 1)) and self.done < 1:
                 self._checkpoint()
                 return "interrupted"
@@ -220,35 +220,23 @@ class Trainer(TrainingContext):
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
 
-    def _retune_threads(self) -> bool:
-        """Measure again if training became slow. Return whether the number of threads changed."""
-        if self.tuner is None or self.done >= 1 or not self.speed.has_dropped(self.progress):
-            return False
-        return self._tune_threads(f"step {self.progress.step:,}: training became less than half as fast")
+    def _tune_threads(self) -> None:
+        """Choose the number of threads if the machine is busy."""
+        budget, total, before = self.budget, self.total or 0, self.progress.threads
 
-    def _tune_threads(self, reason: str) -> bool:
-        """Measure numbers of threads if the machine is busy. Return whether the number changed."""
-        progress = self.progress
-        choice = None if self.tuner is None else self.tuner.choose(self.step.rehearse, self._seconds_left)
-        if choice is None:
-            return False
-        before = progress.threads
-        if choice.threads == before:
-            said = f"{counted(before, 'thread')} as before, since no other number is clearly faster"
-        else:
-            times = two_digits(choice.speedup)
-            said = f"{counted(choice.threads, 'thread')} instead of {before}, {times} times as fast now"
-            progress.threads, progress.threads_since = choice.threads, progress.step
-            torch.set_num_threads(choice.threads)
-        self.say(f"{reason}: {said} (--training.threads fixes the number)")
-        return choice.threads != before
+        def seconds_of_run(update: float) -> float:
+            """Return about how long training takes. `update`: seconds of one update."""
+            return update * total if budget is None else budget.left(self.progress)
 
-    def _seconds_left(self, update: float) -> float:
-        """Return about how long training still takes. `update`: seconds of one update."""
-        if self.budget is not None:
-            return self.budget.left(self.progress) * (1 - self.done)
-        assert self.total is not None
-        return update * (self.total - self.progress.step)
+        choice = None if self.tuner is None else self.tuner.choose(self.step.rehearse, seconds_of_run)
+        if choice is None or choice.threads == before:
+            return
+        self.progress.threads = choice.threads
+        torch.set_num_threads(choice.threads)
+        self.say(
+            f"other processes use the CPU: {counted(choice.threads, 'thread')} instead of {before}, "
+            f"{two_digits(choice.speedup)} times as fast now (--training.threads fixes the number)"
+        )
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.
@@ -328,23 +316,17 @@ class Trainer(TrainingContext):
         if self.saved == self.progress.step:
             return
         self.saved = self.progress.step
+        optimiser, average = self.optimiser.state(), self.average.state()
         if self.shard_writer is not None:
-            self._checkpoint_shards(self.shard_writer)
+            self._finish_checkpoint()
+            self.shard_writer.begin(self.progress, optimiser, average)
             return
-        path = self.processes.first_does(lambda: self.checkpointer.checkpoint(self._snapshot()))
+        snapshot = Snapshot(take_weights(self.model), optimiser, self.progress, average)
+        path = self.processes.first_does(lambda: self.checkpointer.checkpoint(snapshot))
         self.listen(Checkpointed(self.progress.step, path))
 
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(take_weights(self.model), self.optimiser.state(), self.progress, self.average.state())
-
-    def _checkpoint_shards(self, writer: ShardWriter) -> None:
-        self._finish_checkpoint()
-        self.processes.first_does(self.checkpointer.before_checkpoint)
-        writer.begin(self.progress, self.parallel.rows(self.optimiser.state(), self.average.state()))
-
     def _finish_checkpoint(self) -> None:
-        """All that was written of a checkpoint becomes one."""
-        if self.shard_writer is not None and self.shard_writer.at_work:
-            path = self.shard_writer.finish()
-            if path is not None:
-                self.listen(Checkpointed(step_of(path), str(path)))
+        """Wait for the shards of a checkpoint that is being written, and complete it."""
+        path = None if self.shard_writer is None else self.shard_writer.finish()
+        if path is not None:
+            self.listen(Checkpointed(step_of(path), str(path)))

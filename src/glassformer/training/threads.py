@@ -11,8 +11,6 @@ from pathlib import Path
 
 import torch
 
-from glassformer.training.checkpointer import Progress
-
 WINDOW, WINDOWS, QUIET = 0.03, 4, 0.85
 """Seconds of one load measurement and the number of measurements; the machine is quiet if our threads get at least
 this share of their cores in one of them."""
@@ -24,8 +22,6 @@ SHARE = 0.1
 """Largest part of the whole work that measuring may take."""
 GAIN = 1.2
 """Another number must be this many times as fast: sums depend on the number, so a small gain is not worth a change."""
-SPEED_WINDOW, SPEED_UPDATES, DROP = 3.0, 5, 0.5
-"""Seconds and updates over which training speed is averaged, and the part of the best speed that is a drop."""
 NUMBER_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that let users set the number of threads."""
 SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
@@ -129,26 +125,3 @@ def _core_of(number: int) -> str:
         return Path(SIBLINGS.format(number)).read_text()
     except OSError:
         return str(number)
-
-
-@dataclass
-class SpeedWatch:
-    """Detects when training has become half as fast as before."""
-
-    step: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    """Progress at the beginning of a window."""
-    best: float = 0.0
-    """Tokens per second over the fastest window."""
-
-    def has_dropped(self, progress: Progress) -> bool:
-        """Check the progress after an update. After a drop, watching starts again."""
-        tokens, seconds = progress.tokens - self.tokens, progress.seconds - self.seconds
-        if seconds < SPEED_WINDOW or progress.step - self.step < SPEED_UPDATES:
-            return False
-        self.step, self.tokens, self.seconds = progress.step, progress.tokens, progress.seconds
-        speed = tokens / seconds
-        dropped = speed < DROP * self.best
-        self.best = 0.0 if dropped else max(speed, self.best)
-        return dropped

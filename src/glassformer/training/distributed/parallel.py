@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.models.weights import put_weights, take_weights, trained_weights
-from glassformer.runs.checkpoints import STARTS
-from glassformer.runs.stored_tensors import Rows
 from glassformer.training.device import StepLoss
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.update_rules import Muon
@@ -61,14 +59,6 @@ class Parallel(ABC):
         """Fill the model with the weights of a checkpoint."""
 
     @abstractmethod
-    def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
-        """Return what this process writes of a weight or of its optimiser state; None: another process writes it."""
-
-    @abstractmethod
-    def named_tensors(self) -> dict[str, Tensor]:
-        """Return the weights as this process has them."""
-
-    @abstractmethod
     def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
         """Return the Muon of these weights."""
 
@@ -88,16 +78,6 @@ class Parallel(ABC):
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return the norm of the gradients of all weights."""
         return nn.utils.get_total_norm(gradients)
-
-    def rows(self, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Rows]:
-        """Return what this process writes of a checkpoint."""
-        parts = zip(STARTS, (self.named_tensors(), optimiser, average), strict=True)
-        found = {
-            start + name: self.rows_of(name.partition("/")[0], tensor)
-            for start, part in parts
-            for name, tensor in part.items()
-        }
-        return {name: rows for name, rows in found.items() if rows is not None}
 
 
 class Replicated(Parallel):
@@ -135,12 +115,6 @@ class Replicated(Parallel):
 
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:
         put_weights(self.model, dict(weights), "the checkpoint")
-
-    def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
-        return Rows(tensor)
-
-    def named_tensors(self) -> dict[str, Tensor]:
-        return take_weights(self.model)
 
     def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
         return Muon(groups, **settings)

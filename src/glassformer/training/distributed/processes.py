@@ -9,7 +9,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -158,11 +158,11 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
     """Refuse a batch of which some would have nothing."""
     if settings.batch_tokens is not None:  # batches are of any number of rows anyway
         return
-    if settings.batch_size < processes.world * settings.accumulation_steps:
+    needed = processes.world * settings.accumulation_steps
+    if settings.batch_size < needed:
         raise SettingError(
             f"training.batch_size {settings.batch_size} is too small for {processes.world} processes "
-            f"with training.accumulation_steps {settings.accumulation_steps}: "
-            f"{processes.world * settings.accumulation_steps} or more"
+            f"with training.accumulation_steps {settings.accumulation_steps}: {needed} or more"
         )
 
 
@@ -194,62 +194,50 @@ def reseed(seed: int, step: int, processes: Processes, device: torch.device) -> 
         torch.mps.manual_seed(drawn)
 
 
-# --- how the processes of one start find each other ---
+# --- rendezvous ---
 
 
-LOOK_AGAIN = 0.05
-"""Seconds."""
+POLL_SECONDS = 0.05
 
 
 def meet(store: Store, rank: int, world: int) -> str:
-    """The name of a meeting of all ranks of this start, and of no other, for what they leave in the store."""
-    return _invite(store, world) if rank == 0 else _come(store, rank, world)
+    """Return the name of a meeting of all ranks of this start, a prefix for their keys in the store.
 
-
-def _invite(store: Store, world: int) -> str:
-    """The first process names a meeting anew, and it begins when every rank has come."""
-    name = f"glassformer/{uuid4()}"
-    store.set(_newest(world), name)
-    for _ in _moments("not all processes of this training have come"):
-        if store.check([_seat(name, rank) for rank in range(1, world)]):
-            break
-    store.set(_begun(name), "")
-    return name
-
-
-def _come(store: Store, rank: int, world: int) -> str:
-    """The others come to the newest meeting of so many. One that their rank came to before, or whose first process is
-    dead, is an old one: they wait for the next.
+    The first process names a new meeting, which begins when every rank has joined it. The others join the newest one.
+    A meeting that their rank joined before, or whose first process is dead, is an old one: they wait for the next.
     """
-    mine, newest = "", _newest(world)
-    for _ in _moments("the first process of this training has not come"):
+    newest = _newest(world)
+    if rank == 0:
+        name = f"glassformer/{uuid4()}"
+        store.set(newest, name)
+        seats = [f"{name}/{other}" for other in range(1, world)]
+        _wait_until(lambda: store.check(seats), "not all processes of this training have come")
+        store.set(f"{name}/begun", "")
+        return name
+    joined = ""
+
+    def has_begun() -> bool:
+        nonlocal joined
         if not store.check([newest]):
-            continue
+            return False
         name = store.get(newest).decode()
-        if name != mine and store.add(_seat(name, rank), 1) == 1:
-            mine = name
-        if name == mine and store.check([_begun(name)]):
-            break
-    return mine
+        if name != joined and store.add(f"{name}/{rank}", 1) == 1:
+            joined = name
+        return name == joined and store.check([f"{name}/begun"])
 
-
-def _moments(failure: str) -> Iterator[None]:
-    """A short while between each and the next, for as long as torch waits for processes."""
-    give_up = time.monotonic() + default_pg_timeout.total_seconds()
-    while time.monotonic() < give_up:
-        yield
-        time.sleep(LOOK_AGAIN)
-    raise TrainingFailed(f"{failure} within {default_pg_timeout}")
+    _wait_until(has_begun, "the first process of this training has not come")
+    return joined
 
 
 def _newest(world: int) -> str:
-    """The key of the newest meeting's name. Of one that has begun with as many, every seat is taken."""
+    """Return the key of the newest meeting's name. If one of as many processes has begun, all its seats are taken."""
     return f"glassformer/meeting of {world}"
 
 
-def _seat(name: str, rank: int) -> str:
-    return f"{name}/{rank}"
-
-
-def _begun(name: str) -> str:
-    return f"{name}/begun"
+def _wait_until(condition: Callable[[], bool], failure: str) -> None:
+    """Poll a condition for as long as torch waits for processes, then raise `TrainingFailed`."""
+    give_up = time.monotonic() + default_pg_timeout.total_seconds()
+    while not condition():
+        if time.monotonic() >= give_up:
+            raise TrainingFailed(f"{failure} within {default_pg_timeout}")
+        time.sleep(POLL_SECONDS)

@@ -3,10 +3,9 @@ thread; when all have, the first makes a checkpoint of them.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,15 +15,22 @@ from glassformer.config.errors import GlassformerError, RunError, error_line
 from glassformer.config.parts import remove
 from glassformer.runs.checkpoints import begin_shards, commit_shards, prune_checkpoints, save_shard
 from glassformer.runs.stored_tensors import Rows
-from glassformer.training.checkpointer import Progress
+from glassformer.training.checkpointer import Checkpointer, Progress
 from glassformer.training.distributed.processes import Processes
 
 
 class ShardWriter:
-    """One process's part in the checkpoints of several. `notes`: see `Checkpointer`."""
+    """Writes the shards of one process, and on the first process completes the checkpoint."""
 
-    def __init__(self, folder: Path, processes: Processes, keep: int, notes: Mapping[str, Any]) -> None:
-        self.folder, self.processes, self.keep, self.notes = folder, processes, keep, notes
+    def __init__(
+        self,
+        folder: Path,
+        checkpointer: Checkpointer,
+        processes: Processes,
+        rows: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], dict[str, Rows]],
+    ) -> None:
+        """`rows` returns what this process writes, from the states of the optimiser and of the average."""
+        self.folder, self.checkpointer, self.processes, self.rows = folder, checkpointer, processes, rows
         self._staged: dict[str, Tensor] = {}
         """Pinned memory that shards of a GPU are copied to, the same each time."""
         self._thread: threading.Thread | None = None
@@ -34,20 +40,17 @@ class ShardWriter:
         self._temporary = Path()
 
     @property
-    def at_work(self) -> bool:
-        """Whether a checkpoint has been begun that is none yet; all processes agree."""
-        return self._thread is not None
-
-    @property
     def has_written(self) -> bool:
         """Whether this process has written its shards, or failed to."""
         return self._thread is not None and not self._thread.is_alive()
 
-    def begin(self, progress: Progress, rows: Mapping[str, Rows]) -> None:
+    def begin(self, progress: Progress, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> None:
         """Copy this process's rows of all tensors, and begin to write them."""
+        self.processes.first_does(self.checkpointer.before_checkpoint)
         self._temporary = Path(self.processes.first_does(lambda: begin_shards(self.folder, progress.step)))
         self._progress = replace(progress)
-        copied = {name: Rows(self._copied(name, tensor), first) for name, (tensor, first) in rows.items()}
+        rows = self.rows(optimiser, average).items()
+        copied = {name: Rows(self._copied(name, tensor), first) for name, (tensor, first) in rows}
         ready = None
         if self._staged:
             ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -68,13 +71,11 @@ class ShardWriter:
             if ready is not None:
                 ready.synchronize()
             save_shard(self._temporary, self.processes.rank, self.processes.world, rows)
-        except GlassformerError as error:
-            self._failure = str(error)
-        except Exception as error:  # it is said by the training, which waits for it
-            self._failure = error_line(error)
+        except Exception as error:  # `finish` raises it in the main thread
+            self._failure = str(error) if isinstance(error, GlassformerError) else error_line(error)
 
     def finish(self) -> Path | None:
-        """Wait for all, and make a checkpoint of what they wrote; the first gives where it is."""
+        """Wait for all shards and complete the checkpoint; return its path on the first process, if one was begun."""
         if self._thread is None:
             return None
         self._thread.join()
@@ -86,12 +87,12 @@ class ShardWriter:
             dist.all_gather_object(failures, self._failure)
         if any(failures):
             raise RunError(next(filter(None, failures)))
-        world, state = self.processes.world, {**asdict(self._progress), **self.notes}
-        step = self._progress.step
+        world, step = self.processes.world, self._progress.step
+        state = {**asdict(self._progress), **self.checkpointer.notes}
         path = self.processes.first_does(lambda: commit_shards(self._temporary, step, world, state))
         if not self.processes.first:
             return None
-        self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.keep))
+        self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.checkpointer.keep))
         self._pruning.start()  # large files take a while to go
         return Path(path)
 

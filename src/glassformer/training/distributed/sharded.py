@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor
 from glassformer.config.errors import SettingError
 from glassformer.encoders.blocks import Block
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
+from glassformer.runs.checkpoints import STARTS
 from glassformer.runs.stored_tensors import Rows, StoredTensors
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
 from glassformer.training.distributed.parallel import Parallel
@@ -118,15 +119,22 @@ class Sharded(Parallel):
 
     # --- checkpoints ---
 
-    def rows_of(self, name: str, tensor: Tensor) -> Rows | None:
+    def rows(self, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Rows]:
+        """Return the rows that this process writes of a checkpoint."""
+        rows = {}
+        for start, part in zip(STARTS, (take_weights(self.twin), optimiser, average), strict=True):
+            for name, tensor in part.items():
+                if (own := self._rows_to_write(name.partition("/")[0], tensor)) is not None:
+                    rows[start + name] = own
+        return rows
+
+    def _rows_to_write(self, name: str, tensor: Tensor) -> Rows | None:
+        """Return what this process writes of a weight or of its optimiser state; None: another process writes it."""
         if isinstance(tensor, DTensor):
             return Rows(shard_of(tensor), self._rows(tensor.shape[0]).start)
         if name in self.weights and tensor.shape == self.weights[name].shape:
             return Rows(tensor, self._rows(self._sharded[name].shape[0]).start)
         return Rows(tensor) if self.processes.first else None  # all have it alike
-
-    def named_tensors(self) -> dict[str, Tensor]:
-        return take_weights(self.twin)
 
     @torch.no_grad()
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:
