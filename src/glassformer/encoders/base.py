@@ -132,7 +132,7 @@ class Encoder(Brick, nn.Module, ABC):
         """
 
     def refuse_extras(self, memory: Memory | None, segments: Ids | None = None) -> None:
-        """For an encoder that cannot attend to a second sequence, or whose outputs run from one text into the next."""
+        """Raise `ValueError` for a memory, or for several texts in one window, which this encoder cannot read."""
         if memory is not None:
             raise ValueError(f"{type(self).__name__} cannot attend to a memory")
         if segments is not None:
@@ -164,6 +164,43 @@ class Encoder(Brick, nn.Module, ABC):
         return None
 
 
+class PlainEncoder(Encoder):
+    """An encoder of one sequence without memory, whose state is a tuple of tensors."""
+
+    state_axis = 0
+    """The axis of the batch in the tensors of the state."""
+
+    @abstractmethod
+    def encode(self, x: Inputs, mask: Mask) -> Vectors:
+        """Return the outputs of a whole sequence."""
+
+    @abstractmethod
+    def first_state(self, batch: int) -> Sequence[Tensor]:
+        """Return the state before the first token."""
+
+    @abstractmethod
+    def advance(self, x: Inputs, state: Sequence[Tensor], mask: Mask) -> tuple[Vectors, Sequence[Tensor]]:
+        """Return the outputs of more tokens and the state after them."""
+
+    def forward(
+        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
+    ) -> Vectors:
+        self.refuse_extras(memory, segments)
+        return self.encode(x, mask)
+
+    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
+        self.refuse_extras(memory)
+        if not self.causal:
+            raise ValueError(f"{type(self).__name__} was built to read the future: it cannot go piece by piece")
+        return TensorState(self.first_state(batch), self.state_axis)
+
+    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
+        assert isinstance(state, TensorState)
+        out, parts = self.advance(x, state.parts, mask)
+        state.advance(parts)
+        return out
+
+
 def init_map(layer: nn.Linear, how: str) -> None:
     """First weights of a linear map; `how`: as `models.weights` says."""
     if how == "xavier":
@@ -180,13 +217,7 @@ def init_vectors(table: Tensor, how: str) -> None:
 
 
 def sources_of(rows: Rows, share: int) -> Int[Tensor, "N"]:
-    """The sources of these rows, of which each source has so many."""
+    """Return the sources of these rows; every `share` consecutive rows have the same source."""
     if len(rows) % share:
         raise ValueError(f"{len(rows)} rows, but each source has {share}: they must stay together")
     return rows[::share] // share
-
-
-def only_causal(encoder: Encoder) -> None:
-    """For encoders that, once they read the future, cannot go piece by piece at all."""
-    if not encoder.causal:
-        raise ValueError(f"{type(encoder).__name__} was built to read the future: it cannot go piece by piece")

@@ -1,22 +1,21 @@
 """Encoders that read a bounded stretch of the past: nothing but each word itself, the fixed-window MLP, and stacked
 convolutions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.bricks import Ids, Mask, Vectors
-from glassformer.bricks.attention import Memory
+from glassformer.bricks import Mask, Vectors
 from glassformer.bricks.convolution import Convolution
 from glassformer.bricks.feed_forward import ACTIVATIONS
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.tap import HiddenUnits
-from glassformer.encoders.base import Encoder, State, TensorState, only_causal
+from glassformer.encoders.base import PlainEncoder
 
 
-class IdentityEncoder(Encoder):
+class IdentityEncoder(PlainEncoder):
     """Every vector as it came. Pooled, this is the average of the word vectors."""
 
     opaque = True
@@ -27,21 +26,17 @@ class IdentityEncoder(Encoder):
         self.width = width
         self.causal = causal
 
-    def forward(
-        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
-    ) -> Vectors:
-        self.refuse_extras(memory, segments)
+    def encode(self, x: Vectors, mask: Mask) -> Vectors:
         return x
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
-        self.refuse_extras(memory)
-        return TensorState([])
+    def first_state(self, batch: int) -> Sequence[Tensor]:
+        return ()
 
-    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
-        return x
+    def advance(self, x: Vectors, state: Sequence[Tensor], mask: Mask) -> tuple[Vectors, Sequence[Tensor]]:
+        return x, state
 
 
-class WindowEncoder(Encoder):
+class WindowEncoder(PlainEncoder):
     """An MLP over the last `window` tokens, laid side by side: everything before them is forgotten."""
 
     opaque = True
@@ -68,10 +63,7 @@ class WindowEncoder(Encoder):
         self.activation = ACTIVATIONS[activation]
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
-    ) -> Vectors:
-        self.refuse_extras(memory, segments)
+    def encode(self, x: Vectors, mask: Mask) -> Vectors:
         return self._mlp(self.read(x, mask))
 
     def _mlp(self, hidden: Float[Tensor, "B T e"]) -> Vectors:
@@ -80,23 +72,19 @@ class WindowEncoder(Encoder):
             hidden = self.dropout(self.activation(layer(hidden)))
         return self.output(hidden)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
-        self.refuse_extras(memory)
-        only_causal(self)
-        return TensorState([self.output.weight.new_zeros(batch, self.read.reach, self.width)])
+    def first_state(self, batch: int) -> Sequence[Tensor]:
+        return [self.output.weight.new_zeros(batch, self.read.reach, self.width)]
 
-    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, TensorState)
-        hidden, recent = self.read.extend(x, state.parts[0], mask)
-        state.advance([recent])
-        return self._mlp(hidden)
+    def advance(self, x: Vectors, state: Sequence[Tensor], mask: Mask) -> tuple[Vectors, Sequence[Tensor]]:
+        hidden, recent = self.read.extend(x, state[0], mask)
+        return self._mlp(hidden), [recent]
 
     def hidden_units(self) -> Iterator[HiddenUnits]:
         for number, layer in enumerate([self.read, *self.deeper]):
             yield HiddenUnits(f"layers.{number}", layer, self.activation)
 
 
-class CnnEncoder(Encoder):
+class CnnEncoder(PlainEncoder):
     """Stacked convolutions, each adding its activation to its input. With dilation the reach grows as fast as that."""
 
     opaque = True
@@ -113,33 +101,26 @@ class CnnEncoder(Encoder):
         self.norm = norm
         self.activation = ACTIVATIONS[activation]
 
-    def forward(
-        self, x: Vectors, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
-    ) -> Vectors:
-        self.refuse_extras(memory, segments)
+    def encode(self, x: Vectors, mask: Mask) -> Vectors:
         for convolution, around in zip(self.convolutions, self.around, strict=True):
             x = around(x, lambda x, slide=convolution: self.activation(slide(x, mask)), mask)
         return self.norm(x, mask)
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
-        self.refuse_extras(memory)
-        only_causal(self)
+    def first_state(self, batch: int) -> Sequence[Tensor]:
         like = next(self.parameters())
-        return TensorState([like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()])
+        return [like.new_zeros(batch, layer.reach, self.width) for layer in self._slides()]
 
-    def extend(self, x: Vectors, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, TensorState)
-        recents = []
+    def advance(self, x: Vectors, state: Sequence[Tensor], mask: Mask) -> tuple[Vectors, Sequence[Tensor]]:
+        recents: list[Tensor] = []
 
         def slide(x: Vectors, convolution: Convolution, before: Tensor) -> Vectors:
             out, recent = convolution.extend(x, before, mask)
             recents.append(recent)
             return self.activation(out)
 
-        for convolution, around, before in zip(self._slides(), self.around, state.parts, strict=True):
+        for convolution, around, before in zip(self._slides(), self.around, state, strict=True):
             x = around(x, partial(slide, convolution=convolution, before=before), mask)
-        state.advance(recents)
-        return self.norm(x, mask)
+        return self.norm(x, mask), recents
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
         return [("input",), *((f"around.{layer}.output",) for layer in range(len(self.around)))]

@@ -1,5 +1,6 @@
 """RNN, LSTM and GRU as encoders, and as decoders that start from a memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.bricks import Ids, Inputs, Mask, Rows, Vectors
 from glassformer.bricks.attention import Memory, MemoryAttention
 from glassformer.bricks.recurrent import Hidden, Recurrent
-from glassformer.encoders.base import Encoder, State, TensorState, init_map, only_causal, sources_of
+from glassformer.encoders.base import Encoder, PlainEncoder, State, init_map, sources_of
 
 
 class RecurrentStack(Encoder):
@@ -35,8 +36,10 @@ class RecurrentStack(Encoder):
         }
 
 
-class RecurrentEncoder(RecurrentStack):
+class RecurrentEncoder(RecurrentStack, PlainEncoder):
     """Stacked recurrent layers; their state is the whole past."""
+
+    state_axis = 1
 
     def __init__(self, *, layers: Recurrent, width: int, causal: bool, dropout: float = 0.0) -> None:
         super().__init__()
@@ -46,23 +49,15 @@ class RecurrentEncoder(RecurrentStack):
         self.dropout = nn.Dropout(dropout)
         self.summary_pool = "ends" if layers.cell.bidirectional else "last"
 
-    def forward(
-        self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
-    ) -> Vectors:
-        self.refuse_extras(memory, segments)
-        out, _ = self.layers(x, self.layers.init_state(x.shape[0]), mask)
-        return self.dropout(out)
+    def encode(self, x: Inputs, mask: Mask) -> Vectors:
+        return self.advance(x, self.first_state(x.shape[0]), mask)[0]
 
-    def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TensorState:
-        self.refuse_extras(memory)
-        only_causal(self)
-        return TensorState(self.layers.init_state(batch), axis=1)
+    def first_state(self, batch: int) -> Sequence[Tensor]:
+        return self.layers.init_state(batch)
 
-    def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
-        assert isinstance(state, TensorState)
-        out, hidden = self.layers(x, state.parts, mask)
-        state.advance(hidden)
-        return self.dropout(out)
+    def advance(self, x: Inputs, state: Sequence[Tensor], mask: Mask) -> tuple[Vectors, Sequence[Tensor]]:
+        out, hidden = self.layers(x, tuple(state), mask)
+        return self.dropout(out), hidden
 
 
 @dataclass(eq=False)
