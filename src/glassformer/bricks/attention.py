@@ -18,13 +18,13 @@ from torch.utils.hooks import RemovableHandle
 from glassformer.bricks import Index, Inputs, Mask, Vector, Vectors
 from glassformer.bricks.int8 import Int8Linear
 from glassformer.bricks.kernels import cpu as cpu_kernels
-from glassformer.bricks.kernels.gpu import norm_and_rotate
+from glassformer.bricks.kernels.gpu import kernels_work, norm_and_rotate
 from glassformer.bricks.norm import RMSNorm
 from glassformer.bricks.positions import Rotation, rotate
 from glassformer.bricks.tap import Brick, Make, Tap
 
 KERNEL_WIDTHS = (16, 32, 64, 128, 256)
-"""Of heads, for which there is a kernel."""
+"""Head widths supported by the fused kernel."""
 
 
 Queries = Float[Tensor, "B h T e"]
@@ -241,7 +241,7 @@ class Attention(Brick, nn.Module):
         product = F.linear(x, weight, bias)
         if rotation is not None and self.query_norm is not None and self.key_norm is not None:
             norms, eps = (self.query_norm.weight, self.key_norm.weight), self.query_norm.eps
-            if self.training and product.is_cuda and self.head_width in KERNEL_WIDTHS:
+            if self.training and product.is_cuda and self.head_width in KERNEL_WIDTHS and kernels_work():
                 heads = norm_and_rotate(product, torch.stack(norms), *rotation, eps, self.kv_heads)
                 queries, keys, values = (part.transpose(1, 2) for part in heads)
                 return queries, keys, values

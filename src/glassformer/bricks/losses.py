@@ -128,7 +128,8 @@ def _piece(
 ) -> tuple[Tensor, Tensor | None]:
     """Losses of some positions and, if wanted, the gradient of their sum by the scores."""
     scores = features @ weight.T
-    if gradient and scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64:
+    large = scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64
+    if gradient and large and kernels_work():
         return _large_loss_and_gradient(scores, true, smoothing)
     return _loss_and_gradient(scores, true, smoothing, gradient=gradient)
 
@@ -154,14 +155,10 @@ def _loss_and_gradient(
 
 @torch.library.custom_op("glassformer::large_loss_and_gradient", mutates_args=())
 def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """On a GPU, by a kernel that reads each row twice, the second time from the cache."""
-    if kernels_work():
-        from glassformer.bricks.kernels.triton_training import softmax_loss_rows
+    """Use a kernel that reads each row twice, the second time from the GPU's cache."""
+    from glassformer.bricks.kernels.triton_training import softmax_loss_rows
 
-        return softmax_loss_rows(scores, true, smoothing)
-    losses, by_scores = _loss_and_gradient(scores, true, smoothing, gradient=True)
-    assert by_scores is not None
-    return losses, by_scores
+    return softmax_loss_rows(scores, true, smoothing)
 
 
 @_large_loss_and_gradient.register_fake

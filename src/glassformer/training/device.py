@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from glassformer.bricks.kernels.gpu import kernels_work
 from glassformer.config.errors import Say, SettingError, first_line
 from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import two_digits
@@ -150,6 +151,8 @@ class StepLoss(nn.Module):
         self.ran = False
         self.compute: Callable[..., Tensor] = self.eager
         if how != "off":
+            if torch.cuda.is_available():
+                kernels_work()  # which cannot be tried while compiling
             options: dict[str, Any] = {"coordinate_descent_tuning": how == "tuned"}
             if SUMS_OVER_TOKENS in torch._inductor.list_options():
                 options[SUMS_OVER_TOKENS] = False
