@@ -19,6 +19,7 @@ from glassformer.config.limits import read_text as limited_text
 from glassformer.config.parts import part_of
 from glassformer.data.wording import counted
 from glassformer.runs.folders import flush, writing
+from glassformer.runs.json_shape import WrongShape, check_shape
 
 MAX_DIGITS = 20
 """Maximum digits of an integer in a JSON file of a run: 64 bits and a sign."""
@@ -156,6 +157,18 @@ def digest(*paths: Path) -> str:
 
 # --- metrics.jsonl ---
 
+LINE_SHAPES: dict[str, dict[str, Any]] = {
+    "step": {
+        "step": int,
+        **dict.fromkeys(("loss", "lr", "seconds", "done"), float),
+        "gradient_norm": float | None,
+        "layers": dict[str, dict[str, float]] | None,
+    },
+    "sample": {"step": int, "text": str},
+    "finding": {"step": int, "kind": str, "words": str, "advice": str, "numbers": dict[str, Any]},
+}
+"""The shapes of the fields that readers need in each line of the log, by its event."""
+
 
 def read_log(path: Path, say: Say = silent) -> list[Line]:
     """The whole lines of a log, in their order; none where there is no log. How many are damaged is said; half a line
@@ -188,34 +201,14 @@ def _parse(text: bytes, name: str) -> Line | None:
 
 
 def _is_whole(line: Line) -> bool:
-    """Whether a line has what its readers take from it; one of an event that nobody knows, whatever it has."""
-    event, step = line.get("event"), line.get("step", 0)
-    if type(step) is not int or step < 0:
-        return False
-    if event == "step":
-        layers = line.get("layers") or {}
-        return (
-            all(_is_number(line.get(name)) for name in ("step", "loss", "lr", "seconds", "done"))
-            and (line.get("gradient_norm") is None or _is_number(line["gradient_norm"]))
-            and isinstance(layers, Mapping)
-            and all(isinstance(sizes, Mapping) and all(map(_is_number, sizes.values())) for sizes in layers.values())
-        )
+    """Return whether a line has the fields that its readers need; a line of an unknown event needs none."""
+    event = line.get("event")
+    shapes = LINE_SHAPES.get(str(event), {"step": int} if "step" in line else {})
     if event == "validation":
-        return "step" in line and all(
-            _is_number(value) for name, value in line.items() if name not in ("event", "best")
-        )
-    if event == "sample":
-        return "step" in line and isinstance(line.get("text"), str)
-    if event == "finding":
-        texts = ("kind", "words", "advice")
-        return (
-            "step" in line
-            and all(isinstance(line.get(name), str) for name in texts)
-            and line.get("severity") in SEVERITIES
-            and isinstance(line.get("numbers"), Mapping)
-        )
-    return not line.get("why") or isinstance(line["why"], str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        shapes = {**{name: float for name in line if name not in ("event", "best")}, "step": int}
+    try:
+        for name, shape in {**shapes, "why": str | None}.items():
+            check_shape(line.get(name), shape)
+    except WrongShape:
+        return False
+    return line.get("step", 0) >= 0 and (event != "finding" or line.get("severity") in SEVERITIES)
