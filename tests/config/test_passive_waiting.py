@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from glassformer.config.loggers import WAITING_VARIABLES, wait_passively
 from glassformer.training import threads
-from glassformer.training.threads import NUMBER_VARIABLES, is_default_number
+from glassformer.training.threads import NUMBER_VARIABLES, default_tuner
 
 PRINT_POLICY = "import glassformer, os, sys; print(os.environ.get('OMP_WAIT_POLICY'), 'torch' in sys.modules)"
 
@@ -39,18 +40,14 @@ def test_importing_the_package_sets_it_before_torch() -> None:
 
 
 @pytest.mark.usefixtures("nothing_set")
-def test_only_the_number_of_cores_is_a_number_that_torch_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: {0, 1, 2, 3}, raising=False)
-    monkeypatch.setattr(threads, "_core_of", lambda number: str(number // 2))
-    assert [number for number in range(1, 6) if is_default_number(number)] == [2, 4]
+def test_a_number_that_a_user_or_a_program_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "DEFAULT_THREADS", 4)
+    chosen = []
+    for number in (1, 2, 4):
+        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
+        chosen.append(default_tuner() is None)
+    assert chosen == [True, True, False]
     for name in NUMBER_VARIABLES:
         with monkeypatch.context() as patch:
-            patch.setenv(name, "2")
-            assert not is_default_number(2)
-
-
-@pytest.mark.usefixtures("nothing_set")
-def test_where_cores_cannot_be_assigned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(threads.os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(threads.os, "cpu_count", lambda: 3)
-    assert [number for number in range(1, 5) if is_default_number(number)] == [3]
+            patch.setenv(name, "4")
+            assert default_tuner() is None

@@ -8,7 +8,7 @@ from torch import nn
 
 from glassformer.training import threads
 from glassformer.training.events import Noted, Stepped
-from glassformer.training.threads import ThreadTuner, Work, default_tuner, is_busy
+from glassformer.training.threads import ThreadTuner, Work, is_busy
 from helpers.fitting import CPU, Fit, Training, linear
 from helpers.running import identical
 
@@ -120,16 +120,6 @@ def test_a_given_number_and_a_compiled_step_are_left_alone(
         tuner=Machine(1, 2).tuner(),
     )
     assert trainer.tuner is None
-
-
-def test_a_number_that_a_program_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "is_default_number", lambda count: True)
-    assert default_tuner() is None  # there is one thread here
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "get_num_threads", lambda: 3)
-        assert default_tuner() == ThreadTuner(3)
-        patch.setattr(threads, "is_default_number", lambda count: False)
-        assert default_tuner() is None
 
 
 @pytest.mark.parametrize(("shares", "busy"), [([0.5, 0.6, 0.7, 0.8], True), ([0.5, 0.99], False)])

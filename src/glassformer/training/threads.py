@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -24,7 +23,8 @@ GAIN = 1.2
 """Another number must be this many times as fast: sums depend on the number, so a small gain is not worth a change."""
 NUMBER_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Environment variables that let users set the number of threads."""
-SIBLINGS = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+DEFAULT_THREADS = torch.get_num_threads()
+"""The number of threads that torch chose, unless a program changed it before this module was imported."""
 
 Work = Callable[[], None]
 
@@ -102,26 +102,5 @@ class ThreadTuner:
 def default_tuner() -> ThreadTuner | None:
     """Return a tuner if torch chose the number of threads; None if a user or a program did, or if the number is 1."""
     threads = torch.get_num_threads()
-    return ThreadTuner(threads) if threads > 1 and is_default_number(threads) else None
-
-
-def is_default_number(threads: int) -> bool:
-    """Return whether torch chooses this number by itself: no variable is set, and it is the number of cores.
-
-    Any other number was set by a program, with `torch.set_num_threads`.
-    """
-    if any(name in os.environ for name in NUMBER_VARIABLES):
-        return False
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:  # not on Linux
-        return threads == os.cpu_count()
-    return threads in (len(allowed), len({_core_of(number) for number in allowed}))
-
-
-def _core_of(number: int) -> str:
-    """Return a name of the physical core of a logical one: torch uses each physical core once."""
-    try:
-        return Path(SIBLINGS.format(number)).read_text()
-    except OSError:
-        return str(number)
+    is_chosen = threads != DEFAULT_THREADS or any(name in os.environ for name in NUMBER_VARIABLES)
+    return None if threads == 1 or is_chosen else ThreadTuner(threads)

@@ -62,7 +62,8 @@ class Validator(TrainingContext):
         weights.
         """
         if not self.task.validates:
-            self._keep_last()
+            with self.average.in_use():
+                self._keep(Evaluation({}, "", lower_is_better=True))
             return None
         self.model.eval()
         with self.average.in_use(), self.parallel.whole_weights():
@@ -74,17 +75,18 @@ class Validator(TrainingContext):
         return None
 
     def _evaluation(self) -> Evaluation:
-        """All that a validation judges; with minutes, a sample that is the same each time."""
-        began = self.clock()
-        if self.budget is None:
-            evaluation = self._evaluate(self.task, self.settings.validation_tokens)
-            self.took = self.clock() - began
-            return evaluation
-        task = self._sample(1.0 if self.progress.sample is None else self.progress.sample)
-        evaluation = self._evaluate(task, None)
-        took = self.processes.from_first(self.clock() - began)
+        """Evaluate the validation set; with minutes, a sample of it that is the same each time."""
+        began, task = self.clock(), self.task
+        most: int | None = self.settings.validation_tokens
+        if self.budget is not None:
+            share, most = self.progress.sample or 1.0, None
+            if self.sampled is None or self.sampled.share != share:
+                self.sampled = task.sample(share)
+            task = self.sampled
+        evaluation = self._evaluate(task, most)
+        self.took = self.processes.from_first(self.clock() - began)
         # features are computed at the first validation, and for the last evaluation of all
-        self.progress.evaluating = max(took, self.progress.evaluating) if task.on_features else took
+        self.progress.evaluating = max(self.took, self.progress.evaluating) if task.on_features else self.took
         return evaluation
 
     def _seconds_after(self) -> float:
@@ -104,16 +106,6 @@ class Validator(TrainingContext):
         began = self.clock()
         self._evaluate(self.task.sample(share), None)
         return self.processes.from_first(self.clock() - began)  # all go on with the same sample
-
-    def _sample(self, share: float) -> Task:
-        if self.sampled is None or self.sampled.share != share:
-            self.sampled = self.task.sample(share)
-        return self.sampled
-
-    def _keep_last(self) -> None:
-        """Where nothing is held out to judge weights by, those of this step."""
-        with self.average.in_use():
-            self._keep(Evaluation({}, "", lower_is_better=True))
 
     def _keep(self, evaluation: Evaluation) -> None:
         """The weights as they are, for the run."""
@@ -155,10 +147,8 @@ class Validator(TrainingContext):
 
         The loss alone is not enough: a classifier's accuracy often improves while its loss rises.
         """
-        best_score, best_loss = self.progress.best_score, self.progress.best_loss
-        assert best_score is not None
-        assert best_loss is not None
-        return score > best_score + RISE * abs(best_score) and loss > best_loss + RISE * abs(best_loss)
+        pairs = ((score, self.progress.best_score), (loss, self.progress.best_loss))
+        return all(best is not None and value > best + RISE * abs(best) for value, best in pairs)
 
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
         """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or
@@ -184,19 +174,15 @@ class Validator(TrainingContext):
 
         With minutes and no patience, stop once the model overfits or has converged.
         """
-        progress = self.progress
-        if self.settings.patience is not None:
-            enough = progress.since_best >= self.settings.patience
-            if enough:
-                self.say(f"stopped early: no better in {counted(self.settings.patience, 'validation')}")
-            return enough
-        if self.budget is None or self.settings.keep == "last":
-            return False
-        if self.budget.has_overfitted(progress, self.task.steps_per_epoch):
-            reason = f"overfitted: the validation loss has risen since step {progress.best_step}"
-        elif self.budget.has_converged(progress):
-            reason = f"converged: neither score nor loss improved in {progress.stale} validations"
-        else:
-            return False
-        self.say(f"{reason}; stopped early (--training.patience N waits for N validations)")
-        return True
+        progress, patience, reason = self.progress, self.settings.patience, ""
+        if patience is not None:
+            if progress.since_best >= patience:
+                reason = f"no better in {counted(patience, 'validation')}"
+        elif self.budget is not None and self.settings.keep != "last":
+            if self.budget.has_overfitted(progress, self.task.steps_per_epoch):
+                reason = f"overfitted: the validation loss has risen since step {progress.best_step}"
+            elif self.budget.has_converged(progress):
+                reason = f"converged: neither score nor loss improved in {progress.stale} validations"
+        if reason:
+            self.say(f"stopped early: {reason} (--training.patience N waits for N validations)")
+        return bool(reason)
