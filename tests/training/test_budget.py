@@ -252,7 +252,7 @@ def test_a_model_that_has_converged_is_left() -> None:
     slowly = Slowly(1, scores=scores, count=1)
     assert slowly.ended.reason == "patience"
     assert 0.2 * 60 < slowly.loop < 0.4 * 60
-    assert any(note.startswith("converged:") for note in slowly.notes)
+    assert any(note.startswith("stopped early: converged:") for note in slowly.notes)
 
 
 class Overfits(Slow):
@@ -274,7 +274,7 @@ def test_a_model_that_overfits_is_stopped_soon(monkeypatch: pytest.MonkeyPatch, 
     assert slowly.ended.reason == "patience"
     assert slowly.loop <= Overfits.turn + 0.25 * 60  # it was at its best after a fifth of the time
     best = slowly.trainer.progress.best_step
-    said = f"overfitted: the validation loss has risen since step {best}; "
+    said = f"stopped early: overfitted: the validation loss has risen since step {best} "
     assert any(note.startswith(said) for note in slowly.notes)
     steps = [event.step for event in slowly.events if isinstance(event, Validated)]
     assert len([step for step in steps if step <= best]) >= 5 - 2 * bool(costs)

@@ -70,12 +70,9 @@ def flush(path: Path) -> None:
 
 
 def contents(folder: Path) -> list[Path]:
-    """What lies in a folder, but for locks and what is not done."""
-    return [path for path in sorted(folder.iterdir()) if not _is_unfinished(path.name)]
-
-
-def _is_unfinished(name: str) -> bool:
-    return name in (LOCK, NEW, INSTEAD) or PART.fullmatch(name) is not None
+    """List a folder, without locks and unfinished files."""
+    hidden = (LOCK, NEW, INSTEAD)
+    return [path for path in sorted(folder.iterdir()) if path.name not in hidden and not PART.fullmatch(path.name)]
 
 
 # --- what is filled at once ---
@@ -92,29 +89,20 @@ def fill(folder: Path, last: str, *, instead: bool = False) -> Iterator[Path]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             complete(folder, last)
-            with whole_folder(target) as place:
+            with part_of(target) as place:
+                place.mkdir()
                 yield place
+                for path in sorted(place.rglob("*"), reverse=True):
+                    flush(path)
+                flush(place)
+                os.rename(place, target)  # from now on it is moved up by whoever writes here next
+                flush(folder)
         except BaseException:
             if made:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             raise
         complete(folder, last)
-
-
-@contextlib.contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write to, which has its name once all in it is on the disk: from then on it is there, whoever moves
-    it up.
-    """
-    with part_of(target) as place:
-        place.mkdir()
-        yield place
-        for path in sorted(place.rglob("*"), reverse=True):
-            flush(path)
-        flush(place)
-        os.rename(place, target)
-        flush(target.parent)
 
 
 def complete(folder: Path, last: str) -> None:
@@ -125,18 +113,12 @@ def complete(folder: Path, last: str) -> None:
             remove(path)
         os.rename(instead, new)
     if new.is_dir():
-        move_up(new, last)
-
-
-def move_up(new: Path, last: str) -> None:
-    """What lies in a folder into the one around it, in place of what has the same names there."""
-    folder = new.parent
-    for path in sorted(new.iterdir(), key=lambda path: path.name == last):
-        if (folder / path.name).is_dir():
-            shutil.rmtree(folder / path.name)
-        os.replace(path, folder / path.name)
-    new.rmdir()
-    flush(folder)
+        for path in sorted(new.iterdir(), key=lambda path: path.name == last):
+            if (folder / path.name).is_dir():
+                shutil.rmtree(folder / path.name)
+            os.replace(path, folder / path.name)
+        new.rmdir()
+        flush(folder)
 
 
 def is_unfinished(folder: Path) -> bool:
@@ -181,7 +163,15 @@ def _lock(folder: Path, work: str, say: Say) -> IO[str]:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("a+", encoding="utf-8")
     began = time.monotonic()
-    while not _try_lock(file, say):
+
+    def has_lock() -> bool:
+        try:
+            return lock_file(file)
+        except OSError as error:
+            say(f"this disk knows no locks ({error.strerror}): nothing keeps a second process out of {folder}")
+        return True
+
+    while not has_lock():
         holder = _read_holder(file)
         process = holder.get("process", 0)
         elsewhere = holder.get("host") != socket.gethostname()
@@ -214,14 +204,6 @@ def _read_holder(file: IO[str]) -> dict[str, Any]:
             return holder if isinstance(holder, dict) else {}
         time.sleep(0.05)
     return {}
-
-
-def _try_lock(file: IO[str], say: Say) -> bool:
-    try:
-        return lock_file(file)
-    except OSError as error:
-        say(f"this disk knows no locks ({error.strerror}): nothing keeps a second process out of {file.name}'s folder")
-    return True
 
 
 # --- folders of runs, found without torch ---

@@ -16,6 +16,7 @@ from glassformer.bricks.kernels.gpu import kernels_work
 from glassformer.config.errors import Say, SettingError, first_line
 from glassformer.config.sections import TrainingSettings
 from glassformer.config.units import two_digits
+from glassformer.data.wording import counted
 from glassformer.tasks.base import Task
 
 MEASURED_SIZE, MEASURED_TIMES = 256, 3
@@ -32,28 +33,19 @@ warnings.filterwarnings("ignore", message="mkldnn_matmul failed, .* bf16 path ne
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:
-    """`auto`: a CUDA GPU if there is one, then Apple's, else the CPU."""
+    """Return the device with this name; `auto`: a CUDA GPU if there is one, then Apple's, else the CPU."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    available = {"cuda": gpus > 0, "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device(
-                "cuda", local_rank % torch.cuda.device_count()
-            )  # Slurm may show each task its own alone
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+        name = next(kind for kind, is_there in available.items() if is_there)
     try:
         device = torch.device(name)
     except RuntimeError:
         raise SettingError(f"'{name}' is no device; one of auto, cpu, cuda, cuda:1, mps") from None
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise SettingError(f"the device is to be {name}, but torch finds no CUDA GPU here")
-        own = local_rank % torch.cuda.device_count()
-        device = torch.device("cuda", own if device.index is None else device.index)
-        if device.index >= torch.cuda.device_count():
-            raise SettingError(f"the device is to be {name}, but there are {torch.cuda.device_count()} CUDA GPUs here")
-    elif device.type == "mps" and not torch.backends.mps.is_available():
-        raise SettingError("the device is to be mps, but torch finds none here")
-    elif device.type not in ("cpu", "mps"):
-        raise SettingError(f"device '{name}' is not supported; one of auto, cpu, cuda, cuda:1, mps")
+    if device.type == "cuda" and gpus:  # Slurm may show each task only its own GPU
+        device = torch.device("cuda", local_rank % gpus if device.index is None else device.index)
+    if not available.get(device.type) or (device.index or 0) >= max(1, gpus):
+        raise SettingError(f"device '{name}' is not available: torch finds {counted(gpus, 'CUDA GPU')} here")
     return device
 
 
@@ -105,9 +97,8 @@ def bf16_slowdown() -> float:
 
 def choose_precision(name: str, device: torch.device) -> Precision:
     if name == "auto":
-        if device.type != "cuda":
-            name = "fp32"
-        else:
+        name = "fp32"
+        if device.type == "cuda":
             name = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
     if name == "fp16" and device.type == "cpu":
         raise SettingError("training.precision fp16 is for GPUs; on a CPU use fp32 or bf16")

@@ -54,11 +54,11 @@ class Optimiser:
         decay = list(decaying.values())
         rest = [weight for name, weight in weights.items() if name not in decaying]
         self._by_hand: list[tuple[float, list[Tensor]]] = []
+        self.parts: list[UpdateRule] = []
+        self.recordable = False
         if settings.optimizer in ("sgd", "momentum"):
             momentum = settings.momentum if settings.optimizer == "momentum" else 0.0
-            groups = self._groups([*decay, *rest])
-            self.parts: list[UpdateRule] = [SGD(groups, lr=self.lr, momentum=momentum)]
-            self.recordable = False
+            self.parts.append(SGD(self._groups([*decay, *rest]), lr=self.lr, momentum=momentum))
             # decay is no part of the gradient, which would be L2
             self._by_hand = [(group["part"], group["params"]) for group in self._groups(decay)]
             return
@@ -69,19 +69,16 @@ class Optimiser:
             if settings.optimizer == "muon" and not name.startswith("head.") and name not in bags
         }
         decay = [weight for name, weight in decaying.items() if name not in matrices]
-        self.parts = []
         groups = [*self._groups(decay, weight_decay=self.decay), *self._groups(rest, weight_decay=0.0)]
         self.recordable = all(weight.device.type == "cuda" for weight in [*decay, *rest, *matrices.values()])
         if groups or not matrices:
-            betas = (settings.beta1, settings.beta2)
-            self.parts.append(AdamW(groups, lr=self.lr, betas=betas))
+            self.parts.append(AdamW(groups, lr=self.lr, betas=(settings.beta1, settings.beta2)))
         if matrices:
             groups = self._groups(matrices.values())
             self.parts.append(muon(groups, lr=self.lr, momentum=MUON_MOMENTUM, weight_decay=self.decay))
         if self.recordable:
-            for part in self.parts:
-                for group in part.param_groups:
-                    group["lr"] = torch.tensor(self.lr, device=group["params"][0].device)
+            for group in self.groups:
+                group["lr"] = torch.tensor(self.lr, device=group["params"][0].device)
 
     def _groups(self, weights: Iterable[Tensor], **more: Any) -> list[dict[str, Any]]:
         """Weights that learn at one rate together; `part`: of the whole rate."""
@@ -91,18 +88,22 @@ class Optimiser:
         return [{"params": some, "part": part, **more} for part, some in by_rate.items()]
 
     @property
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups of weights of all update rules."""
+        return [group for part in self.parts for group in part.param_groups]
+
+    @property
     def orthogonalised(self) -> list[Tensor]:
         """The weights whose update is made orthogonal."""
-        groups = [group for part in self.parts if isinstance(part, Muon) for group in part.param_groups]
-        return [weight for group in groups for weight in group["params"]]
+        muons = [part for part in self.parts if isinstance(part, Muon)]
+        return [weight for part in muons for group in part.param_groups for weight in group["params"]]
 
     def set_rate(self, factor: float) -> None:
         """The next update is at `factor` times the learning rate."""
         self._rate = self.lr * factor
-        for part in self.parts:
-            for group in part.param_groups:
-                rate = self._rate * group["part"]
-                group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
+        for group in self.groups:
+            rate = self._rate * group["part"]
+            group["lr"] = group["lr"].fill_(rate) if isinstance(group["lr"], Tensor) else rate
 
     def step(self, factor: float) -> None:
         """One update at `factor` times the learning rate."""
