@@ -68,50 +68,46 @@ def _heads(
         own, before, out_at, stride_b, stride_t, stride_h = kv_heads, heads, k_at, k_b, k_t, k_h
     elif kind == 2:
         own, before, out_at, stride_b, stride_t, stride_h = kv_heads, heads + kv_heads, v_at, v_b, v_t, v_h
-    half = tl.arange(0, HALF)[None, :]
-    gain_low, gain_high = tl.full([1, HALF], 1.0, tl.float32), tl.full([1, HALF], 1.0, tl.float32)
+    e = tl.arange(0, E)[None, :]
+    partner = (e + HALF) % E  # a rotation turns e and its partner together
+    gain, gain_partner = tl.full([1, E], 1.0, tl.float32), tl.full([1, E], 1.0, tl.float32)
     if kind < 2:
-        gain_low = tl.load(gains_at + kind * E + half).to(tl.float32)
-        gain_high = tl.load(gains_at + kind * E + HALF + half).to(tl.float32)
-    by_gain_low, by_gain_high = tl.zeros([ROWS, HALF], tl.float32), tl.zeros([ROWS, HALF], tl.float32)
+        gain = tl.load(gains_at + kind * E + e).to(tl.float32)
+        gain_partner = tl.load(gains_at + kind * E + partner).to(tl.float32)
+    by_gain = tl.zeros([ROWS, E], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(tokens * own, ROWS), tl.num_programs(0)):
         row = block * ROWS + tl.arange(0, ROWS)
         there = (row < tokens * own)[:, None]
         token, head = row // own, row % own
-        packed = (token.to(tl.int64) * (heads + 2 * kv_heads) + before + head)[:, None] * E + half
+        packed = (token.to(tl.int64) * (heads + 2 * kv_heads) + before + head)[:, None] * E
         out = (token // length).to(tl.int64) * stride_b + (token % length) * stride_t + head * stride_h
-        out = out[:, None] + half
-        low = tl.load(packed_at + packed, mask=there, other=0.0).to(tl.float32)
-        high = tl.load(packed_at + packed + HALF, mask=there, other=0.0).to(tl.float32)
+        out = out[:, None]
+        x = tl.load(packed_at + packed + e, mask=there, other=0.0).to(tl.float32)
+        x_partner = tl.load(packed_at + packed + partner, mask=there, other=0.0).to(tl.float32)
         size = tl.full([ROWS, 1], 1.0, tl.float32)
-        cos, sin = tl.full([ROWS, HALF], 1.0, tl.float32), tl.zeros([ROWS, HALF], tl.float32)
+        cos, sin = tl.full([ROWS, E], 1.0, tl.float32), tl.zeros([ROWS, E], tl.float32)
         if kind < 2:
-            size = tl.rsqrt((tl.sum(low * low, 1) + tl.sum(high * high, 1)) / E + eps)[:, None]
-            angle = (token % angles)[:, None] * HALF + half
+            size = tl.rsqrt(tl.sum(x * x, 1) / E + eps)[:, None]
+            angle = (token % angles)[:, None] * HALF + e % HALF
             cos = tl.load(cos_at + angle, mask=there, other=0.0).to(tl.float32)
-            sin = tl.load(sin_at + angle, mask=there, other=0.0).to(tl.float32)
-        low, high = low * size, high * size
+            sin = tl.load(sin_at + angle, mask=there, other=0.0).to(tl.float32) * tl.where(e < HALF, -1.0, 1.0)
+        x = x * size
         if BACKWARD:
-            by_low = tl.load(out_at + out, mask=there, other=0.0).to(tl.float32)
-            by_high = tl.load(out_at + out + HALF, mask=there, other=0.0).to(tl.float32)
+            by = tl.load(out_at + out + e, mask=there, other=0.0).to(tl.float32)
             if kind < 2:
-                by_low, by_high = by_low * cos + by_high * sin, by_high * cos - by_low * sin
-                by_gain_low += by_low * low
-                by_gain_high += by_high * high
-                by_low, by_high = by_low * gain_low, by_high * gain_high
-                inner = ((tl.sum(by_low * low, 1) + tl.sum(by_high * high, 1)) / E)[:, None]
-                by_low, by_high = (by_low - low * inner) * size, (by_high - high * inner) * size
-            tl.store(by_packed_at + packed, by_low.to(by_packed_at.dtype.element_ty), mask=there)
-            tl.store(by_packed_at + packed + HALF, by_high.to(by_packed_at.dtype.element_ty), mask=there)
+                by_partner = tl.load(out_at + out + partner, mask=there, other=0.0).to(tl.float32)
+                by = by * cos - by_partner * sin
+                by_gain += by * x
+                by = by * gain
+                by = (by - x * (tl.sum(by * x, 1) / E)[:, None]) * size
+            tl.store(by_packed_at + packed + e, by.to(by_packed_at.dtype.element_ty), mask=there)
         else:
-            low, high = low * gain_low, high * gain_high
-            tl.store(out_at + out, (low * cos - high * sin).to(out_at.dtype.element_ty), mask=there)
-            tl.store(out_at + out + HALF, (high * cos + low * sin).to(out_at.dtype.element_ty), mask=there)
+            x = x * gain * cos + x_partner * size * gain_partner * sin
+            tl.store(out_at + out + e, x.to(out_at.dtype.element_ty), mask=there)
     if BACKWARD:  # noqa: SIM102  known when it is compiled, the other when it runs
         if kind < 2:
-            place = by_gains_at + (tl.program_id(0) * 2 + kind) * E + half
-            tl.store(place, tl.sum(by_gain_low, 0)[None, :])
-            tl.store(place + HALF, tl.sum(by_gain_high, 0)[None, :])
+            place = by_gains_at + (tl.program_id(0) * 2 + kind) * E + e
+            tl.store(place, tl.sum(by_gain, 0)[None, :])
 
 
 Heads = tuple[Tensor, Tensor, Tensor]
