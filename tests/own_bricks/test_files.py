@@ -157,8 +157,8 @@ BAD = {
     "class N(nn.Module):\n    def __init__(self, width, depth): ...": "wants depth, which its place does not offer: "
     "that is width, bias, eps",
     "class N(nn.Module):\n    def forward(self, x, gamma): ...": "its forward wants gamma, and there is only x, mask",
-    "class N(nn.Module):\n    def forward(self, x): return x[..., 1:]": "gave 1×16×3, and must give 1×16×4",
-    "class N(nn.Module):\n    def forward(self, x): return 3": "must give a tensor, not an int",
+    "class N(nn.Module):\n    def forward(self, x): return x[..., 1:]": "returned 1×16×3, but must return 1×16×4",
+    "class N(nn.Module):\n    def forward(self, x): return 3": "must return a tensor, not an int",
     "class N(nn.Module):\n    def forward(self, x):\n        return x @ x": "fails: line 8: RuntimeError",
     "def make(width): return width": "must be an nn.Module, or make one, not an int",
     "def make(width): return nn.Linear(width, 'two')": "fails: line 6: TypeError",

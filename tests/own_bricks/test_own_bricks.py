@@ -215,7 +215,7 @@ def test_a_whole_model_by_name(table: Path, tmp_path: Path, student: Path) -> No
     found = gf.check(out, only="batched,padded,saved,resumed", device="cpu")
     assert [check.passed for check in found.checked] == [True] * 4, found.words
     assert gf.look(out, "the soup was good", view="attribution").panels
-    with pytest.raises(Misuse, match=r"Sums returned .*, but a language model must return"):
+    with pytest.raises(Misuse, match=r"Sums returned .*, but must return"):
         gf.train("reverse:rows=60", out=tmp_path / "no", model="sums", steps=2)
 
 

@@ -82,6 +82,16 @@ def _parameters(part: OwnPart) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
+def of_shape(name: object, out: Any, *shape: int) -> Tensor:
+    """Return what a user's module returned; raise `SettingError` unless it is a tensor of this shape."""
+    if not isinstance(out, Tensor):
+        raise SettingError(f"{name} must return a tensor, not {with_article(out)}")
+    if not torch.compiler.is_compiling() and tuple(out.shape) != shape:
+        returned, expected = ("×".join(map(str, sizes)) or "a number" for sizes in (out.shape, shape))
+        raise SettingError(f"{name} returned {returned}, but must return {expected}")
+    return out
+
+
 class OwnCode:
     """A module of ours around a user's own, `own`, whose code may do anything."""
 
@@ -123,13 +133,7 @@ class OwnBrick(OwnCode, Brick, nn.Module):
             raise self.part.failure(error) from error
 
     def of_shape(self, out: Any, *shape: int) -> Tensor:
-        """What it gave, refused if it is of another shape."""
-        if not isinstance(out, Tensor):
-            raise SettingError(f"{self.part} must give a tensor, not {with_article(out)}")
-        if not torch.compiler.is_compiling() and tuple(out.shape) != shape:
-            gave, must = ("×".join(map(str, sizes)) or "a number" for sizes in (out.shape, shape))
-            raise SettingError(f"{self.part} gave {gave}, and must give {must}")
-        return out
+        return of_shape(self.part, out, *shape)
 
 
 class OwnNorm(OwnBrick):

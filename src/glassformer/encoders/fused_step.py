@@ -61,7 +61,7 @@ class FusedBlock(NamedTuple):
 
     @property
     def gains(self) -> tuple[Tensor, Tensor, float] | None:
-        """Of the norms of queries and keys."""
+        """Gains and ε of the norms of queries and keys."""
         query, key = self.attend.query_norm, self.attend.key_norm
         return None if query is None or key is None else (query.weight, key.weight, query.eps or 0.0)
 
@@ -75,22 +75,18 @@ class FusedBlock(NamedTuple):
 
     @staticmethod
     def of(block: Block) -> "FusedBlock | None":
-        attend, feed, output = block.attend, block.feed, block.attend.output
-        if not isinstance(attend, Attention):
+        """Return the parts of a block; None if it is of another kind."""
+        attend, feed, cross = block.attend, block.feed, block.cross_attention
+        if not isinstance(attend, Attention) or not attend.causal or attend.head_width % 2:
             return None
         norm, feed_norm = _usual_norm(block.around_attend), _usual_norm(block.around_feed)
-        if norm is None or feed_norm is None or feed is None or feed.output is None or output is None:
+        cross_norm = norm if cross is None else _usual_norm(block.around_cross_attention)
+        query, key, value, output = attend.query, attend.key, attend.value, attend.output
+        if norm is None or feed_norm is None or cross_norm is None or feed is None or feed.output is None:
             return None
-        if attend.query is None or attend.key is None or attend.value is None:
+        if query is None or key is None or value is None or output is None:
             return None
-        cross_norm = norm if block.cross_attention is None else _usual_norm(block.around_cross_attention)
-        if cross_norm is None:
-            return None
-        if not attend.causal or attend.head_width % 2:
-            return None
-        projections = attend.query, attend.key, attend.value
-        cross = block.cross_attention
-        return FusedBlock(attend, projections, output, norm, feed, feed.output, feed_norm, cross, cross_norm)
+        return FusedBlock(attend, (query, key, value), output, norm, feed, feed.output, feed_norm, cross, cross_norm)
 
     def look_at_memory(self, x: Tensor, norm: "Norm | CpuRMSNorm", state: TransformerState, layer: int) -> Tensor:
         """x + cross-attention(norm(x)); x itself, where the block has none."""

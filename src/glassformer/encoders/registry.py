@@ -228,15 +228,13 @@ def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
 
 
 def _positions(settings: ModelSettings) -> nn.Module:
-    if settings.positions == "learned":
-        return LearnedPositions(width=settings.width, context=settings.context)
-    if settings.positions == "onehot":
-        return OneHotPositions(width=settings.width, context=settings.context)
-    if settings.positions in ("sine", "sine-halves"):
-        return SineCosine(halves=settings.positions == "sine-halves")
-    if (part := own_part("positions", settings.positions)) is not None:
-        return OwnPositions(part, width=settings.width, context=settings.context, dropout=settings.dropout)
-    return NoPositions()
+    kind, width, context = settings.positions, settings.width, settings.context
+    if (part := own_part("positions", kind)) is not None:
+        return OwnPositions(part, width=width, context=context, dropout=settings.dropout)
+    if kind in ("learned", "onehot"):
+        make = LearnedPositions if kind == "learned" else OneHotPositions
+        return make(width=width, context=context)
+    return SineCosine(halves=kind == "sine-halves") if kind.startswith("sine") else NoPositions()
 
 
 def _norm(settings: ModelSettings) -> nn.Module:
@@ -248,10 +246,7 @@ def _block(settings: ModelSettings, place: Place) -> Block:
 
     def around() -> Residual:
         return Residual(
-            norm=_norm(settings),
-            order=settings.norm_order,
-            residual=settings.residual,
-            dropout=settings.dropout,
+            norm=_norm(settings), order=settings.norm_order, residual=settings.residual, dropout=settings.dropout
         )
 
     causal = place.causal and settings.causal_mask

@@ -45,12 +45,7 @@ from glassformer.models.modules import (
     TokenModel,
     Transform,
 )
-from glassformer.models.weights import (
-    initialise_bag,
-    initialise_head,
-    initialise_input,
-    initialise_scores,
-)
+from glassformer.models.weights import initialise_bag, initialise_head, initialise_input, initialise_scores
 
 
 def build_language_model(settings: ModelSettings, *, vocab: int, seed: int = 0) -> LanguageModel:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.bricks import Ids, Mask, Rows
 from glassformer.bricks.attention import Memory
-from glassformer.bricks.own import OwnCode
-from glassformer.config.errors import GlassformerError, SettingError, error_line, with_article
+from glassformer.bricks.own import OwnCode, of_shape
+from glassformer.config.errors import GlassformerError, SettingError, error_line
 from glassformer.encoders.base import Encoder, State
 from glassformer.models.modules import LanguageModel, device_of
 
@@ -85,17 +85,7 @@ class OwnTokenModule(OwnCode, Encoder):
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
         found: Any = self.own(tokens, mask=real) if self.takes_mask else self.own(tokens)
         logits = found[0] if isinstance(found, tuple) and found else found
-        name = type(self.own).__name__
-        if not isinstance(logits, Tensor):
-            raise SettingError(f"{name} must return a tensor of logits, not {with_article(logits)}")
-        wanted = (*tokens.shape, self.width)
-        if not torch.compiler.is_compiling() and tuple(logits.shape) != wanted:
-            returned, expected = ("×".join(map(str, shape)) for shape in (logits.shape, wanted))
-            raise SettingError(
-                f"{name} returned {returned}, but a language model must return {expected}: a logit for each of "
-                f"{self.width} tokens after each token"
-            )
-        return logits
+        return of_shape(type(self.own).__name__, logits, *tokens.shape, self.width)
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
         """Layers of a user's module are unknown here."""

@@ -128,14 +128,13 @@ class Diverged:
 
     @property
     def where(self) -> str:
-        """Which examples led there; where every one does, it is the weights, and none is named."""
-        if not self.rows:
-            return ""
-        if len(self.rows) > 1 and len(self.rows) == min(self.size, MOST_ROWS):
-            return f"with every example of the batch of step {self.batch}; "
-        more = f" and {len(self.rows) - 1} more" if len(self.rows) > 1 else ""
+        """The examples that led there; none is named if every one does, for then it is the weights."""
+        count, batch = len(self.rows), f"the batch of step {self.batch}"
+        if count == 0 or 1 < count == min(self.size, MOST_ROWS):
+            return f"with every example of {batch}; " if count else ""
+        more = f" and {count - 1} more" if count > 1 else ""
         named = f", '{self.example}'" if self.example else ""
-        return f"with example {self.rows[0] + 1}{more} of {self.size} in the batch of step {self.batch}{named}; "
+        return f"with example {self.rows[0] + 1}{more} of {self.size} in {batch}{named}; "
 
 
 @dataclass(frozen=True)

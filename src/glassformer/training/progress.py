@@ -48,9 +48,8 @@ class TrainingProgress:
     def _speed_of(self, tokens: int, seconds: float) -> str:
         if seconds <= 0 or self._per_example == 0:
             return ""
-        if self._per_example is None:
-            return f"{tokens / seconds:,.0f} tokens/s"
-        return f"{tokens / self._per_example / seconds:,.0f} examples/s"
+        unit = "tokens" if self._per_example is None else "examples"
+        return f"{tokens / (self._per_example or 1) / seconds:,.0f} {unit}/s"
 
     @property
     def left(self) -> str:

@@ -106,11 +106,7 @@ class StepRecorder:
         for weight in self.weights:
             weight.grad = None
         graphs: list[torch.cuda.CUDAGraph] = []
-        for work in (
-            lambda: losses.append(self.loss(fixed, share)),
-            lambda: self.backward(losses[0]),
-            self.update,
-        ):
+        for work in (lambda: losses.append(self.loss(fixed, share)), lambda: self.backward(losses[0]), self.update):
             graph = record(work, self.device, self.say, pool=self._pool)
             if graph is None:
                 for weight in self.weights:
