@@ -2,6 +2,8 @@
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 
 LINE = "1px solid rgba(128, 128, 128, .35)"
 TABLE = "border-collapse: collapse; margin: .3em 0; font-variant-numeric: tabular-nums"
@@ -62,39 +64,15 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# --- a whole page, in a frame as high as the page, as light or dark as what is around it ---
-
-TALLEST = 6000
-"""Pixels; a longer page scrolls within."""
-FIT = """
-window.glassformerFrames ??= (() => {
-  const fit = (frame, height) => {
-    let around = frame.parentElement, ground = [];
-    while (around && !ground.length) {
-      const parts = getComputedStyle(around).backgroundColor.match(/[\\d.]+/g)?.map(Number) ?? [];
-      if (parts.length === 3 || parts[3] > 0) ground = parts;
-      around = around.parentElement;
-    }
-    if (ground.length) frame.style.colorScheme = ground[0] + ground[1] + ground[2] < 384 ? "dark" : "light";
-    if (height) frame.style.height = `${Math.min(height, TALLEST)}px`;
-  };
-  addEventListener("message", (event) => {
-    const height = event.data?.glassformerHeight;
-    for (const frame of height ? document.querySelectorAll("iframe.glassformer") : [])
-      if (frame.contentWindow === event.source) fit(frame, height);
-  });
-  for (const frame of document.querySelectorAll("iframe.glassformer"))
-    frame.contentWindow?.postMessage("glassformerHeight", "*");
-  return true;
-})();
-""".replace("TALLEST", str(TALLEST))
-"""The page tells its height. Where scripts do not run, the frame stays as it is."""
-
-
 def frame(page: str, title: str) -> str:
-    """The page, so that a notebook's styles and its own leave each other alone."""
+    """Return the page in a frame, so that the styles of the notebook and of the page do not meet."""
     return (
         f'<iframe class="glassformer" srcdoc="{html.escape(page)}" title="{html.escape(title)}" '
         'style="width:100%;height:640px;border:0;border-radius:8px" sandbox="allow-scripts allow-downloads"></iframe>'
-        f"<script>{FIT}</script>"
+        f"<script>{_fit()}</script>"
     )
+
+
+@cache
+def _fit() -> str:
+    return files(__package__).joinpath("frame.js").read_text("utf-8")

@@ -14,6 +14,7 @@ import socket
 import stat
 import struct
 import threading
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,48 +36,9 @@ NEW_MOUNTS, NEW_IPC = 0x20000, 0x8000000
 PRIVATE_MOUNTS, NO_SUID_OR_DEVICES = 0x44000, 0x6
 """Flags of mount; the first is recursive."""
 
-SYSTEM_CALLS = {
-    "x86_64": (0xC000003E, {
-        "clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "prlimit64": 302, "fcntl": 72, "prctl": 157,
-        "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "socket": 41, "connect": 42, "ptrace": 101,
-        "process_vm_readv": 310, "process_vm_writev": 311, "tkill": 200, "rt_sigqueueinfo": 129,
-        "rt_tgsigqueueinfo": 297, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "bpf": 321,
-        "perf_event_open": 298, "keyctl": 250, "add_key": 248, "request_key": 249, "userfaultfd": 323, "socketpair": 53,
-        "memfd_create": 319, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240,
-        "vmsplice": 278, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
-        "sched_setattr": 314, "ioprio_set": 251,
-    }),
-    "aarch64": (0xC00000B7, {
-        "clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "prlimit64": 261, "fcntl": 25, "prctl": 167,
-        "execve": 221, "execveat": 281, "socket": 198, "connect": 203, "ptrace": 117,
-        "process_vm_readv": 270, "process_vm_writev": 271, "tkill": 130, "rt_sigqueueinfo": 138,
-        "rt_tgsigqueueinfo": 240, "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "bpf": 280,
-        "perf_event_open": 241, "keyctl": 219, "add_key": 217, "request_key": 218, "userfaultfd": 282,
-        "socketpair": 199, "memfd_create": 279, "shmget": 194, "msgget": 186, "semget": 190, "mq_open": 180,
-        "vmsplice": 75, "setpriority": 140, "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122,
-        "sched_setattr": 274, "ioprio_set": 30,
-    }),
-}  # fmt: skip
-"""By machine: its name for seccomp, and the numbers of its system calls. Some of them keep memory that no limit counts
-(memfd_create, shmget, msgget, semget, vmsplice), others slow down processes of the same user (setpriority)."""
-ATTRIBUTE_CALLS = {
-    "x86_64": {
-        "chmod": 90, "fchmod": 91, "chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260, "fchmodat": 268,
-        "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "setxattr": 188, "lsetxattr": 189,
-        "fsetxattr": 190, "removexattr": 197, "lremovexattr": 198, "fremovexattr": 199,
-    },
-    "aarch64": {
-        "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88, "setxattr": 5, "lsetxattr": 6,
-        "fsetxattr": 7, "removexattr": 14, "lremovexattr": 15, "fremovexattr": 16,
-    },
-}  # fmt: skip
-"""Calls that change a file's mode, owner, times and attributes, which Landlock allows on every file of the user. They
-are refused without bubblewrap.
-"""
-ATTRIBUTE_CALLS_ON_ALL_MACHINES = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
-ON_ALL_MACHINES = {"pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
-                   "fspick": 433, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
-                   "memfd_secret": 447}  # fmt: skip
+SYSTEM_CALLS = tomllib.loads(Path(__file__).with_name("system_calls.toml").read_text())
+"""By machine: its name for seccomp, and the numbers of system calls."""
+ON_ALL_MACHINES = SYSTEM_CALLS.pop("all")
 CHECKED = ("clone", "clone3", "kill", "tgkill", "prlimit64", "fcntl", "prctl")
 """Calls that are allowed for some arguments, or answered as if they did not exist; all others are refused."""
 
@@ -312,12 +274,13 @@ Step = tuple[int, int, int, int]
 
 def _filter_system_calls(*, attributes: bool) -> bool:
     """`attributes`: whether to allow changes to files' modes, owners and times."""
-    machine = platform.machine()
-    if machine not in SYSTEM_CALLS:
+    table = SYSTEM_CALLS.get(platform.machine())
+    if table is None:
         return False
-    architecture, numbers = SYSTEM_CALLS[machine]
-    refused = {} if attributes else {**ATTRIBUTE_CALLS[machine], **ATTRIBUTE_CALLS_ON_ALL_MACHINES}
-    steps = list(_steps(architecture, {**numbers, **refused}, os.getpid()))
+    numbers = {**table["calls"], **ON_ALL_MACHINES["calls"]}
+    if not attributes:
+        numbers |= {**table["attributes"], **ON_ALL_MACHINES["attributes"]}
+    steps = list(_steps(table["architecture"], numbers, os.getpid()))
     code = b"".join(struct.pack("HBBI", *step) for step in steps)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HP", len(steps), ctypes.addressof(buffer)))
@@ -328,7 +291,7 @@ def _steps(machine: int, numbers: dict[str, int], own: int) -> Iterator[Step]:
     """Each rule ends or is stepped over: (operation, steps over if so, steps over if not, value)."""
     yield from ((LOAD, 0, 0, MACHINE), (EQUAL, 1, 0, machine), (RETURN, 0, 0, REFUSE), (LOAD, 0, 0, NUMBER))
     yield from ((AT_LEAST, 0, 1, X32), (RETURN, 0, 0, REFUSE))
-    for name, number in {**numbers, **ON_ALL_MACHINES}.items():
+    for name, number in numbers.items():
         if name not in CHECKED:
             yield from ((EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE))
     yield from ((EQUAL, 0, 1, numbers["clone3"]), (RETURN, 0, 0, MISSING))
@@ -358,8 +321,6 @@ OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 """Rights that a rule for a single file may have."""
 ABI_WITH_TRUNCATE = 3
 DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def close_files(folder: str, readable: Collection[str], covered: Collection[str]) -> bool:
