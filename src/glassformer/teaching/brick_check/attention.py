@@ -4,24 +4,19 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Contract, Facts, padded, tokens
-from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, Weight, sizes
+from glassformer.teaching.brick_check.contract import BATCH, TOKENS, Facts, contract, padded, tokens
+from glassformer.teaching.brick_check.names import Offer, Weight, sizes
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps, mapped
 
 HEADS, HEAD_WIDTH = 3, 7
 WIDTH = HEADS * HEAD_WIDTH
 MEMORY_TOKENS, MEMORY_WIDTH = 4, 13
 """Sizes of the memory. Both differ from those of x, so that a brick that confuses the two sequences cannot pass."""
-MEMORY_NAMES = (
-    r"mem|context|source|src|enc(od(ed|er|ings))?|encoder_states|annotations|kv|keys?_values?|y|"
-    r"enc(oder)?_(out|outputs?|hidden_states)"
-)
 
 # --- formulas ---
 
@@ -176,14 +171,13 @@ def function_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
 def needs_memory(brick: Callable[..., Any]) -> bool:
     """Return whether the forward of a class cannot be called without a memory."""
     parameters = inspect.signature(brick.forward).parameters.values()  # type: ignore[attr-defined]
-    names = re.compile(f"memory|{MEMORY_NAMES}")
-    return any(names.fullmatch(one.name.lower()) and one.default is one.empty for one in parameters)
+    required = [one.name.lower() for one in parameters if one.default is one.empty]
+    memory, x = f"memory|{CROSS_ATTENTION.arguments['memory']}", ATTENTION.arguments["x"]
+    return any(re.fullmatch(memory, name) and not re.fullmatch(x, name) for name in required)
 
 
-ATTENTION = Contract(
-    name="attention",
-    signature="x B×T×d, mask B×T → B×T×d",
-    pattern=r".*attention.*|.*attn.*|mha|head",
+ATTENTION = contract(
+    "attention",
     steps=STEPS,
     mistakes=MISTAKES,
     inputs=cases,
@@ -197,8 +191,6 @@ ATTENTION = Contract(
         dropout=0.0,
         batch_first=True,
     ),
-    unnamed={"heads": 1, "causal": False},
-    arguments={"x": "inputs?|hidden_states|q|k|v|query|key|value|queries|keys|values", "mask": MASK_NAMES},
     weights=[
         Weight("w_q", "query", "q|query|queries", bias="b_q"),
         Weight("w_k", "key", "k|keys?", bias="b_k"),
@@ -211,58 +203,21 @@ ATTENTION = Contract(
             needed=lambda options: options["heads"] > 1,
         ),
     ],
-    sources={
-        "queries": "w_q",
-        "keys": "w_k",
-        "values": "w_v",
-        "mixed": "into w_o",
-        "scores": "into softmax",
-        "weights": "softmax",
-    },
-    causal="option",
-    permutes="with",
-    learns=TOKENS,
 )
-CROSS_ATTENTION = replace(
-    ATTENTION,
-    name="cross-attention",
-    signature="x B×T×d, memory B×S×d, mask B×S → B×T×d",
-    pattern=r".*cross.*att.*|.*encoderdecoderatt.*|.*memoryatt.*|.*sourceatt.*",
+MEMORY_SIZE_NAMES = "(memory|context|source|encoder|enc|kv)_(dim|size|width)|d_(memory|context|kv)|[kv]dim"
+CROSS_ATTENTION = contract(
+    "cross-attention",
     steps=CROSS_STEPS,
     mistakes=CROSS_MISTAKES,
     inputs=cross_cases,
-    sizes={
-        "memory_width": Offer(
-            MEMORY_WIDTH, "(memory|context|source|encoder|enc|kv)_(dim|size|width)|d_(memory|context|kv)|[kv]dim"
-        ),
-        **ATTENTION.sizes,
-    },
-    unnamed={"heads": 1},
-    arguments={
-        "x": "q|query|queries|inputs?|hidden_states|tgt|target|decoder_states",
-        "memory": f"k|v|keys?|values?|{MEMORY_NAMES}",
-        "mask": f"{MASK_NAMES}|(memory|{MEMORY_NAMES})_mask|memory_key_padding_mask",
-    },
-    causal="",
-    permutes="same",
-    permuted=("memory",),
-    masked="memory",
+    sizes={"memory_width": Offer(MEMORY_WIDTH, MEMORY_SIZE_NAMES), **ATTENTION.sizes},
+    weights=ATTENTION.weights,
 )
-FUNCTION = Contract(
-    name="attention",
-    signature="q, k, v B×T×d, mask T×T → B×T×d",
-    pattern=ATTENTION.pattern + "|scaleddotproduct.*",
+FUNCTION = contract(
+    "attention function",
     steps=FUNCTION_STEPS,
     mistakes=FUNCTION_MISTAKES,
     inputs=function_cases,
-    is_function=True,
-    arguments={"q": "query|queries|x", "k": "keys?", "v": "values?", "mask": f"attn_mask|{MASK_NAMES}"},
-    variants=[{"form": form} for form in ("B×T×d", "B×h×T×e", "T×d")],
-    says={"form": "of tensors {}"},
-    sources={"scores": "into softmax", "weights": "softmax"},
-    permutes="same",
-    permuted=("k", "v"),
-    time=-2,
     shape=lambda case: tuple(case.inputs["v"].shape),
 )
 CONTRACTS = [CROSS_ATTENTION, ATTENTION, FUNCTION]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.config.sentences import sentence
-from glassformer.teaching.brick_check.names import Offer, Weight
+from glassformer.teaching.brick_check.names import KINDS, Offer, Weight
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Run, Stages, Steps, run_once
 from glassformer.teaching.exercise import Mistake
 
@@ -86,6 +86,11 @@ class Contract:
 
     def _wrong(self, *replaced: Steps) -> Callable[[Case], Stages]:
         return lambda case: self.expected(case, *replaced)
+
+
+def contract(kind: str, **formulas: Any) -> Contract:
+    """Return the contract that `kinds.toml` describes, with its formulas, sizes and weights."""
+    return Contract(**KINDS[kind], **formulas)
 
 
 @dataclass(frozen=True)

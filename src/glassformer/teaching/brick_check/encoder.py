@@ -2,8 +2,8 @@
 
 import torch
 
-from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
-from glassformer.teaching.brick_check.names import MASK_NAMES, Offer, sizes
+from glassformer.teaching.brick_check.contract import Facts, contract, padded, tokens
+from glassformer.teaching.brick_check.names import Offer, sizes
 from glassformer.teaching.brick_check.steps import Case
 
 WIDTH = 12
@@ -17,18 +17,12 @@ def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
     ]
 
 
-ENCODER = Contract(
-    name="encoder",
-    signature="x B×T×d, mask B×T → B×T×d",
-    pattern=r".*encoder.*",
-    steps={},
+ENCODER = contract(
+    "encoder",
     inputs=cases,
     sizes={
         "input_width": Offer(WIDTH, "input_size", always=False),
         **sizes(width=WIDTH, layers=2, heads=3, hidden=24, context=16, causal=True, dropout=0.0),
     },
-    arguments={"x": "inputs?", "mask": MASK_NAMES},
-    causal="encoder",
-    learns=TOKENS,
 )
 CONTRACTS = [ENCODER]

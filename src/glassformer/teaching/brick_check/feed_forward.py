@@ -6,12 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.bricks.feed_forward import ACTIVATIONS
-from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, tokens
+from glassformer.teaching.brick_check.contract import Facts, contract, tokens
 from glassformer.teaching.brick_check.names import Bridge, listed_weights, sizes
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps, mapped
 from glassformer.teaching.exercise import StudentError
 
 WIDTH, HIDDEN = 7, 13
+ACTIVATION_NAMES = ("relu", "gelu", "gelu-tanh", "silu", "tanh", "sigmoid", "relu2")
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -68,25 +69,15 @@ def read_weights(module: nn.Module, options: Mapping[str, object], turned: set[s
     return Bridge(read)
 
 
-FEED_FORWARD = Contract(
-    name="feed-forward",
-    signature="x B×T×d → B×T×d",
-    pattern=r".*feedforward.*|.*mlp.*|.*ffn?|.*perceptron.*|.*glu",
-    steps=STEPS,
-    mistakes=MISTAKES,
-    inputs=cases,
-    sizes=sizes(width=WIDTH, hidden=HIDDEN, activation="relu", bias=True, dropout=0.0),
-    unnamed={"activation": None, "swap": False},
-    arguments={"x": "inputs?|h"},
-    variants=[
-        {"activation": name, "swap": swap}
-        for swap in (False, True)
-        for name in ("relu", "gelu", "gelu-tanh", "silu", "tanh", "sigmoid", "relu2")
-    ],
-    says={"activation": "its non-linearity is {}"},
-    causal="always",
-    permutes="with",
-    learns=TOKENS,
-    read_weights=read_weights,
-)
-CONTRACTS = [FEED_FORWARD]
+CONTRACTS = [
+    contract(
+        "feed-forward",
+        steps=STEPS,
+        mistakes=MISTAKES,
+        inputs=cases,
+        sizes=sizes(width=WIDTH, hidden=HIDDEN, activation="relu", bias=True, dropout=0.0),
+        unnamed={"activation": None, "swap": False},
+        variants=[{"activation": name, "swap": swap} for swap in (False, True) for name in ACTIVATION_NAMES],
+        read_weights=read_weights,
+    )
+]

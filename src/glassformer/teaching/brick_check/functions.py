@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import Contract, Facts
+from glassformer.teaching.brick_check.contract import Facts, contract
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 ROWS, CLASSES, IGNORED = 5, 7, -100
@@ -33,17 +33,7 @@ SOFTMAX_MISTAKES: Mistakes = {
     "softmax: not divided": {"output": lambda s: s.x.exp()},
     "softmax: no exp": {"output": lambda s: divide_by_sum(s.x)},
 }
-SOFTMAX = Contract(
-    name="softmax",
-    signature="x N×C → N×C",
-    pattern=r".*softmax.*",
-    steps=SOFTMAX_STEPS,
-    mistakes=SOFTMAX_MISTAKES,
-    inputs=softmax_cases,
-    is_function=True,
-    arguments={"x": "scores|logits|z|input|a|s", "dim": "axis"},
-    time=None,
-)
+SOFTMAX = contract("softmax", steps=SOFTMAX_STEPS, mistakes=SOFTMAX_MISTAKES, inputs=softmax_cases, time=None)
 
 
 def loss_cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -85,22 +75,7 @@ LOSS_MISTAKES: Mistakes = {
     "loss: padding counted": {"output": lambda s: s.losses.mean()},
     "loss: sign": {"output": lambda s: -mean_loss(s)},
 }
-CROSS_ENTROPY = Contract(
-    name="cross-entropy",
-    signature="scores N×C, true N → one number",
-    pattern=r".*crossentropy.*|.*softmaxloss.*|ce|.*nll.*",
-    steps=LOSS_STEPS,
-    mistakes=LOSS_MISTAKES,
-    sources={"log probabilities": "last log_softmax"},
-    inputs=loss_cases,
-    is_function=True,
-    arguments={
-        "scores": "logits|x|z|inputs?|outputs?|pred|predicted|y_hat",
-        "true": "targets?|labels?|y|t|y_true|answers|gold",
-        "mask": "(padding|attention|pad)_mask",
-        "ignored": "ignore_index|ignore|pad|padding|padding_idx|pad_id",
-    },
-    time=None,
-    shape=lambda case: (),
+CROSS_ENTROPY = contract(
+    "cross-entropy", steps=LOSS_STEPS, mistakes=LOSS_MISTAKES, inputs=loss_cases, time=None, shape=lambda case: ()
 )
 CONTRACTS = [SOFTMAX, CROSS_ENTROPY]

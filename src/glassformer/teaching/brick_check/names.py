@@ -2,8 +2,10 @@
 
 import inspect
 import re
+import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import torch
@@ -11,26 +13,11 @@ from torch import Tensor, nn
 
 from glassformer.teaching.exercise import StudentError
 
-SIZE_NAMES = {
-    "heads": r"h|nheads?|n_heads?|num_(attention_)?heads",
-    "head_width": r"d_?[kv]|d_head|dim_head|head_(dim|size)",
-    "layers": r"(num|n)_layers?|depth|blocks",
-    "hidden": r"ff|inner|d_(ff|hidden|inner|mlp)|n_hidden|dim_feedforward|(hidden|ff|ffn|inner|mlp)_dim|"
-    r"(hidden|intermediate)_size",
-    "context": r"t|n|window|length|maxlen|seq_len|max_(len|length|seq_len|positions)|(block|context)_(size|length)|"
-    r"n(um)?_positions",
-    "causal": r"is_causal|masked|autoregressive",
-    "bias": r"(qkv|use)_bias",
-    "dropout": r"p|drop|drop_rate|dropout_p|attn_dropout|(attn|resid)_pdrop",
-    "activation": r"act|nonlinearity",
-    "batch_first": "",
-    "width": r"d|dim|d_?model|n_embd|features|d_(in|out|embed)|(in|out|model)_dim|"
-    r"(emb|embed|embedding|hidden|input|output)_(dim|size)",
-}
+KINDS: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("kinds.toml").read_text("utf-8"))
+SIZE_NAMES: Mapping[str, str] = KINDS["sizes"]
 """Sizes and other facts that an __init__ may ask for, and patterns of their other names. The first that fits counts."""
 OPTIONAL_SIZES = ("head_width", "context", "activation")
 """Sizes that a brick gets only where it has no default for them."""
-MASK_NAMES = r"m|(attention|padding|pad|src|(src_)?key_padding)_mask"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import Contract, Facts, tokens
+from glassformer.teaching.brick_check.contract import Contract, Facts, contract, tokens
 from glassformer.teaching.brick_check.names import SIZE_NAMES, Offer, Weight, sizes
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
@@ -17,8 +17,6 @@ SIZES = {
     "eps": Offer(EPS, "e|epsilon|variance_epsilon|(layer|rms)_norm_eps"),
     **sizes(bias=True),
 }
-GAIN_NAMES = "gain|weight|gamma_?|scale|g|w|a|a_2|alpha"
-SHIFT_NAMES = "shift|offset|bias|b|b_2|beta_?"
 
 
 def cases(facts: Facts, drawn: torch.Generator) -> list[Case]:
@@ -92,38 +90,18 @@ RMS_MISTAKES: Mistakes = {
 }
 
 
-def class_and_function(
-    name: str, pattern: str, steps: Steps, mistakes: Mistakes, epsilons: Sequence[float], weights: Sequence[Weight]
-) -> list[Contract]:
-    as_class = Contract(
-        name=name,
-        group="norm",
-        signature="x B×T×d → B×T×d",
-        pattern=pattern,
-        steps=steps,
-        mistakes=mistakes,
-        inputs=cases,
-        sizes=SIZES,
-        unnamed={"eps": None},
-        variants=[{"eps": eps} for eps in epsilons],
-        says={"eps": "its ε is {:g}"},
-        arguments={"x": "input|a|h"},
-        weights=weights,
-        sources={"mean": "first mean", "variance": "variance", "mean_square": "last mean", "normalised": "into gain"},
-        causal="always",
-        permutes="with",
-        learns=2,
+def class_and_function(kind: str, steps: Steps, mistakes: Mistakes, weights: Sequence[Weight]) -> list[Contract]:
+    as_class = contract(
+        kind, steps=steps, mistakes=mistakes, inputs=cases, sizes=SIZES, unnamed={"eps": None}, weights=weights
     )
     vectors = {weight.name: weight.names for weight in weights}
-    arguments = {"x": "input|a|h", **vectors, "eps": SIZES["eps"].names}
+    arguments = {**as_class.arguments, **vectors, "eps": SIZES["eps"].names}
     return [as_class, replace(as_class, is_function=True, arguments=arguments, weights=(), learns=0)]
 
 
-GAIN = Weight("gain", "gain", GAIN_NAMES, shape=(WIDTH,))
-SHIFT = Weight("shift", "shift", SHIFT_NAMES, shape=(WIDTH,), needed=lambda options: False)
+GAIN = Weight("gain", "gain", "gain|weight|gamma_?|scale|g|w|a|a_2|alpha", shape=(WIDTH,))
+SHIFT = Weight("shift", "shift", "shift|offset|bias|b|b_2|beta_?", shape=(WIDTH,), needed=lambda options: False)
 CONTRACTS = [
-    *class_and_function(
-        "layer-norm", r".*layernorm.*|.*ln", LAYER, LAYER_MISTAKES, [1e-5, 1e-6, 1e-8, 1e-12, 1e-3], [GAIN, SHIFT]
-    ),
-    *class_and_function("rms-norm", r".*rmsnorm.*|.*rms", RMS, RMS_MISTAKES, [1e-6, 1e-5, 1e-8, 1e-12, 1e-3], [GAIN]),
+    *class_and_function("layer-norm", LAYER, LAYER_MISTAKES, [GAIN, SHIFT]),
+    *class_and_function("rms-norm", RMS, RMS_MISTAKES, [GAIN]),
 ]

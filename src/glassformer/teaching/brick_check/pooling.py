@@ -6,8 +6,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import Contract, Facts, padded, tokens
-from glassformer.teaching.brick_check.names import MASK_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.contract import Contract, Facts, contract, padded, tokens
+from glassformer.teaching.brick_check.names import Weight, sizes
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 WIDTH = 11
@@ -112,16 +112,14 @@ QUERY = Weight(
 
 def contracts(kind: str) -> list[Contract]:
     pattern, steps, mistakes = POOLS[kind]
-    as_class = Contract(
+    as_class = contract(
+        "pooling",
         name=f"{kind}-pool",
-        group="pooling",
-        signature="x B×T×d, mask B×T → B×d",
         pattern=pattern,
         steps=steps,
         mistakes=mistakes,
         inputs=cases,
         sizes=sizes(width=WIDTH),
-        arguments={"x": "input|states|vectors|h", "mask": MASK_NAMES},
         permutes="" if kind in ("first", "last") else "same",
         shape=lambda case: (case.inputs["x"].shape[0], WIDTH),
     )

@@ -1,12 +1,10 @@
 """Positions that are added: sine and cosine, and learned ones."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, tokens
-from glassformer.teaching.brick_check.names import SIZE_NAMES, Weight, sizes
+from glassformer.teaching.brick_check.contract import TOKENS, Facts, contract, tokens
+from glassformer.teaching.brick_check.names import Weight, sizes
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Steps
 
 WIDTH, CONTEXT = 14, 16
@@ -66,52 +64,24 @@ LEARNED_MISTAKES: Mistakes = {
     **ADDED_MISTAKES,
 }
 
-SINE_CLASS = Contract(
-    name="sine-positions",
-    group="positions",
-    signature="x B×T×d, index T → B×T×d",
-    pattern=r".*(sin|cos).*|.*position.*encoding.*|.*posenc.*|pe",
-    steps=SINE,
-    mistakes=SINE_MISTAKES,
-    inputs=cases,
-    sizes=sizes(width=WIDTH, context=CONTEXT, dropout=0.0),
-    arguments={"x": "input|emb|embeddings", "index": "positions?|pos|idx|t|place"},
-    causal="always",
-)
-SINE_FUNCTION = replace(
-    SINE_CLASS,
-    signature="length, width → T×d",
-    steps=SINE_VECTORS,
-    mistakes={
-        **ANGLE_MISTAKES,
-        **{name: {"output": steps["vectors"]} for name, steps in WAVE_MISTAKES.items()},
-    },
-    inputs=vector_cases,
-    is_function=True,
-    arguments={
-        "index": "positions?|pos|idx",
-        "length": f"tokens|context|num_tokens|{SIZE_NAMES['context']}",
-        "width": SIZE_NAMES["width"],
-    },
-    causal="",
-    time=None,
-    shape=lambda case: (TOKENS, WIDTH),
-)
-LEARNED_CLASS = replace(
-    SINE_CLASS,
-    name="learned-positions",
-    pattern=r".*learned.*|.*position.*embedding.*|.*posemb.*",
-    steps=LEARNED,
-    mistakes=LEARNED_MISTAKES,
-    weights=[
-        Weight(
-            "table",
-            "table of positions",
-            "table|emb|embedding|wpe|weight|pe|pos|positions?|pos_emb|pos_embedding",
-            shape=(CONTEXT, WIDTH),
-        )
-    ],
-    sources={"vectors": "table"},
-    learns=3,
-)
-CONTRACTS = [SINE_CLASS, SINE_FUNCTION, LEARNED_CLASS]
+TABLE_NAMES = "table|emb|embedding|wpe|weight|pe|pos|positions?|pos_emb|pos_embedding"
+SIZES = sizes(width=WIDTH, context=CONTEXT, dropout=0.0)
+CONTRACTS = [
+    contract("sine-positions", steps=SINE, mistakes=SINE_MISTAKES, inputs=cases, sizes=SIZES),
+    contract(
+        "sine-positions function",
+        steps=SINE_VECTORS,
+        mistakes={**ANGLE_MISTAKES, **{name: {"output": steps["vectors"]} for name, steps in WAVE_MISTAKES.items()}},
+        inputs=vector_cases,
+        time=None,
+        shape=lambda case: (TOKENS, WIDTH),
+    ),
+    contract(
+        "learned-positions",
+        steps=LEARNED,
+        mistakes=LEARNED_MISTAKES,
+        inputs=cases,
+        sizes=SIZES,
+        weights=[Weight("table", "table of positions", TABLE_NAMES, shape=(CONTEXT, WIDTH))],
+    ),
+]

@@ -2,16 +2,15 @@
 
 import itertools
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.teaching.brick_check.contract import TOKENS, Contract, Facts, padded, tokens
-from glassformer.teaching.brick_check.names import MASK_NAMES, Bridge, Offer, clean, listed_weights, sizes, tokens_of
+from glassformer.teaching.brick_check.contract import Contract, Facts, contract, padded, tokens
+from glassformer.teaching.brick_check.names import Bridge, Offer, clean, listed_weights, sizes, tokens_of
 from glassformer.teaching.brick_check.steps import Case, Mistakes, Scope, Stages, Steps, mapped, run_along, with_x
 from glassformer.teaching.exercise import StudentError
 
@@ -216,61 +215,42 @@ def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]
 
 # --- contracts ---
 
-LSTM_CONTRACT = Contract(
-    name="lstm",
-    group="recurrent",
-    signature="x B×T×i → states B×T×d",
-    pattern=r".*lstm.*",
-    steps=LSTM,
-    mistakes={**LSTM_MISTAKES, **DIRECTION},
-    run=run,
-    inputs=cases,
-    sizes={
-        "input_width": Offer(
-            INPUT, "i|n_in|d_in|d_model|x_size|in_(dim|features)|input_(dim|size)|emb(ed|edding)?_dim"
-        ),
-        "width": Offer(
-            WIDTH, "h|d|dim|size|units|state_size|(hidden|out)_dim|[dn]_hidden|d_(h|out)|hidden(_size|_units|_width)?"
-        ),
-        "kind": Offer("lstm", "cell|mode|rnn_type", always=False),
-        "initial": Offer(False),
-        **sizes(bias=True, dropout=0.0, batch_first=True),
-    },
-    unnamed={"kind": "lstm", "input_width": None, "cat": "x, h", "reset": "after", "update": "kept"},
-    arguments={
-        "x": "inputs?|sequence|seq|xs|embedded",
-        "hidden": "h|h_?0|hx|states?|hidden_state|init(ial)?_states?",
-        "mask": MASK_NAMES,
-    },
-    variants=[{"cat": "x, h"}, {"cat": "h, x"}],
-    says={"reset": "the reset gate works {} the map of h", "update": "z says what is {}"},
-    searched=("i", "f", "g", "o", "r", "z", "n", "cell"),
-    causal="always",
-    learns=TOKENS,
-    shape=lambda case: (*case.inputs["x"].shape[:2], WIDTH),
-    read_weights=read_weights,
-)
+INPUT_NAMES = "i|n_in|d_in|d_model|x_size|in_(dim|features)|input_(dim|size)|emb(ed|edding)?_dim"
+WIDTH_NAMES = "h|d|dim|size|units|state_size|(hidden|out)_dim|[dn]_hidden|d_(h|out)|hidden(_size|_units|_width)?"
+VARIANTS = [{"cat": "x, h"}, {"cat": "h, x"}]
+GRU_VARIANTS = [
+    {**variant, "reset": reset, "update": update}
+    for update, reset, variant in itertools.product(("kept", "new"), ("after", "before"), VARIANTS)
+]
 
 
-def of_kind(kind: str, pattern: str, steps: Steps, mistakes: Mistakes, **more: Any) -> Contract:
-    return replace(
-        LSTM_CONTRACT,
+def of_kind(
+    kind: str, pattern: str, steps: Steps, mistakes: Mistakes, variants: Sequence[Mapping[str, str]] = VARIANTS
+) -> Contract:
+    return contract(
+        "recurrent",
         name=kind,
         pattern=pattern,
         steps=steps,
         mistakes={**mistakes, **DIRECTION},
-        sizes={**LSTM_CONTRACT.sizes, "kind": Offer(kind, "cell|mode|rnn_type", always=False)},
-        unnamed={**LSTM_CONTRACT.unnamed, "kind": kind},
-        **more,
+        run=run,
+        inputs=cases,
+        sizes={
+            "input_width": Offer(INPUT, INPUT_NAMES),
+            "width": Offer(WIDTH, WIDTH_NAMES),
+            "kind": Offer(kind, "cell|mode|rnn_type", always=False),
+            "initial": Offer(False),
+            **sizes(bias=True, dropout=0.0, batch_first=True),
+        },
+        unnamed={"kind": kind, "input_width": None, "cat": "x, h", "reset": "after", "update": "kept"},
+        variants=variants,
+        shape=lambda case: (*case.inputs["x"].shape[:2], WIDTH),
+        read_weights=read_weights,
     )
 
 
-GRU_VARIANTS = [
-    {**variant, "reset": reset, "update": update}
-    for update, reset, variant in itertools.product(("kept", "new"), ("after", "before"), LSTM_CONTRACT.variants)
-]
 CONTRACTS = [
-    LSTM_CONTRACT,
-    of_kind("gru", r".*gru.*", GRU, GRU_MISTAKES, variants=GRU_VARIANTS),
+    of_kind("lstm", r".*lstm.*", LSTM, LSTM_MISTAKES),
+    of_kind("gru", r".*gru.*", GRU, GRU_MISTAKES, GRU_VARIANTS),
     of_kind("rnn", r".*rnn.*|.*elman.*|.*recurrent.*", RNN, RNN_MISTAKES),
 ]
