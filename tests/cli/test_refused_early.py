@@ -73,7 +73,7 @@ def test_without_torch(lines: list[str], tmp_path: Path) -> None:
 
 def test_a_model_of_the_hub_without_its_library(tmp_path: Path) -> None:
     (line,) = refusals(["import nowhere"], tmp_path, first="import sys; sys.modules['huggingface_hub'] = None")
-    assert "no file or folder nowhere; to fetch a model of that name from the hub: pip install" in line
+    assert "no file or folder nowhere; to fetch it from the hub: pip install" in line
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,10 @@ def test_readers(name: str, tmp_path: Path) -> None:
         ({"model__encoder": "lstm"}, "Hugging Face has no lstm model; --to onnx exports any run"),
         ({"style": "gpt2", "model__kv_heads": 1}, "model.kv_heads 1"),
         ({"style": "gpt2", "model__norm_order": "post"}, "GPT-2 has no model.norm_order post: only pre"),
-        ({"style": "llama", "model__heads": 5, "model__head_width": 4}, "no model.heads 5 with model.width 24"),
+        (
+            {"style": "llama", "model__heads": 5, "model__head_width": 4},
+            "Llama needs a model.width that model.heads 5 divides",
+        ),
     ],
 )
 def test_what_has_no_counterpart_is_said_by_name(settings: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -165,7 +168,7 @@ def test_a_folder_is_filled_only_if_it_is_empty_or_one_says_so(tmp_path: Path) -
 
 
 def test_what_comes_back_different_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.exchange.huggingface.causal import Qwen3
+    from glassformer.exchange.huggingface.architectures import Qwen3
 
     right = Qwen3.write
 

@@ -60,7 +60,10 @@ def change(path: Path, **changes: Any) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "architecture": ({"architectures": ["T5Model"]}, "is a 'T5Model', which cannot be imported; these can: GPT2LM"),
-    "none": ({"architectures": None, "model_type": "t5"}, "architectures in config.json is None, but must be a list"),
+    "none": (
+        {"architectures": None, "model_type": "t5"},
+        "is a None, which cannot be imported; these can: GPT2LMHeadModel",
+    ),
     "code": ({"auto_map": {"AutoModel": "modeling.M"}}, "program code of its own"),
     "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "is quantised \\('gptq'\\)"),
     "rotary": ({"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, "rope_type 'yarn' is not supported"),
@@ -70,8 +73,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "activation": ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not supported"),
     "partial": ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 is not supported"),
-    "shape": ({"intermediate_size": 14}, "gate_proj.weight is 13 × 12, but by its settings must be 14 × 12"),
-    "layers": ({"num_hidden_layers": 10**6}, "says that it has 1,000,000 layers, but holds 2[01] weights"),
+    "shape": ({"intermediate_size": 14}, "gate_proj.weight is 13 × 12, but must be 14 × 12"),
+    "layers": ({"num_hidden_layers": 10**6}, "is set to 1,000,000 layers, but holds 2[01] weights"),
     "more layers": ({"num_hidden_layers": 3}, "lacks the weight model.layers.2"),
     "fewer layers": ({"num_hidden_layers": 1}, "holds model.layers.1.*more, which llama has no place for"),
     "huge": ({"hidden_size": 2**24, "head_dim": 2**24, "num_attention_heads": 2**23}, "sizes that no model|but by its"),

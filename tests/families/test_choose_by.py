@@ -86,10 +86,10 @@ def test_a_run_keeps_the_class_of_its_average_precision(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     precision = {**QUICK, "out": tmp_path / "run", "training.choose_by": "average_precision"}
-    with pytest.raises(SettingError, match="average_precision is for two classes, but there are 3; use macro_f1"):
+    with pytest.raises(SettingError, match="average_precision is for two classes, but there are 3"):
         gf.train(opinions(60, classes=3), **precision)
     table = write_table(tmp_path / "test.csv", [("see you", "plain")] * 2)
-    with pytest.raises(SettingError, match="needs a validation row of class 'fraud', but there is none"):
+    with pytest.raises(SettingError, match="needs a validation row of class 'fraud'"):
         gf.train(rare(), validation=str(table), **precision)
     with pytest.raises(SettingError, match=r"training\.choose_by does nothing while task is regression"):
         gf.train([(f"text {number}", number / 7) for number in range(40)], **precision)

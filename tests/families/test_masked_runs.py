@@ -273,7 +273,7 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], why: str, corpus: s
 def test_tokens_without_mask_are_refused(corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(tmp_path / "tokens.json")
     assert main(["tokenizer", "train", corpus, "--out", file, "--vocab-size", "300"]) == 0
-    with pytest.raises(SettingError, match="has no <mask>"):
+    with pytest.raises(SettingError, match="have no <mask>"):
         gf.train(corpus, out=tmp_path / "run", steps=2, **{**SMALL, "tokenizer.file": file})
     assert main(["tokenizer", "train", corpus, "--out", file, "--vocab-size", "300", "--mask", "--overwrite"]) == 0
     capsys.readouterr()

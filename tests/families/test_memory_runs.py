@@ -209,7 +209,9 @@ def test_images_are_files(folder: Path) -> None:
     assert run.predict(files[0]).label == run.predict(str(files[0])).label
     with pytest.raises(Misuse, match="predict wants image files or arrays of pixels, not None"):
         run.predict([None])
-    with pytest.raises(Misuse, match=r"evaluate wants their folder, or arrays \(images, labels\), not a DataFrame"):
+    with pytest.raises(
+        Misuse, match=r"evaluate wants a folder of images, or arrays \(images, labels\), not a DataFrame"
+    ):
         gf.evaluate(run, pd.DataFrame({"file": ["a.png"], "label": ["lying"]}))
 
 
@@ -312,6 +314,6 @@ def test_a_module_of_ones_own_travels_with_its_class(folder: Path) -> None:
         pass
 
     hidden = loaded(run, model=Inner)
-    with pytest.raises(Misuse, match=r"Inner cannot be imported where this model is sent: define the class at the top"):
+    with pytest.raises((AttributeError, pickle.PicklingError), match="Inner"):
         pickle.dumps(hidden)
     assert copy.deepcopy(hidden).predict(TEXTS) == hidden.predict(TEXTS)  # in the same process, there is no need to

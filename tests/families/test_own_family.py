@@ -79,7 +79,7 @@ def test_predicts(run: Path) -> None:
     assert loaded.predict("abide") == pytest.approx(3, abs=0.5)
     assert loaded.predict(["bcd", "aaa"])[1] == pytest.approx(3, abs=0.5)
     assert loaded.embed("abide").vector.shape == (1,)
-    with pytest.raises(NotThisRun, match=r"count-vowels, which has no translate: use predict \(it has embed, predict"):
+    with pytest.raises(NotThisRun, match=r"count-vowels, which has no translate; it has embed, predict"):
         loaded.translate("abide")
 
 

@@ -52,12 +52,12 @@ def test_the_command_embeds(ours: LoadedEmbedder, tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["predict", "RUN", "x"], "predicts nothing: glassformer embed RUN TEXT"),
-        (["predict", "RUN", "--file", __file__], "predicts nothing: glassformer embed RUN TEXT"),
+        (["predict", "RUN", "x"], "only gives a vector for each text: glassformer embed RUN TEXT"),
+        (["predict", "RUN", "--file", __file__], "only gives a vector for each text: glassformer embed RUN TEXT"),
         (["generate", "RUN", "x"], "not to write: glassformer embed RUN TEXT"),
         (["translate", "RUN", "x"], "not to translate: glassformer embed RUN TEXT"),
-        (["evaluate", "RUN"], "no right one to compare it with: glassformer embed RUN TEXT"),
-        (["evaluate", "RUN", "iris"], "no right one to compare it with: glassformer embed RUN TEXT"),
+        (["evaluate", "RUN"], "only gives a vector for each text: glassformer embed RUN TEXT"),
+        (["evaluate", "RUN", "iris"], "only gives a vector for each text: glassformer embed RUN TEXT"),
         (["look", "RUN", "x", "--view", "logit-lens"], "has no logit-lens to look at; it has attention"),
     ],
 )
@@ -72,7 +72,7 @@ def test_other_verbs_name_the_right_one(
 
 def test_vectors_are_nothing_to_train(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some text")
-    with pytest.raises(SettingError, match="--task vectors is nothing to train"):
+    with pytest.raises(SettingError, match="--task vectors is only for imported models"):
         gf.train(str(tmp_path / "a.txt"), task="vectors")
 
 

@@ -63,7 +63,9 @@ def test_a_run_keeps_its_split(three_cases: str, tmp_path: Path) -> None:
     assert Run(Path(run)).card()["config"]["data"]["same_text"] == "exact"
     again = gf.train(config=Path(run) / "glassformer.json", out=tmp_path / "again", draft=True, steps=2)
     assert overlap(again.run) > 50
-    with pytest.raises(Misuse, match=r"data.same_text cannot change when a run goes on: it was 'exact', not 'normal'"):
+    with pytest.raises(
+        Misuse, match=r"data.same_text cannot change when a run goes on: data.same_text was 'exact', not 'normal'"
+    ):
         gf.train(out=run, resume=True, epochs=17, **{"data.same_text": "normal"})
     settings = {"data.path": three_cases, "data.validation_fraction": 0.2, "data.test_fraction": 0.1, "run": run}
     outcome = run_cell(Cell(name="run", kind=GIVEN, settings=settings), tmp_path, "test", lambda **event: None)

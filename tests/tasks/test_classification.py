@@ -185,12 +185,12 @@ def test_weights_by_name() -> None:
     [
         ("bda=2", "unknown class in training.class_weights 'bda'; did you mean bad? (one of: bad, good, so-so)"),
         ("bad=2,odd=1", "unknown class in training.class_weights 'odd'"),
-        ("bad", "training.class_weights wants balanced or a weight by class, bad=5, not 'bad'"),
-        ("bad=2,,good=1", "wants balanced or a weight by class, bad=5, not ''"),
-        ("bad=x", "the weight of 'bad' must be a number from 0 up, not 'x'"),
-        ("bad=-1", "the weight of 'bad' must be a number from 0 up, not '-1'"),
-        ("bad=nan", "must be a number from 0 up, not 'nan'"),
-        ("bad=inf", "must be a number from 0 up, not 'inf'"),
+        ("bad", "training.class_weights 'bad' is neither balanced nor like bad=5"),
+        ("bad=2,,good=1", "'' is neither balanced nor like bad=5"),
+        ("bad=x", "'bad=x' is neither balanced nor like bad=5"),
+        ("bad=-1", "'bad=-1' is neither"),
+        ("bad=nan", "'bad=nan' is neither"),
+        ("bad=inf", "'bad=inf' is neither"),
     ],
 )
 def test_weights_that_cannot_be(spec: str, message: str) -> None:

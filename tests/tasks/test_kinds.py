@@ -86,5 +86,5 @@ def test_numbers_of_rows() -> None:
 
 
 def test_scores_of_the_wrong_shape() -> None:
-    with pytest.raises(SettingError, match=r"scores of shape \(5, 2\) for 5 examples: it must give 3 for each"):
+    with pytest.raises(SettingError, match=r"scores of shape \(5, 2\) for 5 examples, but must give \(5, 3\)"):
         scores_of(torch.nn.Linear(7, 2), (torch.zeros(5, 7),), 3)

@@ -150,7 +150,7 @@ def test_what_a_model_of_ones_own_may_give(what: Any, gave: str) -> None:
     ids = torch.zeros(5, 7, dtype=torch.long)
     with pytest.raises(SettingError) as caught:
         scores_of(Gives(what), (ids, ids == 0), 3, "text")
-    assert str(caught.value) == f"the model gave {gave} for 5 texts: it must give 3 for each, (5, 3)"
+    assert str(caught.value) == f"the model gave {gave} for 5 texts, but must give (5, 3)"
 
 
 def test_scores_are_judged_in_single_precision() -> None:

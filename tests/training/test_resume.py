@@ -149,9 +149,9 @@ def test_an_average_of_the_weights(tmp_path: Path, settings: dict[str, Any]) -> 
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("before", "after", "said"), [
-    (None, 3, "training.average: the checkpoint holds no average yet, so it starts from the weights as they are"),
-    (3, None, "training.average is unset: the checkpoint's average is dropped, and the weights are used as they are"),
-    (3, 5, "training.average: the average goes on, from here over about 5 updates"),
+    (None, 3, "training.average was none and is 3: the average starts from here"),
+    (3, None, "training.average was 3 and is none: the average is dropped from here"),
+    (3, 5, "training.average was 3 and is 5: the average continues from here"),
     (3, 3, None),
     (None, None, None),
 ])  # fmt: skip

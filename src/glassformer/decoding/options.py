@@ -59,10 +59,7 @@ def check_writing(how: Sampling, *, tokens: int, beam: int | None, seed: int) ->
         raise SettingError(f"--tokens is {tokens}, but must be at least 1")
     check_range("--seed", seed, 0, MAX_SEED)
     if beam is not None and how != Sampling():
-        raise SettingError(
-            "--beam looks for the most probable text: --greedy, --temperature, --top-k, --top-p and penalties do not "
-            "go with it"
-        )
+        raise SettingError("--beam cannot be combined with --greedy, --temperature, --top-k, --top-p or penalties")
     check_range("--beam", beam, 1, MAX_BEAM)
 
 
@@ -110,9 +107,7 @@ class Search:
         """Return the search for these options. Any of `temperature`, `top_k` and `top_p` asks for sampling."""
         samples = any(value is not None for value in (temperature, top_k, top_p))
         if samples and beam is not None:
-            raise SettingError(
-                "--beam cannot be combined with --temperature, --top-k or --top-p, which sample instead of searching"
-            )
+            raise SettingError("--beam cannot be combined with --temperature, --top-k or --top-p")
         if seed is not None and not samples:
             raise SettingError("--seed is for sampling: pass --temperature, --top-k or --top-p as well")
         sampling = Sampling(1.0 if temperature is None else temperature, top_k, top_p) if samples else None

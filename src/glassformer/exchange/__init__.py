@@ -22,6 +22,4 @@ def check_source(source: str) -> None:
     if not path.exists() and not is_hubs:
         raise Misuse(f"no file or folder {source}")
     if not path.exists() and find_spec("huggingface_hub") is None:
-        raise Misuse(
-            f"no file or folder {source}; to fetch a model of that name from the hub: pip install 'glassformer[hub]'"
-        )
+        raise Misuse(f"no file or folder {source}; to fetch it from the hub: pip install 'glassformer[hub]'")

@@ -80,10 +80,8 @@ class ExportedRun:
         longest = self.config.model.context if self.shape.vocab else 1
         difference = largest_difference(model, exported, self.shape, self.target_vocab, longest)
         if not difference <= TOLERANCE:
-            raise RunError(
-                f"the exported model differs from its run by {difference:.2g} of the largest score, where rounding "
-                f"explains {TOLERANCE:g}: nothing was written to {folder}"
-            )
+            share = f"{difference:.2g} of the largest score (allowed: {TOLERANCE:g})"
+            raise RunError(f"the exported model differs from its run by {share}: nothing was written to {folder}")
         return f"it differs from the run by at most {difference:.2g} of the largest score"
 
 
@@ -177,9 +175,7 @@ def check_empty(folder: Path, *, overwrite: bool = False) -> None:
     if folder.exists() and not folder.is_dir():
         raise Misuse(f"{folder} is a file: name a folder to export to")
     if (folder / CARD).exists():
-        raise Misuse(
-            f"{folder} is a run, which an export would spoil: name another folder, such as {folder / 'export'}"
-        )
+        raise Misuse(f"{folder} is a run: name another folder to export to, such as {folder / 'export'}")
     if folder.is_dir() and contents(folder) and not overwrite and not is_unfinished(folder):
         raise Misuse(f"{folder} is not empty: replace what is in it with --overwrite, or name another folder")
 

@@ -170,9 +170,7 @@ class _HeaderReader:
         number, offset = self.number("<u4", f"the kind of {name}"), self.number("<u8", f"the place of {name}")
         kind = kind_of(number)
         if kind is None:
-            damaged(
-                self.path, f"tensor {name} is of kind {number}, which does not exist or is newer than the package gguf"
-            )
+            damaged(self.path, f"tensor {name} is of kind {number}, which does not exist in the package gguf")
         if not all(shape) or shape[-1] % kind.block:
             damaged(self.path, f"tensor {name} has the shape {shape}, which {kind.name} cannot have")
         return TensorInfo(shape, kind, offset, math.prod(shape) // kind.block * kind.bytes)

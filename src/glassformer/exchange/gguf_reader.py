@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -21,14 +21,14 @@ from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, Weights
 from glassformer.exchange.gguf_header import Header, damaged, dequantise, read_header, readable
 from glassformer.exchange.gguf_tokens import read_tokens
-from glassformer.exchange.huggingface.architecture import module_names, short
-from glassformer.exchange.huggingface.causal import rope_scaling
+from glassformer.exchange.huggingface.architecture import read_tables, short
+from glassformer.exchange.huggingface.architectures import rope_scaling
 
 CLASSES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """The architectures that can be read."""
 
-MOST = 1 << 24
-"""More than any size of a model is."""
+MAX_SIZE = 1 << 24
+"""Maximum of any size of a model."""
 
 OTHER_MATHS = {
     "expert_count": 0,
@@ -42,9 +42,9 @@ OTHER_MATHS = {
     "embedding_scale": 0.0,
     "use_parallel_residual": False,
 }
-"""What would change the computation, and the value at which it does not."""
+"""Values that would change the computation, and for each the value that does not."""
 
-OUTSIDE, INSIDE = module_names("gguf", "outside"), module_names("gguf", "inside")
+OUTSIDE, INSIDE = read_tables()["gguf"]["outside"], read_tables()["gguf"]["inside"]
 """Modules outside and inside the blocks: the file's name → Hugging Face's."""
 TENSOR = re.compile(r"(?:blk\.(\d{1,9})\.)?(\w+)\.(weight|bias)")
 """The name of a tensor: the number of its block, its module and weight or bias."""
@@ -54,14 +54,14 @@ FREQUENCIES = "rope_freqs.weight"
 
 
 class _Values:
-    """The values of a file under the name of its architecture; each is checked when it is asked for."""
+    """The values of a file under the name of its architecture; each is checked when it is read."""
 
     def __init__(self, header: Header) -> None:
         self.path, self.values = header.path, header.values
         self.architecture = self.plain("general.architecture")
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """A number or a text; a list in its place is a damage."""
+        """Return a number or a text."""
         value = self.values.get(key, default)
         if isinstance(value, np.ndarray | list):
             damaged(self.path, f"{key} is a list")
@@ -70,55 +70,48 @@ class _Values:
     def get(self, key: str, default: Any = None) -> Any:
         return self.plain(f"{self.architecture}.{key}", default)
 
+    def refuse(self, key: str, why: str) -> NoReturn:
+        value = self.values.get(f"{self.architecture}.{key}")
+        shown = "missing" if value is None else short(value)
+        raise DataError(f"{self.path}: {self.architecture}.{key} is {shown}, {why}")
+
     def size(self, key: str, default: int | None = None) -> int:
+        """Return a size; a list with the same size for every layer counts as one number."""
         value = self.values.get(f"{self.architecture}.{key}", default)
         if isinstance(value, np.ndarray) and value.size and (value == value[0]).all():
             value = value[0].item()
         if isinstance(value, np.ndarray):
-            raise DataError(
-                f"{self.path}: {self.architecture}.{key} differs from layer to layer, as no model's here may"
-            )
-        if type(value) is not int or not 0 < value <= MOST:
-            damaged(self.path, f"{self.architecture}.{key} is {_short(value)}, no size")
+            self.refuse(key, "but must not differ from layer to layer")
+        if type(value) is not int or not 0 < value <= MAX_SIZE:
+            self.refuse(key, "no size")
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
         value = self.get(key, default)
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            damaged(self.path, f"{self.architecture}.{key} is {_short(value)}, no number above 0")
+            self.refuse(key, "no number above 0")
         return float(value)
 
 
 def read_gguf(path: Path) -> ExternalModel:
-    """The model in a file. Its weights are read when they are asked for; all else is checked now."""
+    """Return the model in a file. Its weights are read when they are asked for; all else is checked now."""
     header = read_header(path)
     config = _config(header)
-    return ExternalModel(
-        str(path), "gguf", config, GgufWeights(header, config), read_tokens(header, config["vocab_size"])
-    )
+    tokens = read_tokens(header, config["vocab_size"])
+    return ExternalModel(str(path), "gguf", config, GgufWeights(header, config), tokens)
 
 
 def _config(header: Header) -> dict[str, Any]:
-    """The file's settings by Hugging Face's names. What no model here can do is refused by name."""
+    """Return the file's settings by Hugging Face's names; raise `DataError` for those that no model here has."""
     values = _Values(header)
     _check_kind(values)
     width, heads = values.size("embedding_length"), values.size("attention.head_count")
-    if values.get("attention.key_length") is None and width % heads:
-        damaged(header.path, f"a width of {width} cannot be split into {heads} heads")
     head = values.size("attention.key_length", max(1, width // heads))
-    key_heads = values.size("attention.head_count_kv", heads)
-    if heads % key_heads:
-        damaged(header.path, f"{heads} heads cannot share {key_heads} keys")
     for key in ("attention.value_length", "rope.dimension_count"):
         if values.size(key, head) != head:
-            raise DataError(
-                f"{header.path}: {values.architecture}.{key} is {values.size(key)}, the heads are {head} wide; "
-                "no model here has these apart"
-            )
+            values.refuse(key, f"but the heads are {head} wide")
     if head % 2:
-        damaged(header.path, f"heads {head} wide cannot be turned by rotary, which needs pairs")
-    if (layers := values.size("block_count")) > len(header.tensors):
-        damaged(header.path, f"its {len(header.tensors):,} tensors are too few for {layers:,} layers")
+        damaged(header.path, f"its heads are {head} wide, but rotary positions need an even width")
     table = header.tensors.get("token_embd.weight")
     if table is None or len(table.shape) != 2:
         damaged(header.path, "it holds no matrix token_embd.weight")
@@ -128,9 +121,9 @@ def _config(header: Header) -> dict[str, Any]:
         "model_type": values.architecture,
         "hidden_size": width,
         "intermediate_size": values.size("feed_forward_length"),
-        "num_hidden_layers": layers,
+        "num_hidden_layers": values.size("block_count"),
         "num_attention_heads": heads,
-        "num_key_value_heads": key_heads,
+        "num_key_value_heads": values.size("attention.head_count_kv", heads),
         "head_dim": head,
         "hidden_act": "silu",
         "rms_norm_eps": values.number("attention.layer_norm_rms_epsilon"),
@@ -145,36 +138,30 @@ def _config(header: Header) -> dict[str, Any]:
 
 
 def _check_kind(values: _Values) -> None:
-    if not isinstance(values.architecture, str):
-        damaged(values.path, "it does not say what model it holds (general.architecture)")
     if values.architecture not in CLASSES:
-        can = " and ".join(CLASSES)
-        raise DataError(f"{values.path} holds a model of kind {values.architecture[:40]!r}; {can} can be read")
+        kind = short(values.architecture)
+        raise DataError(f"{values.path} holds a model of kind {kind}; {' and '.join(CLASSES)} can be read")
     if (kind := values.plain("general.type", "model")) != "model":
-        raise DataError(f"{values.path} holds no whole model: its general.type is {_short(kind)}")
+        raise DataError(f"{values.path} holds no whole model: its general.type is {short(kind)}")
     if values.plain("split.count", 1) not in (0, 1):
         raise DataError(f"{values.path} is one part of several; join them first (llama-gguf-split --merge)")
     for key, harmless in OTHER_MATHS.items():
-        value = values.get(key)
-        if value is not None and value != harmless:
-            raise DataError(
-                f"{values.path}: {values.architecture}.{key} is {_short(value)}, which no model here computes"
-            )
+        if values.get(key) not in (None, harmless):
+            values.refuse(key, "which no model here computes")
 
 
 def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[str, Any] | None:
-    """How the context was stretched; of Llama 3's way, a file holds only what each frequency is divided by."""
+    """Return the scaling of the positions; of that of Llama 3, a file holds only the factor of each frequency."""
     kind = values.get("rope.scaling.type")
     factor = values.number("rope.scaling.factor", values.number("rope.scale_linear", 1.0))
     if kind not in (None, "none", "linear"):
-        raise DataError(f"{header.path}: {values.architecture}.rope.scaling.type is {_short(kind)}; linear can be read")
+        values.refuse("rope.scaling.type", "but must be linear")
     linear = kind != "none" and factor != 1
-    if FREQUENCIES not in header.tensors:
+    tensor = header.tensors.get(FREQUENCIES)
+    if tensor is None:
         return rope_scaling(Scaling("linear", factor)) if linear else None
-    if linear or header.tensors[FREQUENCIES].shape != (head // 2,):
-        damaged(header.path, f"{FREQUENCIES} does not fit its heads, or a linear scaling beside it")
-    if header.tensors[FREQUENCIES].kind.name != "F32":
-        raise DataError(f"{header.path}: {FREQUENCIES} is written as {header.tensors[FREQUENCIES].kind.name}, not F32")
+    if linear or tensor.shape != (head // 2,) or tensor.kind.name != "F32":
+        damaged(header.path, f"{FREQUENCIES} does not fit its heads, is not F32, or has a linear scaling beside it")
     factors = torch.from_numpy(read_tensor(header, FREQUENCIES))
     if (factors == 1).all():
         return None
@@ -183,10 +170,6 @@ def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[st
     if not torch.allclose(plain / slowed(plain, scaling), factors, rtol=1e-4, atol=0):
         raise DataError(f"{header.path}: {FREQUENCIES} stretches the context in another way than Llama 3 does")
     return rope_scaling(scaling)
-
-
-def _short(value: Any) -> str:
-    return "missing" if value is None else short(value)
 
 
 class GgufWeights(Weights):
@@ -215,12 +198,10 @@ class GgufWeights(Weights):
 def _their_name(header: Header, name: str) -> str:
     kind = header.tensors[name].kind
     if not readable(kind):
-        raise DataError(
-            f"{header.path}: tensor {name} is written as {kind.name}, which cannot be turned back to numbers; take "
-            "another quantisation of the model (Q8_0, Q4_K_M …)"
-        )
-    if (found := TENSOR.fullmatch(name)) is not None:
-        layer, module, part = found.groups()
+        what = f"tensor {name} is written as {kind.name}, which cannot be turned back to numbers"
+        raise DataError(f"{header.path}: {what}; take another quantisation of the model (Q8_0, Q4_K_M …)")
+    if (match := TENSOR.fullmatch(name)) is not None:
+        layer, module, part = match.groups()
         if layer is None and module in OUTSIDE:
             return f"{OUTSIDE[module]}.{part}"
         if layer is not None and module in INSIDE:
@@ -244,6 +225,6 @@ def read_tensor(header: Header, name: str) -> NDArray[np.float32]:
 
 
 def half_split(rows: Tensor, heads: int) -> Tensor:
-    """Rows of each head in the order 0, 2, 4 … 1, 3, 5 …: rotary then turns the first half against the second."""
+    """Return the rows of each head in the order 0, 2, 4 … 1, 3, 5 …, as half-split rotary needs them."""
     pairs = rows.view(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
     return pairs.transpose(1, 2).reshape(rows.shape)

@@ -27,9 +27,7 @@ def find(source: str, say: Say = silent) -> ExternalModel:
     if path.is_file():
         return read_gguf(path)
     if not (path / CONFIG).is_file():
-        raise Misuse(
-            f"{source} has no {CONFIG} on the hub: of its {GGUF} files, if it has some, name one: {source}/FILE"
-        )
+        raise Misuse(f"{source} has no {CONFIG} on the hub; if it has {GGUF} files, name one: {source}/FILE")
     return read_folder(path, source)
 
 

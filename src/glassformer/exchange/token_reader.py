@@ -98,10 +98,7 @@ def _pipelines(
         return [byte_pairs(files, settings, names, framed=kind != "gpt2")]
     for name in OTHER_FORMATS:
         if files.path(name) is not None:
-            raise DataError(
-                f"{files.folder} has its tokens in {name}, which cannot be read: save_pretrained of transformers' "
-                "AutoTokenizer writes the tokenizer.json that can"
-            )
+            raise DataError(f"{files.folder} has its tokens in {name}, which cannot be read: write a tokenizer.json")
     raise DataError(f"{files.folder} has no tokenizer.json, and no other files with the tokens of a {kind} model")
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -54,18 +53,14 @@ outputs; a class gets those of vocab (or shape), outputs and context that its `_
 
 def make_own_model(own: OwnModel, reads: Any, outputs: int, seed: int) -> nn.Module:
     """Return a user's module, or call the user's function of (`reads`, `outputs`) that makes one."""
-    if isinstance(own, nn.Module):
-        return own
-    if not callable(own):
-        raise SettingError(
-            f"model=… must be a name, an nn.Module, or a function that returns one, not {with_article(own)}"
-        )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        try:
-            made = own(reads, outputs)
-        except TypeError as error:
-            raise SettingError(f"model=… fails: {error_line(error)}") from error
+    made: Any = own
+    if callable(own) and not isinstance(own, nn.Module):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            try:
+                made = own(reads, outputs)
+            except TypeError as error:
+                raise SettingError(f"model=… fails: {error_line(error)}") from error
     if not isinstance(made, nn.Module):
         raise SettingError(f"model=… must be an nn.Module or return one, not {with_article(made)}")
     return made
@@ -150,9 +145,7 @@ class Loaded(Processor):
     run: Run
     config: Config
     load_again: Callable[..., "Loaded"] | None = field(default=None, compare=False)
-    """How it is made anew from its folder, device, a person's own model and its precision: what a copy or another
-    process needs.
-    """
+    """A function of the folder, the device, a user's own model and the precision that loads it again."""
     precision: str = "fp32"
     """That of its weights: fp32, bf16, int8."""
 
@@ -195,52 +188,22 @@ class Loaded(Processor):
         return os.fspath(self.run)
 
     def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[Any, ...]]:
-        """A pickle, or what another process gets: the run's folder, from which it is loaded again."""
-        own = self._own_model
-        for part in () if own is None else own.modules():
-            if not _is_importable(type(part)):
-                raise Misuse(
-                    f"{type(part).__qualname__} cannot be imported where this model is sent: define the class at the "
-                    f"top of a module, not inside a function, or send {self.run.path} and load it there with model=…"
-                )
-        return self._loader, self._place(own)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
-        return self._loader(*self._place(copy.deepcopy(self._own_model, memo)))
-
-    @property
-    def _loader(self) -> Callable[..., "Loaded"]:
+        """Pickle the run's folder, from which another process loads the model again."""
         if self.load_again is None:
             raise Misuse(f"{self.run.path} was not loaded from its folder, and cannot be sent elsewhere: gf.load it")
-        return self.load_again
+        own = self.model if self.config.model.encoder == OWN else None  # which the run does not hold
+        return self.load_again, (os.path.abspath(self.run), str(device_of(self.model)), own, self.precision)
 
-    @property
-    def _own_model(self) -> nn.Module | None:
-        """A person's own module, which the run does not hold."""
-        return self.model if self.config.model.encoder == OWN else None
-
-    def _place(self, own: nn.Module | None) -> tuple[Any, ...]:
-        return os.path.abspath(self.run), str(device_of(self.model)), own, self.precision
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Loaded":
+        load_again, (path, device, own, precision) = self.__reduce__()
+        return load_again(path, device, copy.deepcopy(own, memo), precision)
 
     def __getattr__(self, name: str) -> Any:
-        """What only runs of another task can do is refused with what this one can."""
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        known = ", ".join(self.family.methods)
-        if not any(name in family.methods for family in FAMILIES.values()):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}; it has {known}")
-        raise NotThisRun(
-            f"{self.run.path} is a run of {self.config.task}, which has no {name}: use {self.family.verb} "
-            f"(it has {known})"
-        )
-
-
-def _is_importable(kind: type) -> bool:
-    """Whether a class is found by its name, as a process that is sent one looks for it."""
-    try:
-        return attrgetter(kind.__qualname__)(import_module(kind.__module__)) is kind
-    except (ImportError, AttributeError):
-        return False
+        """Refuse a method of other tasks with a message that names those of this one."""
+        if not name.startswith("_") and any(name in family.methods for family in FAMILIES.values()):
+            known = ", ".join(self.family.methods)
+            raise NotThisRun(f"{self.run.path} is a run of {self.config.task}, which has no {name}; it has {known}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 AnyRun = str | os.PathLike[str] | Run | Loaded
@@ -315,9 +278,7 @@ class Family(ABC):
 
     def own_model(self, config: Config, processor: Processor, own: OwnModel) -> nn.Module:
         """Return a user's own model, if this family can train one."""
-        raise SettingError(
-            f"a model of your own can learn labels, numbers or the next token, but the task is {config.task}"
-        )
+        raise SettingError(f"a model of your own cannot learn {config.task}, only labels, numbers or the next token")
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:  # noqa: B027 (few models do)
         """What a model takes from the training part before the first step."""

@@ -39,9 +39,7 @@ def prepare(config: Config, say: Say, run: Run | None = None, rows: Any = None) 
         known = Processor(tokenizer=tokenizer, target_tokenizer=target_tokenizer)
     corpus = split_data(config, rows)
     if run is not None and corpus.fingerprint != run.card().get("data", {}).get("fingerprint"):
-        raise OtherData(
-            f"{run.path}: the data differs from the data that this run started with; resuming would mix the two"
-        )
+        raise OtherData(f"{run.path}: the data differs from the data that this run started with")
     say(f"data: {corpus.report()}")
     prepared = FAMILIES[config.task].prepare(config, corpus, known, say)
     prepared.task.validates = "validation" in corpus.parts

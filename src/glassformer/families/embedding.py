@@ -123,10 +123,7 @@ class EmbeddingFamily(ExampleFamily):
     loaded_class = LoadedEmbedder
 
     def recognise(self, request: ConfigRequest) -> NoReturn:
-        raise SettingError(
-            "--task vectors is nothing to train: it is what some imported models do (glassformer import SOURCE); with "
-            "--from such a run, train another task"
-        )
+        raise SettingError("--task vectors is only for imported models: train another task --from such a run")
 
     def read_processor(self, run: Run, config: Config) -> Processor:
         tokenizer = run.tokenizer()
@@ -137,16 +134,13 @@ class EmbeddingFamily(ExampleFamily):
         return build_vectors(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
     def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
-        raise Misuse(
-            f"{loaded.run.path} gives a vector for each text, and there is no right one to compare it with: "
-            f"glassformer embed {loaded.run.path} TEXT"
-        )
+        self._only_embeds(loaded)
 
     def answer_function(self, loaded: Any, *, top: int, say: Say) -> NoReturn:
-        raise Misuse(
-            f"{loaded.run.path} gives a vector for each text and predicts nothing: "
-            f"glassformer embed {loaded.run.path} TEXT"
-        )
+        self._only_embeds(loaded)
+
+    def _only_embeds(self, loaded: Loaded) -> NoReturn:
+        raise Misuse(f"{loaded.run.path} only gives a vector for each text: glassformer embed {loaded.run.path} TEXT")
 
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[None, str]:
         return None, ""

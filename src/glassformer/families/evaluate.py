@@ -40,11 +40,7 @@ def evaluate_run(run: AnyRun, options: EvaluateOptions, device: str = "auto", sa
     corpus, part = own_corpus(loaded), options.part
     name = part or ("test" if "test" in corpus.parts else "validation")
     if part is None and name not in corpus.parts:
-        refitted = "; its README has the scores from before the refit" if loaded.config.data.refit else ""
-        raise Misuse(
-            f"{loaded.run.path} has learned from all its data and has no held-out part of its own: name the DATA to "
-            f"evaluate on{refitted}"
-        )
+        raise Misuse(f"{loaded.run.path} has learned from all its data: name other DATA to evaluate on")
     if name not in corpus.parts:
         raise Misuse(f"this run has no {name} part; it has {', '.join(corpus.parts)}")
     return replace(evaluate_part(loaded, corpus.parts[name], options, say), corpus=corpus)
@@ -68,10 +64,7 @@ def own_corpus(loaded: Loaded) -> DataParts:
     except Misuse as error:
         raise OwnDataGone(f"the data this run was trained on is not there ({error})") from None
     if corpus.fingerprint != loaded.run.card().get("data", {}).get("fingerprint"):
-        raise OwnDataGone(
-            f"{path} is not the data that this run was trained on ({CARD} has its fingerprint), and what was held out "
-            "cannot be told"
-        )
+        raise OwnDataGone(f"{path} is not the data that this run was trained on, by the fingerprint in {CARD}")
     return corpus
 
 

@@ -78,10 +78,7 @@ class Writer:
             best = beam_continuation(self.model, read, beam=beam, most=most, ends=ends, never=never)
             return Writing(draft, iter(best.ids))
         if limit is not None and len(ids) + tokens > limit + 1:
-            say(
-                f"where the text grows past the model's context of {limit} tokens, the last half of it is read again "
-                "and what came before is forgotten"
-            )
+            say(f"past the model's context of {limit} tokens, only the last half of the text is kept")
         chosen = generate(self.model, [ids], how, most=tokens, end=ends, never=never, seed=seed)
         return Writing(draft, (token for (token,) in chosen))
 

@@ -352,18 +352,14 @@ class ClassificationFamily(LabellingFamily):
         classes = Classes.of(corpus.classes or (), training.loss)
         if training.choose_by != AVERAGE_PRECISION:
             return classes
-        if len(classes.names) != 2:
-            raise SettingError(
-                f"training.choose_by average_precision is for two classes, but there are {len(classes.names)}; use "
-                "macro_f1"
-            )
+        count = len(classes.names)
+        if count != 2:
+            raise SettingError(f"training.choose_by average_precision is for two classes, but there are {count}")
         counts = Counter(corpus.parts["train"].labels)
         positive = min(reversed(classes.names), key=counts.__getitem__)  # of equally large classes, the second
         validation = corpus.parts.get("validation")
         if validation is not None and positive not in validation.labels:
-            raise SettingError(
-                f"training.choose_by average_precision needs a validation row of class '{positive}', but there is none"
-            )
+            raise SettingError(f"training.choose_by average_precision needs a validation row of class '{positive}'")
         return replace(classes, positive=positive)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
@@ -385,10 +381,8 @@ class ClassificationFamily(LabellingFamily):
         rarest = rare_class(counts)
         if rarest is not None and config.training.choose_by == "accuracy":
             share = counts[rarest] / max(1, sum(counts.values()))
-            say(
-                f"class '{rarest}' has {share:.1%} of the training rows, so it hardly affects accuracy: "
-                "--training.choose_by macro_f1 weights all classes equally"
-            )
+            advice = "--training.choose_by macro_f1 weights all classes equally"
+            say(f"class '{rarest}' has {share:.1%} of the training rows, so it hardly affects accuracy: {advice}")
         return prepared
 
     def selection(self, config: Config) -> tuple[str, bool]:

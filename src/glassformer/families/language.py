@@ -46,6 +46,7 @@ from glassformer.families.requests import (
     check_text,
     evenly_chosen,
     random_tokens,
+    say_cut_text,
     say_unknown,
 )
 from glassformer.families.schema import reader_of
@@ -105,9 +106,7 @@ class StreamFamily(Family):
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
         if config.data.documents_apart and tokenizer.start is None and tokenizer.end is None:
-            raise SettingError(
-                "data.documents_apart needs tokens that begin or end a document, and this tokenizer has none"
-            )
+            raise SettingError("data.documents_apart needs a tokenizer with a START or END token")
 
     def check_refit(self, data: DataSettings) -> None:
         refuse_joining(str(data.path), data)
@@ -127,10 +126,8 @@ class StreamFamily(Family):
         say(f"{part.name} part: {counted(part.documents, 'document')}, {part.characters:,} characters")
         tokens = pack(part, loaded.tokenizer, say)
         if tokens.unknown:
-            say(
-                f"{tokens.unknown:,} of {len(tokens.ids):,} tokens ({tokens.unknown / len(tokens.ids):.2%}) are "
-                "unknown to the tokenizer: they are easy to predict and make the loss look better than it is"
-            )
+            share = tokens.unknown / len(tokens.ids)
+            say(f"{share:.2%} of the tokens are unknown to the tokenizer: the loss looks better than it is")
         context = loaded.model.context
         say(f"windows of {context} tokens, {options.stride or context} apart")
         task = self.task_on(loaded.config, {part.name: tokens}, loaded.tokenizer, context)
@@ -214,10 +211,7 @@ class LanguageFamily(StreamFamily):
         tokenizer, context, text = loaded.tokenizer, loaded.config.model.context, check_text(example)
         start = [] if tokenizer.start is None else [tokenizer.start]
         ids = [*start, *tokenizer.encode(text)]
-        if len(ids) > context:
-            say(
-                f"the text is {len(ids) - len(start):,} tokens long and cut after {context - len(start):,}: no more fit"
-            )
+        say_cut_text(len(ids) - len(start), context - len(start), say)
         ids = ids[:context]
         say_unknown(tokenizer, ids, say)
         answers = [*(tokenizer.shown(id) for id in ids[1:]), ""]
@@ -335,10 +329,9 @@ def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[
     """The same as a model reads it; what does not fit is cut off, and said."""
     before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
     ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
-    if len(ids) > room:
-        say(f"the text is {len(ids):,} tokens long and cut after {room:,}: no more fit")
-        if _mask(tokenizer) in ids[room:]:
-            raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
+    say_cut_text(len(ids), room, say)
+    if _mask(tokenizer) in ids[room:]:
+        raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
     return [*before, *ids[:room], *after]
 
 
@@ -408,16 +401,9 @@ class MaskedFamily(StreamFamily):
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse tokens among which none stands for what is to be guessed."""
-        if tokenizer.mask is None and config.tokenizer.file is not None:
-            raise SettingError(
-                f"tokenizer.file {config.tokenizer.file} has no {MASK}, which {MASKED} needs: leave it away, or train "
-                "one that has it: glassformer tokenizer train DATA --mask"
-            )
         if tokenizer.mask is None:
-            raise SettingError(
-                f"the tokens of {config.model.from_run} have no MASK, which {MASKED} needs: begin from a run of "
-                f"{MASKED}, or leave --from away"
-            )
+            source = config.tokenizer.file or config.model.from_run
+            raise SettingError(f"the tokens of {source} have no {MASK}: glassformer tokenizer train DATA --mask")
         super().check_tokenizer(config, tokenizer)
 
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> MaskedModelling:

@@ -30,7 +30,6 @@ from glassformer.data.io.memory import (
     frame_of_pairs,
     frame_of_rows,
     held_name,
-    is_missing,
     is_pair,
     pairs_in,
     several_paths,
@@ -160,22 +159,14 @@ def _frame(data: Any, task: str | None) -> Frame:
 
 
 def _odd_row(rows: Sequence[Any]) -> str:
-    """What is wrong with the first row that is of no kind, or of another than the first."""
+    """Return a description of the first row that is of no kind, or of another kind than the first."""
     if len(rows) == 2 and all(isinstance(row, list) and len(row) != 2 for row in rows):
         return "holds two lists: give list(zip(texts, labels))"
-    kinds = {"texts": lambda row: isinstance(row, str), "rows": lambda row: isinstance(row, Mapping), "pairs": is_pair}
-    among = next((name for name, fits in kinds.items() if fits(rows[0])), None)
-    place = 0 if among is None else next(place for place, row in enumerate(rows) if not kinds[among](row))
-    what, row = with_article(rows[place]), rows[place]
-    if isinstance(row, tuple | list):
-        what += f" of {len(row)}" if len(row) != 2 else f" with {_in_words(row[0])} for a text"
-    else:
-        what = _in_words(row)
-    return f"has {what} at position {place:,} (counted from 0){'' if among is None else f', among {among}'}"
-
-
-def _in_words(value: Any) -> str:
-    return "a missing value" if value is not None and is_missing(value) else with_article(value)
+    kinds = [[isinstance(row, str), isinstance(row, Mapping), is_pair(row)] for row in rows]
+    place = next(place for place, kind in enumerate(kinds) if not any(kind) or kind != kinds[0])
+    row = rows[place]
+    size = f" of {len(row)}" if isinstance(row, tuple | list) else ""
+    return f"has {with_article(row)}{size} at position {place:,} (counted from 0)"
 
 
 def _are_texts(values: Sequence[Any]) -> bool:

@@ -109,10 +109,8 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
     finite = scores.isfinite().all(1)
     if not finite.all():
         row = int((~finite).int().argmax())
-        raise RunError(
-            f"the model's scores for '{inputs.texts[row][:40]}' are not finite ({scores[row].tolist()[:3]}), so there "
-            "is no answer: check for damaged weights, or use a higher precision"
-        )
+        text, values = inputs.texts[row][:40], scores[row].tolist()[:3]
+        raise RunError(f"the model's scores for '{text}' are not finite ({values}): use a higher precision")
     return [
         Prediction(text, noun=inputs.noun, **answer, **mark)
         for text, answer, mark in zip(inputs.texts, _answers(answers, scores), _marks(inputs), strict=True)
@@ -270,10 +268,7 @@ def part_of(
     if config.data.kind == TEXT:
         texts = [check_text(example) for example in examples]
         if (blank := next((row for row, text in enumerate(texts) if not text.strip()), None)) is not None:
-            raise DataError(
-                f"the text{f' at position {blank:,} (counted from 0)' if len(texts) > 1 else ''} is empty: "
-                "leave it out, or write one"
-            )
+            raise DataError(f"the text at position {blank:,} (counted from 0) is empty: leave it out, or write one")
         return Labelled("given", texts, [""] * len(texts), list(range(1, len(texts) + 1)), "given")
     if config.data.kind == IMAGE:
         assert isinstance(features, ImageFeatures)

@@ -80,13 +80,11 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
     if path is None or not holds_pictures(path):
         return None
     if request.finetuning is not None:
-        raise SettingError(
-            f"{request.finetuning.sources.first} reads texts, and {path} holds pictures: leave --from away"
-        )
+        raise SettingError(f"{request.finetuning.sources.first} reads texts, but {path} holds pictures")
     if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
         raise DataError(
-            f"{path} holds pictures with a class each, and {request.task} is asked for: numbers of pictures come from "
-            f"a table whose column --image names their files ({IMAGE} and mixed data: --task {CLASSIFICATION})"
+            f"{path} holds pictures with a class each, which --task {CLASSIFICATION} learns; {request.task} of pictures "
+            "needs a table whose column --image names their files"
         )
     pictures = read_pictures(path, request.data.size_of_images())
     request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
@@ -100,9 +98,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     path, settings = request.path, request.data
     if path is None or not holds_table(path):
         if path is not None and request.task is not None:
-            raise DataError(
-                f"{path} is not a table: {request.task} needs a text and a label column (.csv, .tsv, .jsonl, .parquet)"
-            )
+            raise DataError(f"{path} is not a table, but {request.task} needs columns (.csv, .tsv, .jsonl, .parquet)")
         return None
     table = read_table(path, settings, most=SAMPLE)  # a corpus may be too large to hold
     if len(table) == SAMPLE and (request.task is not None or may_hold_labels(table, settings)):  # there may be more
@@ -146,10 +142,8 @@ def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
     """Refuse a kind of examples that was asked for and is not there."""
     kind = request.settings.get("data.kind")
     if kind not in (None, columns.kind):
-        raise SettingError(
-            f"data.kind {kind}: {name} holds {KINDS_IN_WORDS[columns.kind]} as it is read here ({columns.why}): leave "
-            "--data.kind unset"
-        )
+        held = KINDS_IN_WORDS[columns.kind]
+        raise SettingError(f"data.kind {kind}: {name} holds {held} ({columns.why}): leave --data.kind unset")
 
 
 # --- pairs of texts ---
@@ -197,10 +191,8 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
         return PairTable(read_tmx(settings.path, settings.source, settings.target), "source", "target")
     if not holds_table(settings.path):
         if asked or settings.source or settings.target:
-            raise DataError(
-                f"{settings.path} holds no pairs: translation needs a source and a target column (.csv, .tsv, .jsonl, "
-                ".parquet), a .tmx file, or --source-file and --target-file"
-            )
+            needed = "a table with two columns, a .tmx file, or --source-file and --target-file"
+            raise DataError(f"{settings.path} holds no pairs: translation needs {needed}")
         return None
     embedded = find(settings.path, several=True) is None
     there = (
@@ -209,10 +201,7 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     names = pair_columns(settings.path, there, settings)
     if names is None:
         if asked:
-            raise DataError(
-                f"{settings.path}: no columns to translate from and to (columns: {', '.join(there)}): "
-                "name them with --source and --target"
-            )
+            raise DataError(f"{settings.path}: name the columns with --source and --target ({', '.join(there)})")
         return None
     return PairTable(read_table(settings.path, settings), *names)
 

@@ -132,9 +132,7 @@ class EvaluateOptions:
 
     def refuse_stride(self) -> None:
         if self.stride is not None:
-            raise Misuse(
-                "--stride is for language models that write: each token of theirs sees only what stands before it"
-            )
+            raise Misuse("--stride is for language models that write")
 
     def settings(self, config: Config) -> DataSettings:
         """How the data is read: as the run's was, but for what is said."""
@@ -216,6 +214,12 @@ def say_unknown(tokenizer: Tokenizer, ids: list[int], say: Say) -> None:
     """How many tokens of a text, or of several, the model does not know, if there are any."""
     if tokenizer.unk is not None and (unknown := ids.count(tokenizer.unk)):
         say(f"{unknown:,} token{'s are' if unknown > 1 else ' is'} unknown to this model")
+
+
+def say_cut_text(length: int, room: int, say: Say) -> None:
+    """Report a text that is cut because it is longer than the model reads."""
+    if length > room:
+        say(f"the text is {length:,} tokens long and cut after {room:,}: no more fit")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from typing import Any
 
 from glassformer.config.errors import Misuse, Say, SettingError
 from glassformer.config.resolve import BUDGETS, DATA_PATHS, FIXED, Config, flatten, resolve
+from glassformer.config.setting import value_text
 from glassformer.families.base import Prepared
 from glassformer.runs.run import DONE, Run
 from glassformer.training.checkpointer import Snapshot, restore
@@ -11,10 +12,9 @@ from glassformer.training.schedule import total_steps
 
 
 def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) -> Config:
-    """The run's own settings; how to train may change, but not what the optimiser remembers. Unless it `may_change`,
-    how long to train alone.
+    """Return the run's own settings with those that may change: budgets, data paths and, if it `may_change`, training.
 
-    So may the place of the data: that it is the same is told by its fingerprint.
+    The fingerprint tells whether data at another path is the same.
     """
     if "imported" in run.card():
         raise Misuse(f"{run.path} was imported and never trained here: train DATA --from {run.path} starts from it")
@@ -24,13 +24,9 @@ def resumed_config(run: Run, flags: dict[str, Any], *, may_change: bool = True) 
     free = {*DATA_PATHS, *BUDGETS, *(key for key in before if may_change and key.startswith("training."))} - {*FIXED}
     other = [key for key, value in flags.items() if key not in free and before.get(key) != value]
     if other:
-        named = [key if len(other) > 1 else "it" for key in other]
-        what = "; ".join(
-            f"{name} was {before.get(key)!r}, not {flags[key]!r}" for name, key in zip(named, other, strict=True)
-        )
-        how = any(key.startswith("training.") and key not in FIXED for key in other)
-        hint = f" (how to train may: --resume --out {run.path}, without DATA)" if how else ""
-        raise SettingError(f"{', '.join(other)} cannot change when a run goes on: {what}{hint}")
+        changes = "; ".join(f"{key} was {before.get(key)!r}, not {flags[key]!r}" for key in other)
+        hint = "" if may_change else f"; training settings may change without DATA: --resume --out {run.path}"
+        raise SettingError(f"{', '.join(other)} cannot change when a run goes on: {changes}{hint}")
     return resolve(saved, {key: value for key, value in flags.items() if before.get(key) != value})
 
 
@@ -55,15 +51,8 @@ def snapshot_to_resume(
     done, wanted = snapshot.progress.step, total_steps(config.training, prepared.task)
     if wanted is not None and (wanted < done or (finished and wanted == done and not same)):
         raise Misuse(f"{run.path} has made {done:,} updates, so {wanted:,} leave nothing to do: ask for more")
-    _say_average(run.config().training.average, config.training.average, snapshot, say)
+    before, span = run.config().training.average, config.training.average
+    if span != before:
+        start = "continues" if snapshot.average and span else "starts" if span else "is dropped"
+        say(f"training.average was {value_text(before)} and is {value_text(span)}: the average {start} from here")
     return snapshot
-
-
-def _say_average(before: int | None, span: int | None, snapshot: Snapshot, say: Say) -> None:
-    """What becomes of the average of the weights, where it is not as it was."""
-    if span is not None and not snapshot.average:
-        say("training.average: the checkpoint holds no average yet, so it starts from the weights as they are")
-    elif span is None and snapshot.average:
-        say("training.average is unset: the checkpoint's average is dropped, and the weights are used as they are")
-    elif span is not None and span != before:
-        say(f"training.average: the average goes on, from here over about {span} updates")

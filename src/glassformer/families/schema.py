@@ -129,7 +129,5 @@ def labelled_pictures(loaded: Any, data: Any) -> Pictures:
         return read_pictures(data, loaded.features.size)
     reader, arrays = arrays_of(loaded.features), labelled_images(data)
     if reader is None or arrays is None:
-        raise Misuse(
-            f"this run reads images: evaluate wants their folder, or arrays (images, labels), not {with_article(data)}"
-        )
+        raise Misuse(f"evaluate wants a folder of images, or arrays (images, labels), not {with_article(data)}")
     return reader.pictures(*arrays)

@@ -33,6 +33,7 @@ from glassformer.families.requests import (
     check_text,
     evenly_chosen,
     random_tokens,
+    say_cut_text,
     say_unknown,
 )
 from glassformer.families.schema import reader_of
@@ -287,9 +288,8 @@ class TranslationFamily(Family):
         text, tokenizer, context = check_text(example), loaded.target_tokenizer, loaded.config.model.context
         ids, was_cut = source_ids(loaded.tokenizer, text, context)
         if was_cut:
-            long = len(loaded.tokenizer.encode(text))
             room = source_room(loaded.tokenizer.roles, context)
-            say(f"the text is {long:,} tokens long and cut after {room:,}: no more fit")
+            say_cut_text(len(loaded.tokenizer.encode(text)), room, say)
         say_unknown(loaded.tokenizer, ids, say)
         best = loaded.translate(text, beam=beam).best[0] if target is None else None
         output, written = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
@@ -343,10 +343,7 @@ def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
     lacking = [name for name, ids in (("START", roles.opening), ("END", roles.closing)) if not ids]
     if lacking:
         where = config.model.from_run or config.model.decoder_from or f"tokenizer.file {config.tokenizer.file}"
-        raise SettingError(
-            f"{where} puts no {' and no '.join(lacking)} around a text, which translation needs: begin with tokens "
-            "that have both, such as BERT's, Marian's, or those of a run trained here"
-        )
+        raise SettingError(f"{where} puts no {' and no '.join(lacking)} around a text, which translation needs")
 
 
 def _say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:

@@ -3,7 +3,7 @@ the rest starts, and how the training goes where nobody says: slowly, and not fo
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -85,11 +85,8 @@ class Finetuning:
         task = task or DEFAULT_TASK
         fixed = fixed_settings(self.sources, task)
         refuse_others(self.sources, fixed, self.said)
-        return {
-            **first_settings(self.sources, task, self.said),
-            **first_training(self.sources, task, self.said, rows),
-            **fixed,
-        }
+        training = first_training(self.sources, task, self.said, rows)
+        return {**first_settings(self.sources, task, self.said), **training, **fixed}
 
     def finish(self, config: Config) -> Config:
         """Return the configuration with a tenth of the usual rate for a model that continues its own task.
@@ -97,10 +94,7 @@ class Finetuning:
         `train` raises it to the usual rate if the initial loss shows that the model does not know the new text.
         """
         if labels_examples(config.task) and config.data.kind == MIXED:
-            raise SettingError(
-                f"{self.sources.first} reads texts alone, and the data has other columns: leave them out (--data.kind "
-                "text), or --from"
-            )
+            raise SettingError(f"{self.sources.first} reads only texts: omit the other columns with --data.kind text")
         if not reads_stream(config.task) or config.training.lr is None or self.said.get("training.lr") is not None:
             return config
         return replace(config, training=replace(config.training, lr=further_rate(config.training.lr)))
@@ -126,13 +120,12 @@ def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
 
 
 def _body(source: FinetuneSource) -> dict[str, Any]:
-    names = [field.name for field in fields(ModelSettings) if field.name not in FREE]
-    body = _used(source, names)
+    body = _used(source, (field.name for field in fields(ModelSettings) if field.name not in FREE))
     return {**body, **{f"model.{name}": getattr(source.config.model, name) for name in ("size", "style", "vocab")}}
 
 
-def _used(source: FinetuneSource, names: "tuple[str, ...] | list[str]") -> dict[str, Any]:
-    """The settings of these names that do something there."""
+def _used(source: FinetuneSource, names: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of these names that are in use there."""
     keys = [f"model.{name}" for name in names]
     return {key: source.config.get(key) for key in keys if source.config.idle(key) is None}
 
@@ -155,19 +148,12 @@ def _decoder(sources: FinetuneSources, decoder: FinetuneSource) -> dict[str, Any
         there = _body(sources.body)
         for key in both:
             if key in there and there[key] != own[key]:
-                raise SettingError(
-                    f"{sources.body} has {key} {value_text(there[key])} and {decoder} {value_text(own[key])}: a "
-                    "translation's two sides must have the same"
-                )
+                mine, theirs = value_text(own[key]), value_text(there[key])
+                raise SettingError(f"{key} must be the same: {sources.body} has {theirs}, and {decoder} {mine}")
     model = decoder.config.model
-    fixed = {
-        **{key: own[key] for key in both},
-        "model.decoder": model.encoder,
-        "model.decoder_layers": model.layers,
-        "model.tied": model.tied,
-        "model.head_bias": model.head_bias,
-        "model.vocab": _rows(sources, decoder),
-    }
+    fixed = {key: own[key] for key in both}
+    fixed |= {"model.decoder": model.encoder, "model.decoder_layers": model.layers, "model.tied": model.tied}
+    fixed |= {"model.head_bias": model.head_bias, "model.vocab": _rows(sources, decoder)}
     if sources.body is not None or model.embed == "onehot":
         fixed["model.shared"] = False  # each brings its own
     return fixed
@@ -180,38 +166,26 @@ def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
     if all(source.rows == source.tokenizer.vocab_size for source in sources.runs):
         return None
     if sources.body.rows != decoder.rows:
-        raise SettingError(
-            f"{sources.body} has {sources.body.rows:,} word vectors and {decoder} {decoder.rows:,}, more than tokens: "
-            "both sides must have as many"
-        )
+        rows = f"{sources.body} has {sources.body.rows:,} and {decoder} {decoder.rows:,}"
+        raise SettingError(f"both sides must have the same number of word vectors, but {rows}")
     return decoder.rows
 
 
 def refuse_pair(sources: FinetuneSources, task: str) -> None:
-    """What cannot become what."""
+    """Refuse a run from which this task cannot begin."""
     source, decoder = sources.first, sources.decoder
     if decoder is not None and not has_decoder(task):
-        raise SettingError(f"{decoder} becomes the decoder of a translation, and the task is {task}: give --from")
+        raise SettingError(f"{decoder} becomes the decoder of a translator, but the task is {task}: pass --from")
     if predicts_next_token(task) and not predicts_next_token(source.task):
-        other = "" if source.tokenizer.mask is None else ", or another --task (masked-language-model)"
-        raise SettingError(
-            f"{source} learned {source.task}, and a language model begins from a language model: give labelled data"
-            f"{other}"
-        )
+        raise SettingError(f"{source} learned {source.task}, but a language model begins from a language model")
     if predicts_hidden_tokens(task) and source.tokenizer.mask is None:
-        raise SettingError(
-            f"{source} has a tokenizer without MASK, which {settings_task(task)} needs: train one with --task "
-            f"{settings_task(task)}"
-        )
+        raise SettingError(f"{source} has a tokenizer without MASK, which --task {settings_task(task)} needs")
     width = source.config.model.embed_width
     if not labels_examples(task) and pools_tokens(source.task) and width not in (None, source.config.model.width):
-        raise SettingError(
-            f"{source} has word vectors of width {width} (model.embed_width), which only labels can have"
-        )
+        raise SettingError(f"{source} has model.embed_width {width}, which only tasks with labels can have")
     if decoder is not None and decoder.config.model.encoder not in DECODERS:
-        raise SettingError(
-            f"{decoder} is a {decoder.config.model.encoder}: what writes a translation is one of {', '.join(DECODERS)}"
-        )
+        known = ", ".join(DECODERS)
+        raise SettingError(f"{decoder} is a {decoder.config.model.encoder}, but a decoder must be one of {known}")
 
 
 def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,16 +211,15 @@ def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any])
 
 
 def _context(sources: FinetuneSources, said: Mapping[str, Any]) -> int:
-    """The tokens that the run reads; fewer, if that is said, and more where positions allow it."""
+    """Return the number of tokens that the runs read; refuse a setting that their positions do not allow."""
     wanted = said.get("model.context")
     for source in sources.runs:
         model = source.config.model
-        few = wanted is not None and wanted < model.context and model.positions == "onehot"
-        if wanted is not None and bound_positions(source.config) and (wanted > model.context or few):
-            raise SettingError(
-                f"model.context {wanted}: {source} has {model.positions} positions for {model.context} tokens: ask for "
-                + ("as many" if model.positions == "onehot" else f"{model.context} at most")
-            )
+        if wanted is None or not bound_positions(source.config):
+            continue
+        if wanted > model.context or (wanted < model.context and model.positions == "onehot"):
+            have = f"has {model.positions} positions for {model.context} tokens"
+            raise SettingError(f"model.context {wanted}: {source} {have}")
     return min(source.config.model.context for source in sources.runs)
 
 
@@ -263,12 +236,9 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
         if key == "model.style" and value is not None and _has_style(fixed, value):
             continue
         if key in fixed and value != fixed[key]:
-            of_decoder = key in ("model.decoder", "model.decoder_layers")
-            source = sources.decoder if of_decoder and sources.decoder is not None else sources.first
-            raise SettingError(
-                f"{key} {value_text(value)}: {source.run.path} has {value_text(fixed[key])}, and {source.flag} "
-                "keeps its body: leave it away"
-            )
+            source = sources.runs[-1] if key in ("model.decoder", "model.decoder_layers") else sources.first
+            kept = f"{source.run.path} has {value_text(fixed[key])}, and {source.flag} keeps its body"
+            raise SettingError(f"{key} {value_text(value)}: {kept}: leave it away")
 
 
 def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
@@ -278,11 +248,6 @@ def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
 
 
 # --- of the training ---
-
-
-def rounded(rate: float) -> float:
-    """The rate to one digit, as a person would write it."""
-    return float(f"{rate:.0e}")
 
 
 def further_rate(usual: float) -> float:
@@ -296,10 +261,10 @@ def usual_rate(further: float) -> float:
 
 
 def finetuning_rate(task: str, width: int, last_blocks: int | None, *, whole: bool = True) -> float:
-    """`whole`: nothing but a head is new."""
+    """Return the learning rate, rounded to one digit. `whole`: nothing but a head is new."""
     if labels_examples(task) and last_blocks == 0:
         return HEAD_RATE
-    return rounded(RATE / width) if whole else PARTS_RATE
+    return float(f"{RATE / width:.0e}") if whole else PARTS_RATE
 
 
 def first_training(sources: FinetuneSources, task: str, said: Mapping[str, Any], rows: int | None) -> dict[str, Any]:

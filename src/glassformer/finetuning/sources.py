@@ -37,7 +37,7 @@ class FinetuneSource:
         if is_own_model(encoder):
             raise SettingError(f"{source} is a person's own nn.Module, which a run does not hold: train it in Python")
         if labels_examples(source.task) and kind != TEXT:
-            raise SettingError(f"{source} reads {KINDS_IN_WORDS[kind]}: only what reads texts alone can be begun from")
+            raise SettingError(f"{source} reads {KINDS_IN_WORDS[kind]}, but must read only texts")
         if encoder == "bag":
             raise SettingError(f"{source} is a bag of words: it has no word vectors and no encoder to begin from")
         if not run.weights_path.is_file():
@@ -71,9 +71,8 @@ class FinetuneSource:
         """The rows of its table of word vectors: there may be more than tokens."""
         return self.config.model.vocab or self.tokenizer.vocab_size
 
-    @property
     def about(self) -> dict[str, Any]:
-        """What a card says of it."""
+        """Return the entry of a card about it."""
         return {"run": str(self.run.path), "task": self.task, "weights": digest_of(self.run.path)}
 
 
@@ -87,8 +86,8 @@ class FinetuneSources:
 
     @staticmethod
     def of(from_run: str | None, decoder_from: str | None) -> "FinetuneSources":
-        body = None if from_run is None else FinetuneSource.open(from_run, "--from")
-        decoder = None if decoder_from is None else FinetuneSource.open(decoder_from, "--decoder-from")
+        body = FinetuneSource.open(from_run, "--from") if from_run is not None else None
+        decoder = FinetuneSource.open(decoder_from, "--decoder-from") if decoder_from is not None else None
         if decoder is not None and not predicts_next_token(decoder.task):
             raise SettingError(f"{decoder} learned {decoder.task}: only a language model can become a decoder")
         return FinetuneSources(body, decoder)
@@ -109,9 +108,9 @@ class FinetuneSources:
 
     def tokenizers(self, task: str) -> tuple[Tokenizer, Tokenizer | None]:
         """The tokenizers of what is read, and of the targets, where a translation has one for each side."""
-        first = self.first
         if not has_decoder(task) or self.decoder is None or self.body is None:
-            return first.tokenizer, first.run.target_tokenizer() if has_decoder(task) and self.whole else None
+            target = self.first.run.target_tokenizer() if has_decoder(task) and self.whole else None
+            return self.first.tokenizer, target
         same = self.body.tokenizer.hash == self.decoder.tokenizer.hash
         return self.body.tokenizer, None if same else self.decoder.tokenizer
 

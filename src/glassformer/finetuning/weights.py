@@ -42,10 +42,8 @@ def take_from_runs(model: nn.Module, config: Config, answers: Answers | None, sa
         f"from {runs}: {len(taken)} of {len(wanted)} weights ({numbers:,} of {all_numbers:,} numbers); "
         f"new: {', '.join(new) or 'nothing'}"
     )
-    card: dict[str, Any] = {**sources.first.about, "new": new}
-    if sources.body is not None and sources.decoder is not None:
-        card["decoder"] = sources.decoder.about
-    return card
+    card = {**sources.first.about(), "new": new}
+    return card if len(sources.runs) == 1 else {**card, "decoder": sources.runs[1].about()}
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:
@@ -71,14 +69,13 @@ def _renamed(name: str, source: FinetuneSource, config: Config, whole: bool, *, 
     return name if stays.get(part) else None
 
 
+Weights = Mapping[str, Tensor]
+
+
 def _keeps_head(
-    source: FinetuneSource,
-    config: Config,
-    answers: Answers | None,
-    held: Mapping[str, Tensor],
-    wanted: Mapping[str, Tensor],
+    source: FinetuneSource, config: Config, answers: Answers | None, held: Weights, wanted: Weights
 ) -> bool:
-    """Whether the head goes on: with the same task, and of labels the very same ones."""
+    """Whether the head is kept: the task is the same, and so are the labels and the settings of the head."""
     if source.task != config.task or has_decoder(config.task):
         return False
     if not labels_examples(config.task):
@@ -86,11 +83,11 @@ def _keeps_head(
     same_labels = answers is not None and source.card.get("labels") == answers.to_json()
     settings = ("model.pool", "model.head_layers", "model.head_hidden", "model.head_activation")
     alike = all(config.get(key) == source.config.get(key) for key in settings)
-    return same_labels and alike and _shapes_of_head(held) == _shapes_of_head(wanted)
-
-
-def _shapes_of_head(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
+    shapes, others = (
+        {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
+        for weights in (held, wanted)
+    )
+    return same_labels and alike and shapes == others
 
 
 def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:
@@ -98,16 +95,12 @@ def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) 
     if name.endswith("positions.table.weight") and len(weight) > len(wanted) and weight.shape[1:] == wanted.shape[1:]:
         weight = weight[: len(wanted)]
     if weight.shape != wanted.shape:
-        raise RunError(
-            f"{source} does not fit: its {name} is {tuple(weight.shape)}, and must be {tuple(wanted.shape)} here"
-        )
+        raise RunError(f"{source} does not fit: {name} is {tuple(weight.shape)}, but must be {tuple(wanted.shape)}")
     return weight
 
 
-def _refuse_lacking(
-    wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor], sources: FinetuneSources, config: Config
-) -> None:
-    """A body that is not whole in the run's file."""
+def _refuse_lacking(wanted: Weights, taken: Weights, sources: FinetuneSources, config: Config) -> None:
+    """Refuse a run whose file lacks weights of the body."""
     parts: tuple[str, ...] = ("embed.", "encoder.")
     if has_decoder(config.task):
         parts = () if sources.body is None else ("embed_source.", "encoder.")
@@ -118,8 +111,8 @@ def _refuse_lacking(
         raise RunError(f"{sources.first} does not fit the model: it lacks {lacking[0]}{more}")
 
 
-def _summed_up(wanted: Mapping[str, Tensor], taken: Mapping[str, Tensor]) -> list[str]:
-    """What is new, in few names: head, decoder.blocks.*.cross_attention."""
+def _summed_up(wanted: Weights, taken: Weights) -> list[str]:
+    """Return the new weights as few names, such as head, decoder.blocks.*.cross_attention."""
     kept = {starred(name) for name in taken}
     new: dict[str, None] = {}
     for name in (name for name in wanted if name not in taken):

@@ -146,10 +146,8 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
     """The model's scores; a person's own model may give something else."""
     scores, size = model(*inputs), len(inputs[0])
     if not isinstance(scores, Tensor) or scores.shape != (size, outputs):
-        gave = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else with_article(scores)
-        raise SettingError(
-            f"the model gave {gave} for {counted(size, noun)}: it must give {outputs} for each, ({size}, {outputs})"
-        )
+        result = f"scores of shape {tuple(scores.shape)}" if isinstance(scores, Tensor) else with_article(scores)
+        raise SettingError(f"the model gave {result} for {counted(size, noun)}, but must give ({size}, {outputs})")
     return scores.float()
 
 

@@ -155,19 +155,14 @@ def weights_of(spec: str, names: tuple[str, ...], answers: NDArray[np.int64]) ->
     weights = np.ones(len(names), np.float32)
     for pair in spec.split(","):
         name, separator, value = pair.rpartition("=")
-        if not separator:
-            raise SettingError(
-                f"training.class_weights wants balanced or a weight by class, {names[0]}=5, not '{pair}'"
-            )
-        refuse_unknown("class in training.class_weights", name, names)
+        if separator:
+            refuse_unknown("class in training.class_weights", name, names)
         try:
             weight = float(value)
         except ValueError:
             weight = -1.0
-        if not 0 <= weight < np.inf:
-            raise SettingError(
-                f"training.class_weights: the weight of '{name}' must be a number from 0 up, not '{value}'"
-            )
+        if not separator or not 0 <= weight < np.inf:
+            raise SettingError(f"training.class_weights '{pair}' is neither balanced nor like {names[0]}=5")
         weights[names.index(name)] = weight
     return weights
 

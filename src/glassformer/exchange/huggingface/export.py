@@ -14,9 +14,9 @@ from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
 from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
-from glassformer.exchange.huggingface.bert import Bert
+from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.exchange.huggingface.folder import read_folder
-from glassformer.exchange.huggingface.importing import ARCHITECTURES, import_external
+from glassformer.exchange.huggingface.importing import import_external
 from glassformer.exchange.huggingface.sentence_transformers import sentence_files
 from glassformer.exchange.token_export import token_settings, write_token_files
 from glassformer.exchange.token_files import ORIGINALS
@@ -56,9 +56,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
     error, and nothing is left behind.
     """
     if parts := [part for part in parts_of(run.config) if part.kind != FAMILY]:
-        raise Misuse(
-            f"{parts[0]} is a person's own, which transformers does not know: --to onnx writes what it computes"
-        )
+        raise Misuse(f"{parts[0]} is unknown to transformers: --to onnx writes what it computes")
     assert run.tokenizer is not None
     theirs = their_config(run.config, run.tokenizer.vocab_size, run.imported_as)
     weights = _weights(run, theirs)
@@ -113,8 +111,7 @@ def their_config(config: Config, vocab: int, imported_as: str | None = None) -> 
 
 def _advice(config: Config) -> str:
     """What would have made a run exportable that reads a text both ways."""
-    bert = ARCHITECTURES[Bert.model_type]
-    if bert.name_for(config.task) is None or config.model.encoder != "transformer" or config.model.causal:
+    if ARCHITECTURES["bert"].name_for(config.task) is None or config.model.causal:
         return ""
     before = ", and what it begins from" if config.is_finetuned else ""
     return f"train it with --style bert{before}; "
@@ -140,10 +137,8 @@ def _scores(ours: dict[str, Tensor], answers: Answers | None, name: str) -> dict
         return {key: torch.cat([torch.zeros_like(weight), weight]) for key, weight in last.items()}
     if isinstance(answers, Scale):
         if answers.mean != 0 and HEAD_BIAS not in last:
-            raise Unsupported(
-                f"{name} has no bias to hold the mean {answers.mean:.4g} of the numbers that this run predicts; --to "
-                "onnx exports any run"
-            )
+            mean = f"the mean {answers.mean:.4g} of the numbers that this run predicts"
+            raise Unsupported(f"{name} has no bias to hold {mean}; --to onnx exports any run")
         scaled = {key: weight * answers.spread for key, weight in last.items()}
         return {key: weight + answers.mean if key == HEAD_BIAS else weight for key, weight in scaled.items()}
     return {}

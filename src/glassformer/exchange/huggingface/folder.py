@@ -96,12 +96,8 @@ def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
         return FolderWeights(paths, owners)
     others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if others:
-        raise Unsupported(
-            f"{folder} has its weights in {others[0]}, a format that is never opened here (it may run a program): with "
-            f"transformers, AutoModel….from_pretrained({str(folder)!r}).save_pretrained(NEW) writes safetensors"
-        )
+        why = "a format that is never opened here (it may run a program)"
+        raise Unsupported(f"{folder} has its weights in {others[0]}, {why}: save_pretrained writes safetensors")
     if (folder / WHOLE).is_symlink():
-        raise DataError(
-            f"{folder / WHOLE} is a link that leads nowhere, or out of its folder: copy the file itself there"
-        )
+        raise DataError(f"{folder / WHOLE} is a link that leads nowhere, or out of its folder: copy the file there")
     raise DataError(f"{folder} holds no weights: neither {WHOLE} nor {INDEX}")

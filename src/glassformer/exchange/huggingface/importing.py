@@ -19,11 +19,10 @@ from glassformer.exchange.huggingface.architecture import (
     Match,
     ParsedConfig,
     Unsupported,
+    read_tables,
     short,
 )
-from glassformer.exchange.huggingface.bart import Bart, Marian
-from glassformer.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
-from glassformer.exchange.huggingface.causal import Gpt2, Llama, Qwen3
+from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.models.build import (
     build_language_model,
     build_masked_model,
@@ -33,12 +32,6 @@ from glassformer.models.build import (
 )
 from glassformer.models.weights import shapes_alone, take_weights
 from glassformer.tasks.answers import Answers, read_answers
-
-ARCHITECTURES: dict[str, Architecture] = {
-    each.model_type: each
-    for each in (Gpt2(), Llama(), Qwen3(), Bert(), DistilBert(), Roberta(), XlmRoberta(), Marian(), Bart())
-}
-"""The architectures that can be imported and exported, by their `model_type`."""
 
 
 @dataclass(frozen=True)
@@ -52,30 +45,26 @@ class ImportedModel:
 
 
 def architecture_of(config: Mapping[str, Any], source: str) -> tuple[Architecture, str]:
-    """The family that a config.json names, and the class."""
-    names = config.get("architectures")
-    name = names[0] if isinstance(names, list) and names else None
-    for each in ARCHITECTURES.values():
-        if isinstance(name, str) and name in each.tasks:
-            return each, name
-    able = ", ".join(known for each in ARCHITECTURES.values() for known in each.tasks)
-    if name is None:
-        raise Unsupported(
-            f"{source}: architectures in config.json is {short(names)}, but must be a list with one of {able}"
-        )
-    raise Unsupported(f"{source} is a {short(name)}, which cannot be imported; these can: {able}")
+    """Return the architecture that a config.json names, and the name of its class."""
+    names, classes = config.get("architectures"), read_tables()["classes"]
+    name = names[0] if isinstance(names, list) and names else names
+    if not isinstance(name, str) or name not in classes:
+        raise Unsupported(f"{source} is a {short(name)}, which cannot be imported; these can: {', '.join(classes)}")
+    return ARCHITECTURES[classes[name][0]], name
 
 
 def import_external(external: ExternalModel, say: Say = silent) -> ImportedModel:
-    """Turn an external model into one of ours. No weight is read before all names and shapes are known to fit."""
+    """Turn an external model into one of ours. Check all names and shapes before any weight is read."""
     architecture, name = architecture_of(external.config, external.name)
-    _refuse_quantised(external)
+    if (quantised := external.config.get("quantization_config")) is not None:
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else quantised
+        raise Unsupported(f"{external.name} is quantised ({short(method)}): import its original, or a GGUF file")
     parsed = architecture.read(ConfigValues(external.config, architecture.name), name)
     answers = None if parsed.labels is None else read_answers(parsed.labels, parsed.loss, external.name)
     config, shapes = _plan(external, parsed, answers)
     matches = architecture.matches(shapes, config.model, name)
     sources = _sources(external, architecture, parsed, matches, shapes)
-    for pattern, note in parsed.notes.items():
+    for pattern, note in architecture.of_task("notes", parsed.task).items():
         if any(fnmatchcase(weight, pattern) for weight in external.weights.shapes):
             say(note)
     say(f"{name}: {len(sources)} weights fit; reading them")
@@ -100,16 +89,6 @@ def build(config: Config, external: ExternalModel, answers: Answers | None) -> n
     return builders[config.task](model, vocab=vocab)
 
 
-def _refuse_quantised(external: ExternalModel) -> None:
-    """Refuse weights that are not the numbers themselves."""
-    if (settings := external.config.get("quantization_config")) is not None:
-        method = settings.get("quant_method") if isinstance(settings, dict) else settings
-        raise Unsupported(
-            f"{external.name} is quantised ({short(method)}), and only plain numbers are read here: get the model it "
-            "was made from, or a GGUF file"
-        )
-
-
 def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None) -> tuple[Config, dict[str, Tensor]]:
     """The settings, and the weights that our model would have: only their shapes are there."""
     settings = {"task": parsed.task, **{f"model.{key}": value for key, value in parsed.settings.items()}}
@@ -117,9 +96,7 @@ def _plan(external: ExternalModel, parsed: ParsedConfig, answers: Answers | None
         settings["training.loss"] = parsed.loss
     layers, weights = max(parsed.settings["layers"], parsed.settings.get("decoder_layers") or 0), external.weights
     if layers > len(weights.shapes):
-        raise DataError(
-            f"{external.name} says that it has {layers:,} layers, but holds {len(weights.shapes):,} weights"
-        )
+        raise DataError(f"{external.name} is set to {layers:,} layers, but holds {len(weights.shapes):,} weights")
     try:
         config = resolve({**settings, **external.settings}, {}, strict=False)
         with shapes_alone():
@@ -147,30 +124,21 @@ def _sources(
             if source is not None:
                 shape = shapes[source]
                 if not _fits(shape, tuple(like.shape), any_rows=name in match.any_rows):
-                    raise DataError(
-                        f"{external.name}: {source} is {_times(shape)}, but by its settings must be "
-                        f"{_times(tuple(like.shape))}"
-                    )
+                    wanted = _times(tuple(like.shape))
+                    raise DataError(f"{external.name}: {source} is {_times(shape)}, but must be {wanted}")
                 sources[name] = source
             elif name not in match.optional:
                 raise DataError(f"{external.name} lacks the weight {name}")
     repeats = {alias for name in parsed.repeated for alias in (name, *architecture.aliases(name))}
     rest = shapes.keys() - sources.values() - repeats
-    if extra := sorted(name for name in rest if not _ignored(name, parsed, architecture)):
+    if extra := sorted(name for name in rest if not architecture.is_ignored(name, parsed.task)):
         more = f" and {len(extra) - 1:,} more" if len(extra) > 1 else ""
-        raise Unsupported(
-            f"{external.name} holds {extra[0]}{more}, which {architecture.model_type} has no place for here"
-        )
+        raise Unsupported(f"{external.name} holds {extra[0]}{more}, which no {architecture.model_type} here has")
     return sources
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int, ...], *, any_rows: bool) -> bool:
     return shape[1:] == wanted[1:] and len(shape) == len(wanted) and bool(shape[0]) if any_rows else shape == wanted
-
-
-def _ignored(name: str, parsed: ParsedConfig, architecture: Architecture) -> bool:
-    names = (name, f"{architecture.base}{name}")
-    return any(each.startswith(part) or fnmatchcase(each, part) for each in names for part in parsed.ignored)
 
 
 @torch.no_grad()

@@ -26,9 +26,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
         modules = json.loads(text)
         kinds, paths = ([str(module[key]) for module in modules] for key in ("type", "path"))
     except (ValueError, RecursionError, TypeError, KeyError):
-        raise DataError(
-            f"{folder / MODULES} is damaged: it holds no list of modules, each with type and path"
-        ) from None
+        raise DataError(f"{folder / MODULES} is damaged: it holds no list of modules with type and path") from None
     names = [kind.split(".")[-1] for kind in kinds]
     if names not in (KINDS, KINDS[:2]):
         odd = next((name for name in names if name not in KINDS), ", ".join(names))
