@@ -349,7 +349,7 @@ def test_a_text_without_known_tokens_is_marked(command: Command, runs: Path) -> 
 
 def test_an_empty_text_is_an_error_in_python_as_on_the_command_line(command: Command, runs: Path) -> None:
     model = gf.load(runs / "two", "cpu")
-    for texts, where in (("", ""), ([GOOD, " "], " at position 1 (counted from 0)")):
+    for texts, where in (("", " at position 0 (counted from 0)"), ([GOOD, " "], " at position 1 (counted from 0)")):
         with pytest.raises(DataError, match=re.escape(f"the text{where} is empty: leave it out, or write one")):
             model.predict(texts)
     assert command("predict", runs / "two", "")[0] == 2

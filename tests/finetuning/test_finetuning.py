@@ -394,16 +394,6 @@ def test_a_run_is_not_written_over_by_what_begins_from_it(
     assert (inner / "model.safetensors").is_file()
 
 
-def test_masked_is_not_advised_where_the_tokens_do_not_know_mask(
-    runs: dict[str, Path], data: dict[str, str], tmp_path: Path
-) -> None:
-    for name, advised in (("writer", False), ("masked", True)):
-        reader = quick(data["labels"], out=tmp_path / name, from_run=str(runs[name]))
-        error = refused(data["text"], **{"model.from_run": str(reader)})
-        assert "give labelled data" in error
-        assert ("masked-language-model" in error) is advised
-
-
 def test_tokens_without_start_cannot_be_translated_into(data: dict[str, str], tmp_path: Path) -> None:
     tokens = tmp_path / "tokenizer.json"
     tokenizers.Tokenizer(tokenizers.models.WordLevel({"<unk>": 0, "<end>": 1, "a": 2}, "<unk>")).save(str(tokens))

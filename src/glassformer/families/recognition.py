@@ -83,8 +83,8 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
         raise SettingError(f"{request.finetuning.sources.first} reads texts, but {path} holds pictures")
     if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
         raise DataError(
-            f"{path} holds pictures with a class each, which --task {CLASSIFICATION} learns; {request.task} of pictures "
-            "needs a table whose column --image names their files"
+            f"{path} holds pictures with a class each (--task {CLASSIFICATION}): {request.task} of pictures needs a "
+            "table whose column --image names their files"
         )
     pictures = read_pictures(path, request.data.size_of_images())
     request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
