@@ -342,17 +342,3 @@ def test_scores_that_are_no_numbers() -> None:
 def test_no_source_at_all() -> None:
     model = ready(translator("gru", "gru"))
     assert beam_search(model, SOURCE[:0], None, beam=2, most=[], **ASKED) == []
-
-
-def test_what_cannot_be() -> None:
-    model = ready(translator("gru", "gru"))
-    with pytest.raises(ValueError, match="the best 3 of a beam of 2"):
-        search(model, 2, best=3)
-    with pytest.raises(ValueError, match="the best 0 of a beam of 2"):
-        search(model, 2, best=0)
-    with pytest.raises(ValueError, match="room for a token"):
-        search(model, 2, (1, 0, 1, 1))
-    with pytest.raises(ValueError, match="room for a token"):
-        search(model, 2, (1, 1))
-    with pytest.raises(ValueError, match=r"length penalty of -0\.5"):
-        search(model, 2, length_penalty=-0.5)

@@ -12,7 +12,8 @@ from glassformer.config.resolve import resolve
 from glassformer.data.columns.labels import as_text
 from glassformer.data.features.texts import Examples, Sequences
 from glassformer.tasks.answers import Labels, read_answers
-from glassformer.tasks.prediction import Multilabel, most_frequent_set, per_label, set_metrics
+from glassformer.tasks.labelling import precision_recall_f1
+from glassformer.tasks.prediction import Multilabel, most_frequent_set, set_metrics
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -38,7 +39,7 @@ def test_the_metrics_are_those_of_scikit_learn(seed: int) -> None:
     assert found["exact_match"] == pytest.approx((true == said).all(1).mean())
     assert found["hamming"] == pytest.approx(hamming_loss(true, said))
     precision, recall, f1, support = precision_recall_fscore_support(true, said, zero_division=0)
-    rows = per_label(true, said)
+    rows = precision_recall_f1((true & said).sum(0), said.sum(0), true.sum(0), "examples")
     for number, row in enumerate(rows):
         assert (row["precision"], row["recall"], row["f1"]) == pytest.approx(
             (precision[number], recall[number], f1[number])

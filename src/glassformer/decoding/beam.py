@@ -62,23 +62,14 @@ def beam_search(
     written, START alone or several. `never`: ids that are not to be written. `fixed`: as of a `RunningBatch`.
     `watch`: hears of every step, none of which is then replayed.
     """
-    if not 1 <= best <= beam:
-        raise ValueError(f"the best {best} of a beam of {beam}")
-    if length_penalty < 0:
-        raise ValueError(f"a length penalty of {length_penalty}, but longer texts are not to be punished twice")
-    if min(most, default=1) < 1 or len(most) != len(source):
-        raise ValueError("every source needs room for a token at least")
     if not len(source):
         return []
     allowed = decoder_room(model, most, opening)
-    device = source.device
-    dtype = score_dtype(model)
-    search = _Search(allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, dtype=dtype, device=device)
-    search.watch = watch
+    search = _Search(model, allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, watch=watch)
     room = len(opening) - 1 + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
-    tokens = torch.tensor(list(opening), device=device).expand(len(source), -1)
-    return _Beams(search, model, state, never, False if watch else fixed).run(tokens, room)
+    tokens = torch.tensor(list(opening), device=source.device).expand(len(source), -1)
+    return _Beams(search, model, state, never, fixed).run(tokens, room)
 
 
 def decoder_room(model: Seq2Seq, most: Sequence[int], opening: Sequence[int]) -> list[int]:
@@ -104,13 +95,10 @@ def beam_continuation(
     `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
     ids that end a text. `watch`: as of `beam_search`.
     """
-    device = device_of(model)
-    dtype = score_dtype(model)
-    search = _Search([most], beam=beam, ends=ends, penalty=1.0, best=1, dtype=dtype, device=device)
-    search.watch = watch
+    search = _Search(model, [most], beam=beam, ends=ends, penalty=1.0, best=1, watch=watch)
     room = len(prompt) + most - 1
-    beams = _Beams(search, model, model.init_state(1, room), never, False if watch else fixed)
-    ((best,),) = beams.run(torch.tensor([list(prompt)], device=device), room)
+    beams = _Beams(search, model, model.init_state(1, room), never, fixed)
+    ((best,),) = beams.run(torch.tensor([list(prompt)], device=device_of(model)), room)
     return best
 
 
@@ -126,7 +114,8 @@ class _Beams:
         self, search: "_Search", model: Seq2Seq | LanguageModel, state: State, never: Sequence[int], fixed: bool | None
     ) -> None:
         self.search, self.model, self.state = search, model, state
-        self._fixed = search.living.device.type == "cuda" if fixed is None else fixed
+        wants_fixed = search.living.device.type == "cuda" if fixed is None else fixed
+        self._fixed = wants_fixed and search.watch is None  # a replayed step calls no function
         self._never = torch.tensor(list(never), dtype=torch.long, device=search.living.device)
         self._last = torch.empty(0)
         """The last token of each row."""
@@ -185,16 +174,17 @@ class _Search:
 
     def __init__(
         self,
+        model: Seq2Seq | LanguageModel,
         most: list[int],
         *,
         beam: int,
         ends: Collection[int],
         penalty: float,
         best: int,
-        dtype: torch.dtype,
-        device: torch.device,
+        watch: Watch | None,
     ) -> None:
-        self.beam, self.best = beam, best
+        device, dtype = device_of(model), score_dtype(model)
+        self.beam, self.best, self.watch = beam, best, watch
         self.ends = torch.tensor(sorted(ends), dtype=torch.long, device=device)
         count = len(most)
         powers = [float(length) ** penalty for length in range(max(most) + 1)]
@@ -220,7 +210,6 @@ class _Search:
         self.ranks = torch.full_like(self.totals, -torch.inf)
         self.last_step = torch.zeros(count, beam + 1, dtype=torch.long, device=device)
         self.last_place = torch.zeros_like(self.last_step)
-        self.watch: Watch | None = None
 
     def step(self, chances: Float[Tensor, "n k V"]) -> tuple[Int[Tensor, "n K"], Int[Tensor, "n K"]]:
         """One token more: for each place its token, and the place it follows."""

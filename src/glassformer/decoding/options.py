@@ -1,7 +1,7 @@
 """Options of sampling and of search for translations; imports no torch."""
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 from glassformer.config.errors import SettingError
 
@@ -94,25 +94,19 @@ class Search:
     """Seed of the first sampled translation; the next ones use the seeds after it."""
 
     @staticmethod
-    def of(
-        *,
-        beam: int | None = None,
-        length_penalty: float = 1.0,
-        nbest: int = 1,
-        temperature: float | None = None,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        seed: int | None = None,
-    ) -> "Search":
+    def of(**options: Unpack[SearchArguments]) -> "Search":
         """Return the search for these options. Any of `temperature`, `top_k` and `top_p` asks for sampling."""
+        beam, seed, best = options.get("beam"), options.get("seed"), options.get("nbest", 1)
+        temperature, top_k, top_p = options.get("temperature"), options.get("top_k"), options.get("top_p")
         samples = any(value is not None for value in (temperature, top_k, top_p))
         if samples and beam is not None:
             raise SettingError("--beam cannot be combined with --temperature, --top-k or --top-p")
         if seed is not None and not samples:
             raise SettingError("--seed is for sampling: pass --temperature, --top-k or --top-p as well")
         sampling = Sampling(1.0 if temperature is None else temperature, top_k, top_p) if samples else None
-        width = max(1, nbest) if samples else Search.beam if beam is None else beam
-        return Search(width, length_penalty, nbest, sampling, seed or 0)
+        width = Search.beam if beam is None else beam
+        width = max(1, best) if samples else width
+        return Search(width, options.get("length_penalty", Search.length_penalty), best, sampling, seed or 0)
 
     def __post_init__(self) -> None:
         if self.sampling is not None:

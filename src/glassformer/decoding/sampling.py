@@ -158,9 +158,7 @@ def choose(
     highest, ids = scores.topk(plan.top_k, -1)
     ranks = torch.arange(plan.top_k, device=scores.device)
     kept = ranks < torch.where(how.temperature == 0, 1, how.top_k)
-    highest = ((highest - highest[:, :1]) / torch.where(how.temperature == 0, 1.0, how.temperature)).masked_fill(
-        ~kept, -torch.inf
-    )
+    highest = temper(highest, how.temperature).masked_fill(~kept, -torch.inf)
     probabilities = highest.softmax(-1)
     if plan.top_p:
         before = probabilities.cumsum(-1) - probabilities

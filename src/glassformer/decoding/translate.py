@@ -126,8 +126,8 @@ def sample_translations(
             settings = SamplingRows(*(column[kept] for column in settings))
         scores = model.head(model.extend(tokens.unsqueeze(1), state)[:, -1])
     texts = zip(written.T.tolist(), limits.tolist(), totals.tolist(), strict=True)
-    found = [_hypothesis(ids[:limit], end, total) for ids, limit, total in texts]
-    by_source = (found[first : first + samples] for first in range(0, len(found), samples))
+    drawn = [_hypothesis(ids[:limit], end, total) for ids, limit, total in texts]
+    by_source = (drawn[first : first + samples] for first in range(0, len(drawn), samples))
     return [sorted(some, key=lambda one: -one.rank(how.length_penalty)) for some in by_source]
 
 

@@ -17,17 +17,9 @@ from glassformer.config.resolve import Config
 from glassformer.data.features.build import text_features
 from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.split.labelled import Labelled
+from glassformer.families import requests
 from glassformer.families.base import Family, Loaded, ModelCall, Processor
 from glassformer.families.predict import embed_examples, images_in, inputs_of, part_of, texts_in
-from glassformer.families.requests import (
-    ConfigRequest,
-    Embedded,
-    EvaluateOptions,
-    Example,
-    ModelInput,
-    random_tokens,
-    say_unknown,
-)
 from glassformer.families.schema import table_in
 from glassformer.models.build import build_vectors
 from glassformer.models.inputs import FlatColumns, FlatPixels, ImageTokens, MixedTokens
@@ -39,17 +31,19 @@ from glassformer.text.tokenizer import Tokenizer
 class ExampleFamily(Family):
     """What the families share that read whole examples."""
 
-    def encode_example(self, loaded: Any, example: Example, *, target: str | None, beam: int, say: Say) -> ModelInput:
+    def encode_example(
+        self, loaded: Any, example: requests.Example, *, target: str | None, beam: int, say: Say
+    ) -> requests.ModelInput:
         part = part_of(loaded.features, loaded.config, [example], say)
         read = row_input(loaded, part, inputs_of(loaded.features, loaded.config, part, say, say))
         if loaded.tokenizer is not None:
-            say_unknown(loaded.tokenizer, read.ids, say)
+            requests.say_unknown(loaded.tokenizer, read.ids, say)
         return read
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
         shape, made = loaded.features.shape, list[Tensor]()
         if shape.vocab:
-            ids = random_tokens(shape.vocab, generator, max_tokens)
+            ids = requests.random_tokens(shape.vocab, generator, max_tokens)
             made += [ids, torch.ones_like(ids, dtype=torch.bool)]
         if shape.columns:
             made.append(torch.randn(1, shape.numbers, generator=generator))
@@ -59,7 +53,7 @@ class ExampleFamily(Family):
             made.append(torch.randn(1, *shape.image, generator=generator))
         return tuple(made)
 
-    def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[Embedded]:
+    def embed(self, loaded: Any, examples: Any, *, tokens: bool) -> list[requests.Embedded]:
         if loaded.config.data.kind == TEXT:
             return super().embed(loaded, examples, tokens=tokens)
         if tokens:
@@ -67,7 +61,7 @@ class ExampleFamily(Family):
         return embed_examples(loaded.model, loaded.features, loaded.config, examples)
 
 
-def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> ModelInput:
+def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> requests.ModelInput:
     """One example of a part that a run's features have read."""
     tensors = tuple(tensor.to(device_of(loaded.model)) for tensor in inputs.take(np.array([row])))
     text, image = texts_in(inputs), images_in(inputs)
@@ -83,7 +77,7 @@ def row_input(loaded: Any, part: Labelled, inputs: Inputs, row: int = 0) -> Mode
     if isinstance(embedding, FlatColumns | FlatPixels):
         tokens = ["the row" if isinstance(embedding, FlatColumns) else "the image"]
     before = len(tokens) - len(words)
-    return ModelInput(
+    return requests.ModelInput(
         inputs=tensors,
         text=part.texts[row],
         tokens=tokens,
@@ -122,7 +116,7 @@ class EmbeddingFamily(ExampleFamily):
     is_trained = False
     loaded_class = LoadedEmbedder
 
-    def recognise(self, request: ConfigRequest) -> NoReturn:
+    def recognise(self, request: requests.ConfigRequest) -> NoReturn:
         raise SettingError("--task vectors is only for imported models: train another task --from such a run")
 
     def read_processor(self, run: Run, config: Config) -> Processor:
@@ -133,7 +127,7 @@ class EmbeddingFamily(ExampleFamily):
     def build_model(self, config: Config, processor: Processor) -> nn.Module:
         return build_vectors(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
-    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
+    def check_options(self, loaded: Loaded, options: requests.EvaluateOptions) -> None:
         self._only_embeds(loaded)
 
     def answer_function(self, loaded: Any, *, top: int, say: Say) -> NoReturn:

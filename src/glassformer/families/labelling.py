@@ -14,20 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from glassformer.config import presets
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import Misuse, Say, SettingError, refuse_unknown, silent, warn
-from glassformer.config.presets import (
-    CLASS,
-    CLASSIFICATION,
-    IMAGE,
-    LABEL_SET,
-    MIXED,
-    MULTILABEL,
-    NUMBER,
-    REGRESSION,
-    TABLE,
-    TEXT,
-)
 from glassformer.config.progress import counting_on
 from glassformer.config.resolve import KINDS_IN_WORDS, Config
 from glassformer.config.sections import TrainingSettings
@@ -50,6 +39,7 @@ from glassformer.data.split.labelled import (
 )
 from glassformer.data.split.rows import skipped_lines
 from glassformer.data.wording import counted
+from glassformer.families import requests, schema
 from glassformer.families.base import EvaluatedPart, Loaded, OwnModel, Prepared, Processor, make_own_model
 from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.embedding import ExampleFamily, row_input
@@ -64,33 +54,21 @@ from glassformer.families.predict import (
     texts_in,
 )
 from glassformer.families.recognition import recognise_images, recognise_table
-from glassformer.families.requests import (
-    NO_DATA,
-    ConfigRequest,
-    EvaluateOptions,
-    Example,
-    ModelInput,
-    Recognition,
-    evenly_chosen,
-)
-from glassformer.families.schema import (
-    as_learned,
-    labelled_pictures,
-    labelled_table,
-    learned_decimals,
-    needed,
-    reader_of,
-)
 from glassformer.models.build import build_predictor
 from glassformer.models.modules import BagPredictor
 from glassformer.notebook.display import progress_bar
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers, Classes, Labels, Scale, read_answers
 from glassformer.tasks.base import Task
-from glassformer.tasks.labelling import Batching, Labelling, head_learns_alone, on_frozen_features
+from glassformer.tasks.labelling import Labelling, fast_tokens, head_learns_alone, on_frozen_features
 from glassformer.tasks.prediction import AVERAGE_PRECISION, Classification, Multilabel, Regression
 
-EXAMPLES = {TEXT: "'A text'", TABLE: "--file rows.csv", IMAGE: "image.png", MIXED: "--file rows.csv"}
+EXAMPLES = {
+    presets.TEXT: "'A text'",
+    presets.TABLE: "--file rows.csv",
+    presets.IMAGE: "image.png",
+    presets.MIXED: "--file rows.csv",
+}
 """What to predict of, by the kind of examples."""
 
 
@@ -106,7 +84,9 @@ class LoadedPredictor(Loaded):
     @overload
     def predict(self, texts: Iterable[Any], *, say: Say | None = None) -> list[Prediction]: ...
     @progress_bar()
-    def predict(self, texts: Example | Iterable[Any], *, say: Say | None = None) -> Prediction | list[Prediction]:
+    def predict(
+        self, texts: requests.Example | Iterable[Any], *, say: Say | None = None
+    ) -> Prediction | list[Prediction]:
         """What the model says of a text, or of each of several: a list, an array, or a DataFrame with the column that
         the run learned from.
 
@@ -118,7 +98,7 @@ class LoadedPredictor(Loaded):
         Raises `DataError` if a column is missing, or a value is of another type or too large; for a run of texts, also
         if a text is empty.
         """
-        reader = reader_of(self, "predict")
+        reader = schema.reader_of(self, "predict")
         part = part_of(self.features, self.config, reader.examples(texts), say or silent, say or warn)
         if line := ignored_in_words(held_name(texts), reader.ignored(texts)):
             (say or warn)(line)
@@ -157,17 +137,17 @@ class LabellingFamily(ExampleFamily):
     labels_examples = True
     loaded_class = LoadedPredictor
 
-    def recognise(self, request: ConfigRequest) -> Recognition:
+    def recognise(self, request: requests.ConfigRequest) -> requests.Recognition:
         recognition = recognise_images(request) or recognise_table(request)
         if recognition is None:
-            raise SettingError(NO_DATA)
+            raise SettingError(requests.NO_DATA)
         return recognition
 
     def split_data(self, config: Config, rows: Any = None) -> LabelledCorpus:
         data = config.data
         if data.path is None:
-            raise SettingError(NO_DATA)
-        if data.kind == IMAGE:
+            raise SettingError(requests.NO_DATA)
+        if data.kind == presets.IMAGE:
             return split_pictures(rows or read_pictures(data.path, data.size_of_images()), data)
         table = rows or read_table(data.path, data)
         return split_table(table, choose_columns(table, data, self.label_kind), data)
@@ -192,7 +172,7 @@ class LabellingFamily(ExampleFamily):
             for name, part in corpus.parts.items()
         }
         parts = {name: features.inputs(part, learned[name]) for name, part in corpus.parts.items()}
-        if config.data.kind != TEXT:
+        if config.data.kind != presets.TEXT:
             say_read(features, parts, say)
         if tokenizer is not None:
             texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
@@ -222,7 +202,7 @@ class LabellingFamily(ExampleFamily):
 
     def own_model(self, config: Config, processor: Any, own: OwnModel) -> nn.Module:
         shape = processor.shape
-        reads = shape.vocab if config.data.kind == TEXT else shape
+        reads = shape.vocab if config.data.kind == presets.TEXT else shape
         return make_own_model(own, reads, processor.answers.outputs, config.training.seed)
 
     def learn_from_data(self, model: nn.Module, prepared: Prepared) -> None:
@@ -240,34 +220,34 @@ class LabellingFamily(ExampleFamily):
         features = read_features(card.get("features"), tokenizer, config, where)
         return Processor(tokenizer=tokenizer, features=features, answers=answers)
 
-    def whole_part(self, loaded: Any, options: EvaluateOptions) -> Labelled:
+    def whole_part(self, loaded: Any, options: requests.EvaluateOptions) -> Labelled:
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
         in_memory = not isinstance(options.data, str)
-        if loaded.config.data.kind == IMAGE:
-            pictures = labelled_pictures(loaded, options.data)
+        if loaded.config.data.kind == presets.IMAGE:
+            pictures = schema.labelled_pictures(loaded, options.data)
             return whole_pictures(pictures, "given", classes or (), settings)
         if in_memory:
-            table, settings, names = labelled_table(loaded, options.data, settings)
+            table, settings, names = schema.labelled_table(loaded, options.data, settings)
         else:
             table = read_table(options.data, settings)
             names = list(table.columns)
-        if loaded.config.data.kind == TEXT:
+        if loaded.config.data.kind == presets.TEXT:
             columns = choose_columns(table, replace(settings, extra_columns=None), self.label_kind)
         else:  # the columns that it learned from, however they look here
             columns = replace(
-                needed(loaded.features, loaded.config, table),
+                schema.needed(loaded.features, loaded.config, table),
                 label=",".join(label_columns(table.name, str(settings.label), table.columns)),
                 separator=settings.label_separator,
             )
-            settings = as_learned(loaded.features, settings)
-        decimals = learned_decimals(loaded, columns.label)
+            settings = schema.as_learned(loaded.features, settings)
+        decimals = schema.learned_decimals(loaded, columns.label)
         table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)
         part = whole_table(table, columns, "given", classes, settings)
         ignored = self.schema(loaded, replace(settings, label=columns.label)).ignored(names, columns.text)
         return replace(part, ignored=tuple(ignored))
 
     def evaluate_part(
-        self, loaded: LoadedPredictor, part: Labelled, options: EvaluateOptions, say: Say
+        self, loaded: LoadedPredictor, part: Labelled, options: requests.EvaluateOptions, say: Say
     ) -> EvaluatedPart:
         answers = loaded.answers.with_unknown(part.labels)
         examples = loaded.features.inputs(part, answers.learned(part.labels))
@@ -279,30 +259,30 @@ class LabellingFamily(ExampleFamily):
             say(remark)
         notes.tell(loaded.config, say, say)
         task = self.task_on(loaded.config, {part.name: examples}, answers)
-        evaluation = task.evaluate(loaded.model, part.name, how=Batching.fast(examples, loaded.model))
-        evaluation = evaluation.with_skipped(part.skipped)
+        tokens = fast_tokens(examples, loaded.model)
+        evaluation = task.evaluate(loaded.model, part.name, batch_tokens=tokens).with_skipped(part.skipped)
         details = {**evaluation.details, "inputs": notes.counts.differences()}
         return EvaluatedPart(loaded, part, examples, replace(evaluation, details=details))
 
     def held_out_examples(
         self, loaded: LoadedPredictor, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
-    ) -> Iterator[ModelInput]:
+    ) -> Iterator[requests.ModelInput]:
         rows, inputs = prepared.corpus.parts[part], prepared.task.parts[part]
         short = np.flatnonzero(inputs.lengths <= max_tokens)
         if len(short) < count:  # of images, lengths count pixels
             short = np.sort(np.argsort(inputs.lengths, kind="stable")[:count])
-        for row in evenly_chosen(short, count):
+        for row in requests.evenly_chosen(short, count):
             example = row_input(loaded, rows, inputs, row)
             if len(example.tokens) <= (max_patches if example.square is not None else max_tokens):
                 yield example
 
-    def example_target(self, loaded: LoadedPredictor, example: ModelInput, answer: str | None) -> Tensor:
+    def example_target(self, loaded: LoadedPredictor, example: requests.ModelInput, answer: str | None) -> Tensor:
         """The answer that is given, or else the one that the whole model gives."""
         if answer is not None:
             return self.learned_answer(loaded, answer)
         return self.own_answer(loaded.answers, loaded.model(*example.inputs).float().cpu())
 
-    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+    def training_target(self, loaded: Any, example: requests.ModelInput, answer: str | None) -> tuple[Tensor, str]:
         return self.learned_answer(loaded, answer), "squared"
 
     def output_names(self, loaded: Any) -> list[str]:
@@ -343,10 +323,10 @@ def rare_class(counts: Mapping[str, int]) -> str | None:
 
 
 class ClassificationFamily(LabellingFamily):
-    task = CLASSIFICATION
+    task = presets.CLASSIFICATION
     title = "A classifier of"
     primary = "accuracy"
-    label_kind = CLASS
+    label_kind = presets.CLASS
 
     def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Classes:
         classes = Classes.of(corpus.classes or (), training.loss)
@@ -400,7 +380,7 @@ class ClassificationFamily(LabellingFamily):
         refuse_unknown("class", answer, names, Misuse)
         return torch.from_numpy(loaded.answers.learned([answer]))
 
-    def training_target(self, loaded: Any, example: ModelInput, answer: str | None) -> tuple[Tensor, str]:
+    def training_target(self, loaded: Any, example: requests.ModelInput, answer: str | None) -> tuple[Tensor, str]:
         return self.learned_answer(loaded, answer), loaded.answers.loss
 
     def output_names(self, loaded: Any) -> list[str]:
@@ -409,7 +389,7 @@ class ClassificationFamily(LabellingFamily):
     def own_answer(self, answers: Classes, scores: Tensor) -> Tensor:
         return answers.probabilities(scores).argmax(-1)
 
-    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+    def example_loss(self, loaded: Any, example: requests.ModelInput, target: Tensor) -> Tensor:
         scores = loaded.model(*example.inputs).float().cpu()
         return -loaded.answers.probabilities(scores)[0, target[0]].log()
 
@@ -421,10 +401,10 @@ class ClassificationFamily(LabellingFamily):
 
 
 class MultilabelFamily(LabellingFamily):
-    task = MULTILABEL
+    task = presets.MULTILABEL
     title = "A classifier, with several labels, of"
     primary = "micro_f1"
-    label_kind = LABEL_SET
+    label_kind = presets.LABEL_SET
 
     def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Labels:
         return Labels.of(corpus.classes or (), training.loss)
@@ -441,7 +421,7 @@ class MultilabelFamily(LabellingFamily):
     def own_answer(self, answers: Labels, scores: Tensor) -> Tensor:
         return (scores > 0).float()
 
-    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+    def example_loss(self, loaded: Any, example: requests.ModelInput, target: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(loaded.model(*example.inputs).float().cpu(), target)
 
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
@@ -449,10 +429,10 @@ class MultilabelFamily(LabellingFamily):
 
 
 class RegressionFamily(LabellingFamily):
-    task = REGRESSION
+    task = presets.REGRESSION
     title = "A regressor on"
     primary, lower_is_better = "rmse", True
-    label_kind = NUMBER
+    label_kind = presets.NUMBER
 
     def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Scale:
         decimal = corpus.columns.decimals.get(corpus.columns.label or "", POINT)
@@ -471,7 +451,7 @@ class RegressionFamily(LabellingFamily):
     def own_answer(self, answers: Scale, scores: Tensor) -> Tensor:
         return scores[:, 0]
 
-    def example_loss(self, loaded: Any, example: ModelInput, target: Tensor) -> Tensor:
+    def example_loss(self, loaded: Any, example: requests.ModelInput, target: Tensor) -> Tensor:
         scores = loaded.model(*example.inputs).float().cpu()
         return (scores[0, 0] - target[0]).square()
 

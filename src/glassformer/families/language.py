@@ -23,6 +23,7 @@ from glassformer.data.packing.store import Tokens, pack
 from glassformer.data.packing.windows import Masking
 from glassformer.data.split.documents import Part, TextCorpus, refuse_joining, split_texts, whole
 from glassformer.data.wording import counted
+from glassformer.families import requests
 from glassformer.families.base import (
     EvaluatedPart,
     Family,
@@ -36,19 +37,6 @@ from glassformer.families.base import (
 from glassformer.families.build import say_tokens
 from glassformer.families.generate import Writer
 from glassformer.families.recognition import recognise_text
-from glassformer.families.requests import (
-    NO_DATA,
-    ConfigRequest,
-    EvaluateOptions,
-    Example,
-    ModelInput,
-    Recognition,
-    check_text,
-    evenly_chosen,
-    random_tokens,
-    say_cut_text,
-    say_unknown,
-)
 from glassformer.families.schema import reader_of
 from glassformer.models.build import build_language_model, build_masked_model
 from glassformer.models.modules import MaskedLanguageModel, TokenModel, device_of
@@ -73,12 +61,12 @@ class StreamFamily(Family):
     primary, lower_is_better = "loss", True
     reads_stream = True
 
-    def recognise(self, request: ConfigRequest) -> Recognition:
+    def recognise(self, request: requests.ConfigRequest) -> requests.Recognition:
         return recognise_text(request)
 
     def split_data(self, config: Config, rows: Any = None) -> TextCorpus:
         if config.data.path is None:
-            raise SettingError(NO_DATA)
+            raise SettingError(requests.NO_DATA)
         return split_texts(open_source(config.data.path, config.data), config.data)
 
     def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
@@ -115,14 +103,14 @@ class StreamFamily(Family):
     def task_on(self, config: Config, parts: dict[str, Tokens], tokenizer: Tokenizer, context: int) -> WindowTask:
         """The task on these parts; without a training part, one to evaluate with."""
 
-    def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Part:
+    def whole_part(self, loaded: Loaded, options: requests.EvaluateOptions) -> Part:
         settings = options.settings(loaded.config)
         if isinstance(options.data, str):
             return whole(survey(open_source(options.data, settings)), "given")
         texts = reader_of(loaded, "evaluate", settings).texts(options.data)
         return whole(survey(Source(str(settings.path), lambda: (iter([text]) for text in texts))), "given")
 
-    def evaluate_part(self, loaded: Any, part: Part, options: EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(self, loaded: Any, part: Part, options: requests.EvaluateOptions, say: Say) -> EvaluatedPart:
         say(f"{part.name} part: {counted(part.documents, 'document')}, {part.characters:,} characters")
         tokens = pack(part, loaded.tokenizer, say)
         if tokens.unknown:
@@ -133,26 +121,26 @@ class StreamFamily(Family):
         task = self.task_on(loaded.config, {part.name: tokens}, loaded.tokenizer, context)
         return EvaluatedPart(loaded, part, tokens, self.evaluate_task(task, loaded.model, part.name, options))
 
-    def evaluate_task(self, task: Any, model: nn.Module, part: str, options: EvaluateOptions) -> Evaluation:
+    def evaluate_task(self, task: Any, model: nn.Module, part: str, options: requests.EvaluateOptions) -> Evaluation:
         return task.evaluate(model, part)
 
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
-    ) -> Iterator[ModelInput]:
+    ) -> Iterator[requests.ModelInput]:
         """The beginnings of documents, as far as they can be shown."""
         task, tokenizer = prepared.task, loaded.tokenizer
         assert isinstance(task, WindowTask)
         longest = min(max_tokens, task.context)
         ids = task.parts[part].ids[:SEARCHED]
         starts = np.arange(0, len(ids), longest) if task.start is None else np.flatnonzero(ids == task.start)
-        for start in evenly_chosen(starts if len(starts) else np.zeros(1, np.int64), count):
+        for start in requests.evenly_chosen(starts if len(starts) else np.zeros(1, np.int64), count):
             chosen: list[int] = ids[start : start + longest].tolist()
             if tokenizer.end in chosen:
                 chosen = chosen[: chosen.index(tokenizer.end) + 1]
             yield tokens_input(loaded, "", chosen)
 
     def random_call(self, loaded: Any, generator: Generator, max_tokens: int) -> ModelCall:
-        return random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None
+        return requests.random_tokens(loaded.tokenizer.vocab_size, generator, max_tokens), None
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,23 +185,23 @@ class LanguageFamily(StreamFamily):
             return None
         return Writer(model, tokenizer).generate(tokens=60, temperature=0.8, seed=step)
 
-    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
+    def check_options(self, loaded: Loaded, options: requests.EvaluateOptions) -> None:
         options.refuse_search()
 
     def evaluate_task(
-        self, task: LanguageModelling, model: nn.Module, part: str, options: EvaluateOptions
+        self, task: LanguageModelling, model: nn.Module, part: str, options: requests.EvaluateOptions
     ) -> Evaluation:
         return task.evaluate(model, part, stride=options.stride)
 
     def encode_example(
-        self, loaded: LoadedLanguageModel, example: Example, *, target: str | None, beam: int, say: Say
-    ) -> ModelInput:
-        tokenizer, context, text = loaded.tokenizer, loaded.config.model.context, check_text(example)
+        self, loaded: LoadedLanguageModel, example: requests.Example, *, target: str | None, beam: int, say: Say
+    ) -> requests.ModelInput:
+        tokenizer, context, text = loaded.tokenizer, loaded.config.model.context, requests.check_text(example)
         start = [] if tokenizer.start is None else [tokenizer.start]
         ids = [*start, *tokenizer.encode(text)]
-        say_cut_text(len(ids) - len(start), context - len(start), say)
+        requests.say_cut_text(len(ids) - len(start), context - len(start), say)
         ids = ids[:context]
-        say_unknown(tokenizer, ids, say)
+        requests.say_unknown(tokenizer, ids, say)
         answers = [*(tokenizer.shown(id) for id in ids[1:]), ""]
         return tokens_input(loaded, text, ids, answers=answers, answer_ids=ids[1:])
 
@@ -228,9 +216,9 @@ class LanguageFamily(StreamFamily):
         return "--chat 'A message'" if (run / CHAT_TEMPLATE).is_file() else "'A prompt'"
 
 
-def tokens_input(loaded: Any, text: str, ids: list[int], **answers: Any) -> ModelInput:
+def tokens_input(loaded: Any, text: str, ids: list[int], **answers: Any) -> requests.ModelInput:
     """Return a text of these tokens as an example. `answers`: fields of `ModelInput`."""
-    return ModelInput(
+    return requests.ModelInput(
         inputs=(torch.tensor([ids], device=device_of(loaded.model)),),
         text=text,
         tokens=[loaded.tokenizer.shown(id) for id in ids],
@@ -329,7 +317,7 @@ def framed_ids(tokenizer: Tokenizer, text: str, context: int, say: Say) -> list[
     """The same as a model reads it; what does not fit is cut off, and said."""
     before, after = list(tokenizer.roles.opening), list(tokenizer.roles.closing)
     ids, room = masked_ids(tokenizer, text), context - len(before) - len(after)
-    say_cut_text(len(ids), room, say)
+    requests.say_cut_text(len(ids), room, say)
     if _mask(tokenizer) in ids[room:]:
         raise Misuse(f"a MASK stands beyond the {room:,} tokens that are read: give a shorter text")
     return [*before, *ids[:room], *after]
@@ -415,12 +403,12 @@ class MaskedFamily(StreamFamily):
         return build_masked_model(config.model, vocab=processor.shape.vocab, seed=config.training.seed)
 
     def encode_example(
-        self, loaded: LoadedMasked, example: Example, *, target: str | None, beam: int, say: Say
-    ) -> ModelInput:
+        self, loaded: LoadedMasked, example: requests.Example, *, target: str | None, beam: int, say: Say
+    ) -> requests.ModelInput:
         """The example with MASK wherever the text says so."""
-        tokenizer, text = loaded.tokenizer, check_text(example)
+        tokenizer, text = loaded.tokenizer, requests.check_text(example)
         ids = framed_ids(tokenizer, text, loaded.config.model.context, say)
-        say_unknown(tokenizer, ids, say)
+        requests.say_unknown(tokenizer, ids, say)
         never = {tokenizer.mask, *tokenizer.roles.marks}
         answers = ["" if id == tokenizer.mask else tokenizer.shown(id) for id in ids]
         return tokens_input(loaded, text, ids, answers=answers, stand=[None if id in never else id for id in ids])

@@ -19,21 +19,8 @@ import numpy as np
 from glassformer.config.arguments import check_type
 from glassformer.config.errors import DataError, GlassformerError, Misuse, with_article
 from glassformer.data.columns.heuristics import are_few
+from glassformer.data.io import memory
 from glassformer.data.io.aligned import SOURCE, TARGET
-from glassformer.data.io.memory import (
-    LABEL,
-    TEXT,
-    Frame,
-    cell_text,
-    frame_of,
-    frame_of_columns,
-    frame_of_pairs,
-    frame_of_rows,
-    held_name,
-    is_pair,
-    pairs_in,
-    several_paths,
-)
 from glassformer.data.io.picture_arrays import HELD, labelled_images
 from glassformer.data.io.place import HELD_DIGITS
 from glassformer.families.base import FAMILIES
@@ -61,7 +48,7 @@ def takes_memory(verb: Verb) -> Verb:
             more |= {f"data.{name}": value for name, value in section.items()}
         elif section is not None:
             raise Misuse(f"{verb.__name__} got its data twice: give it once")
-        data = several_paths(data) or data
+        data = memory.several_paths(data) or data
         if data is None or isinstance(data, str | Path):
             return verb(data, **more)
         check_type("out", more.get("out"), str | Path | None)
@@ -128,7 +115,7 @@ def _contents(data: Any, task: str | None) -> tuple[str, str, bytes]:
         np.savez_compressed(packed, images=np.asarray(arrays[0]), labels=np.asarray(arrays[1]))
         return HELD, "npz", packed.getvalue()
     frame = _frame(data, task)
-    columns = {name: [cell_text(value, {}) for value in frame.values(name)] for name in frame.names}
+    columns = {name: [memory.cell_text(value, {}) for value in frame.values(name)] for name in frame.names}
     rows = zip(*columns.values(), strict=True)
     lines = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
     if not lines:
@@ -136,33 +123,33 @@ def _contents(data: Any, task: str | None) -> tuple[str, str, bytes]:
     return frame.name, "jsonl", "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _frame(data: Any, task: str | None) -> Frame:
-    kind = held_name(data)
-    if (frame := frame_of(data)) is not None:
+def _frame(data: Any, task: str | None) -> memory.Frame:
+    kind = memory.held_name(data)
+    if (frame := memory.frame_of(data)) is not None:
         return frame
     if isinstance(data, Mapping):
-        if (frame := frame_of_columns(data)) is None:
+        if (frame := memory.frame_of_columns(data)) is None:
             raise Misuse(f"train wants {WANTED}, not one row alone")
         return frame
     if isinstance(data, bytes) or not hasattr(data, "__iter__"):
         raise Misuse(f"train wants a file, the name of a data set, or {WANTED}; not {with_article(data)}")
-    rows = pairs_in(data) or (data.tolist() if hasattr(data, "tolist") else list(data))
+    rows = memory.pairs_in(data) or (data.tolist() if hasattr(data, "tolist") else list(data))
     if all(isinstance(row, str) for row in rows):
-        return Frame({TEXT: rows}, {TEXT: TEXT}, kind)
+        return memory.Frame({memory.TEXT: rows}, {memory.TEXT: memory.TEXT}, kind)
     if all(isinstance(row, Mapping) for row in rows):
-        return frame_of_rows(rows, kind)
-    if not all(map(is_pair, rows)):
+        return memory.frame_of_rows(rows, kind)
+    if not all(map(memory.is_pair, rows)):
         raise Misuse(f"train wants {WANTED}; {kind} {_odd_row(rows)}")
     second = [row[1] for row in rows]
     translates = _are_texts(second) if task is None or task not in FAMILIES else FAMILIES[task].has_decoder
-    return frame_of_pairs(rows, (SOURCE, TARGET) if translates else (TEXT, LABEL), kind)
+    return memory.frame_of_pairs(rows, (SOURCE, TARGET) if translates else (memory.TEXT, memory.LABEL), kind)
 
 
 def _odd_row(rows: Sequence[Any]) -> str:
     """Return a description of the first row that is of no kind, or of another kind than the first."""
     if len(rows) == 2 and all(isinstance(row, list) and len(row) != 2 for row in rows):
         return "holds two lists: give list(zip(texts, labels))"
-    kinds = [[isinstance(row, str), isinstance(row, Mapping), is_pair(row)] for row in rows]
+    kinds = [[isinstance(row, str), isinstance(row, Mapping), memory.is_pair(row)] for row in rows]
     place = next(place for place, kind in enumerate(kinds) if not any(kind) or kind != kinds[0])
     row = rows[place]
     size = f" of {len(row)}" if isinstance(row, tuple | list) else ""

@@ -35,7 +35,7 @@ from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq, TokenMo
 from glassformer.models.own import OwnLanguageModel
 from glassformer.notebook.html import facts, shares
 from glassformer.tasks.answers import Answers, Labels, Scale
-from glassformer.tasks.labelling import Batching, compute_rows, score
+from glassformer.tasks.labelling import compute_rows, fast_tokens, score
 from glassformer.text.tokenizer import Tokenizer
 
 LIKELIEST = 12
@@ -105,7 +105,7 @@ class Prediction:
 
 def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[Prediction]:
     """Return the prediction for each example. Raise `RunError` if a score is not finite."""
-    scores = score(model, inputs, answers.outputs, Batching.fast(inputs, model))
+    scores = score(model, inputs, answers.outputs, fast_tokens(inputs, model))
     finite = scores.isfinite().all(1)
     if not finite.all():
         row = int((~finite).int().argmax())
@@ -407,7 +407,7 @@ def _embedded(
     by_row: dict[int, Embedded] = {}
     progress = progress_of("text")
     progress(0, len(texts))
-    for rows, (ids, mask) in examples.batches(Batching.fast(examples, model).tokens):
+    for rows, (ids, mask) in examples.batches(fast_tokens(examples, model)):
         ids, mask = ids.to(device), mask.to(device)
         inside = mask & ~torch.isin(ids, marks)
         states, whole = _vectors(model, ids, mask, inside)
@@ -429,7 +429,7 @@ def embed_examples(
     if not isinstance(model, Predictor):
         raise SettingError("this run is a model of your own: glassformer does not know its vectors")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)
-    vectors = compute_rows(inputs, model.features, device_of(model), Batching.fast(inputs, model)).numpy()
+    vectors = compute_rows(inputs, model.features, device_of(model), fast_tokens(inputs, model)).numpy()
     return [Embedded(text, vector) for text, vector in zip(inputs.texts, vectors, strict=True)]
 
 

@@ -6,32 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.config import presets, resolve
 from glassformer.config.arguments import check_type
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import encoder_info
 from glassformer.config.errors import DataError, Say, SettingError
-from glassformer.config.presets import (
-    ANY_LABEL,
-    CLASS,
-    CLASSIFICATION,
-    IMAGE,
-    TABLE,
-    TASK_OF_LABELS,
-    TEXT,
-    TRANSLATION,
-    label_kind_of,
-    reads_stream,
-)
-from glassformer.config.resolve import (
-    DATA_PATHS,
-    KINDS_IN_WORDS,
-    OTHER_PATHS,
-    check_ranges,
-    flatten,
-    read_config,
-    that_writes,
-    with_epochs,
-)
 from glassformer.config.sections import DataSettings, ModelSettings
 from glassformer.data.columns.inference import SAMPLE, Columns, choose_columns, may_hold_labels
 from glassformer.data.columns.schema import unread_in_words
@@ -68,7 +47,7 @@ def _with_own_parts(request: ConfigRequest) -> ConfigRequest:
     path = request.path
     if path is None or not is_hub(path) or find(path) is not None:
         return request
-    return replace(request, file={**flatten(request.file), **own_parts(path, request.settings, request.say)})
+    return replace(request, file={**resolve.flatten(request.file), **own_parts(path, request.settings, request.say)})
 
 
 # --- images, tables ---
@@ -81,16 +60,16 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
         return None
     if request.finetuning is not None:
         raise SettingError(f"{request.finetuning.sources.first} reads texts, but {path} holds pictures")
-    if label_kind_of(request.task) not in (ANY_LABEL, CLASS):
+    if presets.label_kind_of(request.task) not in (presets.ANY_LABEL, presets.CLASS):
         raise DataError(
-            f"{path} holds pictures with a class each (--task {CLASSIFICATION}): {request.task} of pictures needs a "
-            "table whose column --image names their files"
+            f"{path} holds pictures with a class each (--task {presets.CLASSIFICATION}): {request.task} of pictures needs "
+            "a table whose column --image names their files"
         )
     pictures = read_pictures(path, request.data.size_of_images())
-    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {CLASSIFICATION} (--task)")
-    config = request.resolve({"task": CLASSIFICATION, "data.kind": IMAGE})
+    request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {presets.CLASSIFICATION} (--task)")
+    config = request.resolve({"task": presets.CLASSIFICATION, "data.kind": presets.IMAGE})
     _check_kind(request, PICTURE_COLUMNS, pictures.name)
-    return Recognition(config if request.has_budget else with_epochs(config, len(pictures)), pictures)
+    return Recognition(config if request.has_budget else resolve.with_epochs(config, len(pictures)), pictures)
 
 
 def recognise_table(request: ConfigRequest) -> Recognition | None:
@@ -107,7 +86,7 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     request.say(f"columns: {columns.why}")
     _check_kind(request, columns, table.name)
     facts = {
-        "task": TASK_OF_LABELS[columns.label_kind],
+        "task": presets.TASK_OF_LABELS[columns.label_kind],
         "data.text": columns.text,
         "data.label": columns.label,
         "data.kind": columns.kind,
@@ -119,10 +98,10 @@ def recognise_table(request: ConfigRequest) -> Recognition | None:
     config = request.resolve(facts, rows=len(table))
     if config.data.all_columns:  # a run names the columns that it read
         config = replace(config, data=replace(config.data, extra_columns=facts["data.extra_columns"]))
-    if reads_stream(config.task):
-        return Recognition(that_writes(config))
+    if presets.reads_stream(config.task):
+        return Recognition(resolve.that_writes(config))
     if request.finetuning is None and not request.has_budget:
-        config = with_epochs(config, len(table))
+        config = resolve.with_epochs(config, len(table))
     return Recognition(config, table)
 
 
@@ -130,19 +109,19 @@ def _columns(table: Table, request: ConfigRequest) -> Columns:
     """What each column is for. A model that reads no texts takes a table for its other columns, if it has any, and one
     that reads no tables any text there is.
     """
-    said, kind = request.settings, label_kind_of(request.task)
+    said, kind = request.settings, presets.label_kind_of(request.task)
     reads = encoder_info(said.get("model.encoder", ModelSettings.encoder)).reads
-    if TABLE in reads and TEXT not in reads and "data.kind" not in said:
+    if presets.TABLE in reads and presets.TEXT not in reads and "data.kind" not in said:
         with contextlib.suppress(DataError):
-            return choose_columns(table, replace(request.data, kind=TABLE), kind)
-    return choose_columns(table, request.data, kind, any_text="model.encoder" in said and TABLE not in reads)
+            return choose_columns(table, replace(request.data, kind=presets.TABLE), kind)
+    return choose_columns(table, request.data, kind, any_text="model.encoder" in said and presets.TABLE not in reads)
 
 
 def _check_kind(request: ConfigRequest, columns: Columns, name: str) -> None:
     """Refuse a kind of examples that was asked for and is not there."""
     kind = request.settings.get("data.kind")
     if kind not in (None, columns.kind):
-        held = KINDS_IN_WORDS[columns.kind]
+        held = resolve.KINDS_IN_WORDS[columns.kind]
         raise SettingError(f"data.kind {kind}: {name} holds {held} ({columns.why}): leave --data.kind unset")
 
 
@@ -168,10 +147,10 @@ def recognise_pairs(request: ConfigRequest) -> Recognition | None:
     from_to = f"columns: from '{pairs.source}' to '{pairs.target}' (--source, --target)"
     if request.data.source_file is not None:
         from_to = f"pairs: line by line from {request.data.source_file} to {request.data.target_file}"
-    request.say("; ".join(filter(None, [from_to, f"task: {TRANSLATION} (--task)", unread])))
+    request.say("; ".join(filter(None, [from_to, f"task: {presets.TRANSLATION} (--task)", unread])))
     named = {} if is_read_apart(request.data) else {"data.source": pairs.source, "data.target": pairs.target}
-    config = request.resolve({"task": TRANSLATION, **named})
-    return Recognition(that_writes(config), pairs.table)
+    config = request.resolve({"task": presets.TRANSLATION, **named})
+    return Recognition(resolve.that_writes(config), pairs.table)
 
 
 def is_read_apart(settings: DataSettings) -> bool:
@@ -223,7 +202,7 @@ def pairs_of(data: DataSettings, table: Table | None = None) -> PairTable:
 def recognise_text(request: ConfigRequest) -> Recognition:
     """A text is what a language model learns, or what the run that it starts from has learned."""
     task = request.task or (None if request.finetuning is None else request.finetuning.task)
-    return Recognition(that_writes(request.resolve({"task": task})))
+    return Recognition(resolve.that_writes(request.resolve({"task": task})))
 
 
 # --- settings as a person gives them ---
@@ -235,15 +214,15 @@ RUNS = {"model.from_run": "--from", "model.decoder_from": "--decoder-from"}
 
 def file_settings(path: str | Path | None) -> dict[str, Any]:
     """The settings of a file by dotted key, with paths that lead from anywhere; none, if there is no file."""
-    settings = flatten(read_config(path) if path else {})
+    settings = resolve.flatten(resolve.read_config(path) if path else {})
     return {key: whole_path(key, value) for key, value in settings.items()}
 
 
 def flag_settings(data: str | Path | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a person gave by dotted key, `data` among them, with paths that lead from anywhere."""
     check_type("data", data, str | Path | None)
-    flags = {**flatten(settings), **({} if data is None else {"data.path": str(data)})}
-    check_ranges(flags)  # before anything is read
+    flags = {**resolve.flatten(settings), **({} if data is None else {"data.path": str(data)})}
+    resolve.check_ranges(flags)  # before anything is read
     return {key: whole_path(key, value) for key, value in flags.items()}
 
 
@@ -257,13 +236,13 @@ def with_vectors(said: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
 
 def whole_path(key: str, value: Any) -> Any:
     """Paths as they lead from anywhere on this machine, so that `evaluate` finds the data again."""
-    if key in DATA_PATHS and isinstance(value, str) and is_several(value):
+    if key in resolve.DATA_PATHS and isinstance(value, str) and is_several(value):
         return join_paths(Path(part).expanduser().absolute() for part in value.split(BETWEEN_FILES))
-    if key in DATA_PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
+    if key in resolve.DATA_PATHS and isinstance(value, str) and is_hub(value) and not Path(value).exists():
         return whole_name(value)
     if key in RUNS and value is not None and not value.strip():
         raise SettingError(f"{RUNS[key]} is empty: name a run's folder, or `last`")
     if key in RUNS and value == "last" and not Path(value).exists():
         return str(Run.last().path.resolve())
-    is_path = key in (*DATA_PATHS, *OTHER_PATHS) and value is not None and Path(value).exists()
+    is_path = key in (*resolve.DATA_PATHS, *resolve.OTHER_PATHS) and value is not None and Path(value).exists()
     return str(Path(value).resolve()) if is_path else value

@@ -21,21 +21,10 @@ from glassformer.data.split.rows import skip_rows, skipped_lines
 from glassformer.data.wording import counted
 from glassformer.decoding.options import Search, SearchArguments
 from glassformer.decoding.translate import marks_of, translate
+from glassformer.families import requests
 from glassformer.families.base import EvaluatedPart, Family, Loaded, ModelCall, Prepared, Processor
 from glassformer.families.build import say_tokens, tokenizer_of_texts
 from glassformer.families.recognition import pairs_of, recognise_images, recognise_pairs
-from glassformer.families.requests import (
-    ConfigRequest,
-    EvaluateOptions,
-    Example,
-    ModelInput,
-    Recognition,
-    check_text,
-    evenly_chosen,
-    random_tokens,
-    say_cut_text,
-    say_unknown,
-)
 from glassformer.families.schema import reader_of
 from glassformer.models.build import build_seq2seq
 from glassformer.models.modules import Seq2Seq, device_of
@@ -109,7 +98,7 @@ def translate_texts(
     encoded = [source_ids(tokenizer, text, context) for text in filled]
     if cut := sum(was_cut for _, was_cut in encoded):
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
-    say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
+    requests.say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
     best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
@@ -172,9 +161,9 @@ class TranslationFamily(Family):
     token_places = (0, 2)
     loaded_class = LoadedTranslator
 
-    def recognise(self, request: ConfigRequest) -> Recognition:
+    def recognise(self, request: requests.ConfigRequest) -> requests.Recognition:
         recognise_images(request)  # of which only classes can be learned
-        return recognise_pairs(request) or Recognition(that_writes(request.resolve({"task": self.task})))
+        return recognise_pairs(request) or requests.Recognition(that_writes(request.resolve({"task": self.task})))
 
     def schema(self, loaded: Any, data: DataSettings) -> Schema:
         if data.source is None or is_tmx(data.path or ""):  # two text files, or languages of a translation memory
@@ -246,13 +235,13 @@ class TranslationFamily(Family):
         right = "" if record["exact"] else f"   ({record['target']})"
         return f"{record['source']} → {record['output']}{right}"
 
-    def check_options(self, loaded: Loaded, options: EvaluateOptions) -> None:
+    def check_options(self, loaded: Loaded, options: requests.EvaluateOptions) -> None:
         options.refuse_stride()
         if options.bleu_tokenizer is not None:
             refuse_unknown("BLEU tokenizer", options.bleu_tokenizer, BLEU_TOKENIZERS, Misuse)
             bleu_with(options.bleu_tokenizer)  # raises Misuse before anything is translated if it is not installed
 
-    def whole_part(self, loaded: Loaded, options: EvaluateOptions) -> Pairs:
+    def whole_part(self, loaded: Loaded, options: requests.EvaluateOptions) -> Pairs:
         settings = options.settings(loaded.config)
         if options.data is None or isinstance(options.data, str):
             pairs = pairs_of(settings)
@@ -261,7 +250,9 @@ class TranslationFamily(Family):
         sides = pair_columns(frame.name, frame.names, settings) or (SOURCE, TARGET)
         return whole_pairs(frame.table(sides, (), {}), *sides, "given", settings)
 
-    def evaluate_part(self, loaded: LoadedTranslator, part: Pairs, options: EvaluateOptions, say: Say) -> EvaluatedPart:
+    def evaluate_part(
+        self, loaded: LoadedTranslator, part: Pairs, options: requests.EvaluateOptions, say: Say
+    ) -> EvaluatedPart:
         searching = {"beam": options.beam, "length_penalty": options.length_penalty}
         how = Search(**{name: value for name, value in searching.items() if value is not None})  # type: ignore[arg-type]
         config = replace(loaded.config, data=options.settings(loaded.config))
@@ -283,14 +274,14 @@ class TranslationFamily(Family):
         return EvaluatedPart(loaded, part, examples, evaluation.with_skipped(skipped))
 
     def encode_example(
-        self, loaded: LoadedTranslator, example: Example, *, target: str | None, beam: int, say: Say
-    ) -> ModelInput:
-        text, tokenizer, context = check_text(example), loaded.target_tokenizer, loaded.config.model.context
+        self, loaded: LoadedTranslator, example: requests.Example, *, target: str | None, beam: int, say: Say
+    ) -> requests.ModelInput:
+        text, tokenizer, context = requests.check_text(example), loaded.target_tokenizer, loaded.config.model.context
         ids, was_cut = source_ids(loaded.tokenizer, text, context)
         if was_cut:
             room = source_room(loaded.tokenizer.roles, context)
-            say_cut_text(len(loaded.tokenizer.encode(text)), room, say)
-        say_unknown(loaded.tokenizer, ids, say)
+            requests.say_cut_text(len(loaded.tokenizer.encode(text)), room, say)
+        requests.say_unknown(loaded.tokenizer, ids, say)
         best = loaded.translate(text, beam=beam).best[0] if target is None else None
         output, written = (target or "", tokenizer.encode(target or "")) if best is None else (best.text, best.ids)
         roles, room = tokenizer.roles, target_room_of(tokenizer.roles, context)
@@ -299,7 +290,7 @@ class TranslationFamily(Family):
         whole = [*roles.opening, *written[:room], *roles.closing[:1]]
         before, answers = whole[:-1], whole[1:]
         device = device_of(loaded.model)
-        return ModelInput(
+        return requests.ModelInput(
             inputs=(torch.tensor([ids], device=device), None, torch.tensor([before], device=device), None),
             text=text,
             tokens=[loaded.tokenizer.shown(id) for id in ids],
@@ -316,15 +307,15 @@ class TranslationFamily(Family):
 
     def held_out_examples(
         self, loaded: LoadedTranslator, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
-    ) -> Iterator[ModelInput]:
+    ) -> Iterator[requests.ModelInput]:
         pairs = prepared.task.parts[part]
         short = np.flatnonzero(np.maximum(pairs.source.lengths, pairs.target.lengths) <= max_tokens)
-        for row in evenly_chosen(short, count):
+        for row in requests.evenly_chosen(short, count):
             yield self.encode_example(loaded, pairs.sources[row], target=pairs.targets[row], beam=1, say=silent)
 
     def random_call(self, loaded: LoadedTranslator, generator: Generator, max_tokens: int) -> ModelCall:
         vocabs = (loaded.tokenizer.vocab_size, loaded.target_tokenizer.vocab_size)
-        source, target = (random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
+        source, target = (requests.random_tokens(vocab, generator, max_tokens) for vocab in vocabs)
         return source, None, target, None
 
 

@@ -7,21 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from glassformer.config import presets
 from glassformer.config.encoders import DECODERS, RECURRENT
 from glassformer.config.errors import SettingError
-from glassformer.config.presets import (
-    DECODER_TASK,
-    DEFAULT_TASK,
-    MIXED,
-    has_decoder,
-    labels_examples,
-    pools_tokens,
-    predicts_hidden_tokens,
-    predicts_next_token,
-    reads_stream,
-    settings_task,
-    style_of,
-)
 from glassformer.config.resolve import BUDGETS, Config
 from glassformer.config.sections import ModelSettings
 from glassformer.config.setting import value_text
@@ -73,8 +61,8 @@ class Finetuning:
     def task(self) -> str | None:
         """What is learned of a text without labels, where nobody says."""
         if self.sources.decoder is not None:
-            return DECODER_TASK
-        return self.sources.first.task if reads_stream(self.sources.first.task) else None
+            return presets.DECODER_TASK
+        return self.sources.first.task if presets.reads_stream(self.sources.first.task) else None
 
     @property
     def encoder(self) -> str:
@@ -82,7 +70,7 @@ class Finetuning:
 
     def settings(self, task: str | None, rows: int | None = None) -> dict[str, Any]:
         """The settings that follow, by dotted key; what was said and cannot be is refused."""
-        task = task or DEFAULT_TASK
+        task = task or presets.DEFAULT_TASK
         fixed = fixed_settings(self.sources, task)
         refuse_others(self.sources, fixed, self.said)
         training = first_training(self.sources, task, self.said, rows)
@@ -93,9 +81,13 @@ class Finetuning:
 
         `train` raises it to the usual rate if the initial loss shows that the model does not know the new text.
         """
-        if labels_examples(config.task) and config.data.kind == MIXED:
+        if presets.labels_examples(config.task) and config.data.kind == presets.MIXED:
             raise SettingError(f"{self.sources.first} reads only texts: omit the other columns with --data.kind text")
-        if not reads_stream(config.task) or config.training.lr is None or self.said.get("training.lr") is not None:
+        if (
+            not presets.reads_stream(config.task)
+            or config.training.lr is None
+            or self.said.get("training.lr") is not None
+        ):
             return config
         return replace(config, training=replace(config.training, lr=further_rate(config.training.lr)))
 
@@ -106,7 +98,7 @@ class Finetuning:
 def fixed_settings(sources: FinetuneSources, task: str) -> dict[str, Any]:
     """The settings that the weights which are taken leave no choice of, by dotted key."""
     refuse_pair(sources, task)
-    if not has_decoder(task):
+    if not presets.has_decoder(task):
         return {**_body(sources.first), **_head(sources.first, task)}
     if sources.whole:
         shared = {"model.shared": sources.first.config.model.shared}  # does nothing there with two tokenizers
@@ -132,11 +124,11 @@ def _used(source: FinetuneSource, names: Iterable[str]) -> dict[str, Any]:
 
 def _head(source: FinetuneSource, task: str) -> dict[str, Any]:
     """Which way the body reads; where a head that scores tokens goes on as one, all of it stays."""
-    if source.task == task and reads_stream(task):
+    if source.task == task and presets.reads_stream(task):
         return _used(source, ("tied", "head_bias", "head_transform", "causal_mask"))
-    if labels_examples(task):
+    if presets.labels_examples(task):
         model = source.config.model
-        return {"model.causal": model.causal_mask if predicts_next_token(source.task) else model.causal}
+        return {"model.causal": model.causal_mask if presets.predicts_next_token(source.task) else model.causal}
     return {}
 
 
@@ -174,14 +166,18 @@ def _rows(sources: FinetuneSources, decoder: FinetuneSource) -> int | None:
 def refuse_pair(sources: FinetuneSources, task: str) -> None:
     """Refuse a run from which this task cannot begin."""
     source, decoder = sources.first, sources.decoder
-    if decoder is not None and not has_decoder(task):
+    if decoder is not None and not presets.has_decoder(task):
         raise SettingError(f"{decoder} becomes the decoder of a translator, but the task is {task}: pass --from")
-    if predicts_next_token(task) and not predicts_next_token(source.task):
+    if presets.predicts_next_token(task) and not presets.predicts_next_token(source.task):
         raise SettingError(f"{source} learned {source.task}, but a language model begins from a language model")
-    if predicts_hidden_tokens(task) and source.tokenizer.mask is None:
-        raise SettingError(f"{source} has a tokenizer without MASK, which --task {settings_task(task)} needs")
+    if presets.predicts_hidden_tokens(task) and source.tokenizer.mask is None:
+        raise SettingError(f"{source} has a tokenizer without MASK, which --task {presets.settings_task(task)} needs")
     width = source.config.model.embed_width
-    if not labels_examples(task) and pools_tokens(source.task) and width not in (None, source.config.model.width):
+    if (
+        not presets.labels_examples(task)
+        and presets.pools_tokens(source.task)
+        and width not in (None, source.config.model.width)
+    ):
         raise SettingError(f"{source} has model.embed_width {width}, which only tasks with labels can have")
     if decoder is not None and decoder.config.model.encoder not in DECODERS:
         known = ", ".join(DECODERS)
@@ -193,19 +189,19 @@ def first_settings(sources: FinetuneSources, task: str, said: Mapping[str, Any])
     source = sources.first
     model = source.config.model
     starts: dict[str, Any] = {"model.context": _context(sources, said), "model.dropout": 0.1}
-    if has_decoder(task) and not sources.whole and sources.body is None:
+    if presets.has_decoder(task) and not sources.whole and sources.body is None:
         starts |= {"model.encoder": model.encoder, "model.layers": model.layers}
-    if has_decoder(task) and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
+    if presets.has_decoder(task) and not sources.whole and sources.decoder is None and model.encoder in RECURRENT:
         starts["model.tied"] = False
-    if not labels_examples(task):
+    if not presets.labels_examples(task):
         return starts
     starts |= {"model.word_dropout": 0.0, "model.pool": "mean", "model.head_layers": 0}
-    style = {} if said.get("model.style") is None else style_of(said["model.style"])
+    style = {} if said.get("model.style") is None else presets.style_of(said["model.style"])
     if "pool" in style:  # its head was asked for
         starts |= {f"model.{name}": style[name] for name in ("pool", "head_layers", "head_activation")}
-    elif predicts_next_token(source.task):
+    elif presets.predicts_next_token(source.task):
         starts |= {"model.pool": "last", "model.head_bias": False}
-    elif pools_tokens(source.task):
+    elif presets.pools_tokens(source.task):
         starts |= _used(source, ("pool", "head_layers", "head_hidden", "head_activation", "head_bias"))
     return starts
 
@@ -243,7 +239,7 @@ def refuse_others(sources: FinetuneSources, fixed: Mapping[str, Any], said: Mapp
 
 def _has_style(fixed: Mapping[str, Any], style: str) -> bool:
     """Whether a body has all that a style says of one, whether it was made by that name or not."""
-    body = {f"model.{name}": value for name, value in style_of(style).items() if name not in FREE}
+    body = {f"model.{name}": value for name, value in presets.style_of(style).items() if name not in FREE}
     return all(fixed.get(key) == value for key, value in body.items())
 
 
@@ -262,21 +258,21 @@ def usual_rate(further: float) -> float:
 
 def finetuning_rate(task: str, width: int, last_blocks: int | None, *, whole: bool = True) -> float:
     """Return the learning rate, rounded to one digit. `whole`: nothing but a head is new."""
-    if labels_examples(task) and last_blocks == 0:
+    if presets.labels_examples(task) and last_blocks == 0:
         return HEAD_RATE
     return float(f"{RATE / width:.0e}") if whole else PARTS_RATE
 
 
 def first_training(sources: FinetuneSources, task: str, said: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
     """Settings of the training by dotted key. `rows`: of labelled data; None: as many as there may be."""
-    if reads_stream(task):
+    if presets.reads_stream(task):
         return {}
     starts: dict[str, Any] = {"training.optimizer": "adamw", "training.weight_decay": 0.01, "training.warmup": WARMUP}
     blocks = said.get("training.last_blocks")
     if said.get("training.optimizer") in (None, "adamw", "muon"):  # the others have rates of another size
-        whole = not has_decoder(task) or sources.whole
+        whole = not presets.has_decoder(task) or sources.whole
         starts["training.lr"] = finetuning_rate(task, sources.first.config.model.width, blocks, whole=whole)
-    if labels_examples(task) and rows is not None:
+    if presets.labels_examples(task) and rows is not None:
         batch = said.get("training.batch_size", SMALL_BATCH if rows < FEW_ROWS else BATCH)
         starts["training.batch_size"] = batch
         if all(said.get(budget) is None for budget in BUDGETS):

@@ -59,20 +59,13 @@ class LabelledBatch(Batch):
         return *(tensor.to(device) for tensor in self.inputs), self.answers.to(device)
 
 
-@dataclass(frozen=True)
-class Batching:
-    """How a model goes through many examples: as in training, where rounding stays the same, or as fast as can be."""
+def fast_tokens(examples: Inputs, model: nn.Module) -> int:
+    """Return the number of tokens per batch, padding included, at which a model is fastest.
 
-    tokens: int = TOKENS_AT_ONCE
-    """Tokens of a batch at most, padding among them."""
-
-    @classmethod
-    def fast(cls, examples: Inputs, model: nn.Module) -> "Batching":
-        on_cpu = device_of(model).type == "cpu"
-        return cls(CPU_TOKENS_AT_ONCE if on_cpu and examples.has_words else TOKENS_AT_ONCE)
-
-
-AS_IN_TRAINING = Batching()
+    The default of an evaluation is that of training, where rounding stays the same.
+    """
+    on_cpu = device_of(model).type == "cpu"
+    return CPU_TOKENS_AT_ONCE if on_cpu and examples.has_words else TOKENS_AT_ONCE
 
 
 class Labelling(Task):
@@ -116,15 +109,14 @@ class Labelling(Task):
 
     @torch.no_grad()
     def evaluate(
-        self, model: nn.Module, part: str, *, most: int | None = None, how: Batching | None = None
+        self, model: nn.Module, part: str, *, most: int | None = None, batch_tokens: int = TOKENS_AT_ONCE
     ) -> Evaluation:
         examples = self.parts[part]
         if not len(examples):
             raise DataError(f"the {part} part holds no {self.noun}")
         if isinstance(examples, FrozenFeatures):
             examples.compute(self.shared_by)
-        how = how or AS_IN_TRAINING
-        return self.judge(examples, score(self._reader(model), examples, self.outputs, how, self.shared_by))
+        return self.judge(examples, score(self._reader(model), examples, self.outputs, batch_tokens, self.shared_by))
 
     def records_of(self, texts: Sequence[str], **columns: Sequence[Any]) -> list[dict[str, Any]]:
         """Return one record per example, from columns of values."""
@@ -153,7 +145,7 @@ def scores_of(model: nn.Module, inputs: Tensors, outputs: int, noun: str = Input
 
 @torch.no_grad()
 def score(
-    model: nn.Module, examples: Inputs, outputs: int, how: Batching = AS_IN_TRAINING, among: Among = ALONE
+    model: nn.Module, examples: Inputs, outputs: int, batch_tokens: int = TOKENS_AT_ONCE, among: Among = ALONE
 ) -> Float[Tensor, "N outputs"]:
     """The scores of every example, in their order. `among`: the processes that share the work."""
     if not len(examples):
@@ -162,14 +154,14 @@ def score(
     def compute(*inputs: Tensor) -> Tensor:
         return scores_of(model, inputs, outputs, examples.noun)
 
-    return compute_rows(examples, compute, device_of(model), how, among)
+    return compute_rows(examples, compute, device_of(model), batch_tokens, among)
 
 
 def compute_rows(
     examples: Inputs,
     compute: Callable[..., Tensor],
     device: torch.device,
-    how: Batching = AS_IN_TRAINING,
+    batch_tokens: int = TOKENS_AT_ONCE,
     among: Among = ALONE,
 ) -> Tensor:
     """What is computed of every example, in their order."""
@@ -178,7 +170,7 @@ def compute_rows(
         some = compute(*(tensor.to(device) for tensor in examples.take(rows))).float().cpu()
         return some.clone()  # it may be a view of something larger
 
-    batches = list(examples.batch_rows(how.tokens))
+    batches = list(examples.batch_rows(batch_tokens))
     computed = among.spread(counted_batches(batches, len, len(examples), examples.noun), compute_batch)
     if not computed:
         return torch.empty(0, 0)

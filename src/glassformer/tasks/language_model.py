@@ -40,11 +40,26 @@ class Window(NamedTuple):
 
 
 class JudgedWindow(NamedTuple):
-    """What is found of a window."""
+    """The evaluation of a window."""
 
     record: dict[str, Any]
     columns: dict[str, NDArray[Any]] | None
-    """What is known of its single tokens; of many windows, only some keep it."""
+    """One value per predicted token, by name; of many windows, only some keep them."""
+
+    @staticmethod
+    def of(
+        window: Window, start: int, places: NDArray[Any], losses: NDArray[Any], total: float, **counted: NDArray[Any]
+    ) -> "JudgedWindow":
+        """Return the evaluation of a window from the places of its predicted tokens among the ids, and their losses.
+
+        `start`: the first place that is predicted; `total`: the sum of the losses; `counted`: further columns, which
+        the record has as sums.
+        """
+        sums = {name: int(values.sum()) for name, values in counted.items()}
+        covered = window.end - window.counted
+        record = {"start": start, "tokens": len(places), "loss": total, **sums, "covered": covered}
+        before = (places - window.begin).astype(np.int32)
+        return JudgedWindow(record, {"place": places, "before": before, "loss": losses.astype(np.float32), **counted})
 
 
 class WindowTask(Task):
@@ -90,10 +105,6 @@ class WindowTask(Task):
     def token_share(self, part: str, most: int) -> float:
         return min(1.0, most / max(1, len(self.parts[part].ids)))
 
-    def drawn_windows(self, windows: list[Window]) -> list[Window]:
-        """The windows that are judged."""
-        return windows if self.share >= 1 else [windows[at] for at in self.drawn(len(windows)).tolist()]
-
     def judge(
         self, part: str, records: list[dict[str, Any]], arrays: dict[str, NDArray[Any]] | None = None
     ) -> Evaluation:
@@ -117,26 +128,24 @@ class WindowTask(Task):
     def judge_windows(
         self, windows: list[Window], judge: Callable[[list[Window]], Iterable[JudgedWindow]]
     ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
-        """The records of all windows, and the columns of every so-manieth of them one after the other.
+        """Return the records of the windows, or of those drawn, and the joined columns of every n-th of them.
 
-        `judge`: what is found of some windows of one length.
+        `judge`: a function that evaluates windows of one length.
         """
+        if self.share < 1:
+            windows = [windows[at] for at in self.drawn(len(windows)).tolist()]
         apart = math.ceil(token_count(windows) / MOST_KEPT)
 
         def judge_batch(batch: tuple[int, list[Window]]) -> list[JudgedWindow]:
-            number, rows = batch
-            return [
-                found if place % apart == 0 else found._replace(columns=None)
-                for place, found in enumerate(judge(rows), number)
-            ]
+            judged = enumerate(judge(batch[1]), batch[0])
+            return [window if place % apart == 0 else window._replace(columns=None) for place, window in judged]
 
-        batches = counted_batches(
-            equal_lengths(windows, self.context), lambda batch: token_count(batch[1]), token_count(windows), "token"
-        )
-        found = list(chain.from_iterable(self.shared_by.spread(batches, judge_batch)))
-        pieces = [window.columns for window in found if window.columns is not None]
+        groups = equal_lengths(windows, self.context)
+        batches = counted_batches(groups, lambda batch: token_count(batch[1]), token_count(windows), "token")
+        judged = list(chain.from_iterable(self.shared_by.spread(batches, judge_batch)))
+        pieces = [window.columns for window in judged if window.columns is not None]
         columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-        return [window.record for window in found], columns
+        return [window.record for window in judged], columns
 
     def segments(self, ids: Int[Tensor, "B T"]) -> Int[Tensor, "B T"] | None:
         """Which document each token is of, where documents are read apart."""
@@ -337,20 +346,10 @@ class LanguageModelling(WindowTask):
             losses = head_losses(model.head, features.flatten(0, 1), following.flatten())
             losses = losses.view_as(following).cpu().double()
             has_answer = (following != NOTHING).cpu()
-            for row, (begin, end, counted) in enumerate(rows):
-                new = slice(counted - begin - first, None)
-                after = np.flatnonzero(has_answer[row, new].numpy())
-                columns: dict[str, NDArray[Any]] = {
-                    "place": counted + 1 + after,
-                    "before": (counted - begin + 1 + after).astype(np.int32),
-                    "loss": losses[row, new].numpy()[after].astype(np.float32),
-                }
-                record = {
-                    "start": counted + 1,
-                    "tokens": int(has_answer[row, new].sum()),
-                    "loss": float(losses[row, new].sum()),
-                    "covered": end - counted,
-                }
-                yield JudgedWindow(record, columns)
+            for row, window in enumerate(rows):
+                new = slice(window.counted - window.begin - first, None)
+                after, own = np.flatnonzero(has_answer[row, new].numpy()), losses[row, new]
+                start = window.counted + 1
+                yield JudgedWindow.of(window, start, start + after, own.numpy()[after], float(own.sum()))
 
-        return self.judge_windows(self.drawn_windows(self.windows(len(ids), stride, most)), judge)
+        return self.judge_windows(self.windows(len(ids), stride, most), judge)

@@ -17,13 +17,7 @@ from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.modules import MaskedLanguageModel, device_of
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, to_device
-from glassformer.tasks.language_model import (
-    JudgedWindow,
-    Window,
-    WindowTask,
-    stack_rows,
-    windows_over,
-)
+from glassformer.tasks.language_model import JudgedWindow, Window, WindowTask, stack_rows, windows_over
 from glassformer.text.tokenizer import Tokenizer
 
 _MASKED = number(4)
@@ -123,11 +117,11 @@ class MaskedModelling(WindowTask):
         And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
         `loss`, whether it is `right`.
         """
-        device = device_of(model)
 
         def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
+            device = device_of(model)
             inputs, answers = (stack_rows(device, list(side)) for side in zip(*pairs, strict=True))
             features = model.features(inputs, segments=self.segments(stack_rows(device, blocks)))
             has_answer = answers != NOTHING
@@ -135,24 +129,13 @@ class MaskedModelling(WindowTask):
                 tensor.cpu().numpy() for tensor in guess_losses(model.head, features[has_answer], answers[has_answer])
             )
             row_of, place_of = (axis.cpu().numpy() for axis in has_answer.nonzero(as_tuple=True))
-            for row, (begin, end, counted) in enumerate(rows):
-                new = (row_of == row) & (place_of >= counted - begin)
-                columns = {
-                    "place": begin + place_of[new],
-                    "before": place_of[new].astype(np.int32),
-                    "loss": losses[new].astype(np.float32),
-                    "right": right[new],
-                }
-                record = {
-                    "start": counted,
-                    "tokens": int(new.sum()),
-                    "loss": float(losses[new].astype(np.float64).sum()),
-                    "right": int(right[new].sum()),
-                    "covered": end - counted,
-                }
-                yield JudgedWindow(record, columns)
+            for row, window in enumerate(rows):
+                new = (row_of == row) & (place_of >= window.counted - window.begin)
+                places, own = window.begin + place_of[new], losses[new]
+                total = float(own.astype(np.float64).sum())
+                yield JudgedWindow.of(window, window.counted, places, own, total, right=right[new])
 
-        return self.judge_windows(self.drawn_windows(self.windows(len(ids), most)), judge)
+        return self.judge_windows(self.windows(len(ids), most), judge)
 
 
 def guess_losses(

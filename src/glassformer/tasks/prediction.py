@@ -97,11 +97,10 @@ class Classification(Labelling):
             probability=probabilities.max(1).tolist(),
             loss=losses,
         )
-        loss = f"{metrics['loss']:.4f}" if known.any() else "–"
         over = "" if known.all() else f" (over {counted(int(known.sum()), 'example')} with known labels)"
         summary = (
             f"accuracy {metrics['accuracy']:.4f} (always the largest class: {metrics['majority']:.4f}), "
-            f"macro F1 {metrics['macro_f1']:.4f}, loss {loss}{over}"
+            f"macro F1 {metrics['macro_f1']:.4f}, loss {metrics.get('loss', math.nan):.4f}{over}"
         )
         if AVERAGE_PRECISION in metrics:
             summary += f", average precision of '{self.answers.positive}' {metrics[AVERAGE_PRECISION]:.4f}"
@@ -134,8 +133,8 @@ def per_class(confusion: NDArray[np.int64], noun: str = Inputs.noun) -> list[dic
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
     """The mean of the classes' F1, over the classes that occur or were said to."""
-    met = confusion.sum(0) + confusion.sum(1) > 0
-    return float(np.mean([row["f1"] for row, there in zip(per_class(confusion), met, strict=True) if there]))
+    count = confusion.sum(0) + confusion.sum(1)
+    return float(ratios(2 * np.diag(confusion), count)[count > 0].mean())
 
 
 def average_precision(true: Bool[Array, " N"], scores: Float[Array, " N"]) -> float:
@@ -192,13 +191,13 @@ class Multilabel(Labelling):
         probabilities = self.answers.probabilities(scores).numpy()
         predicted = np.zeros_like(true)  # an unknown label is never predicted
         predicted[:, :labels] = probabilities > self.answers.threshold
-        often = most_frequent_set(true[:, :labels])
-        often = np.concatenate([often, np.zeros_like(true[:, labels:])], 1)
+        often = np.concatenate([most_frequent_set(true[:, :labels]), np.zeros_like(true[:, labels:])], 1)
+        baseline = set_metrics(true, often)
         metrics = {
             **set_metrics(true, predicted),
             "loss": float(losses.mean()),
-            "majority": set_metrics(true, often)["exact_match"],
-            "majority_micro_f1": set_metrics(true, often)["micro_f1"],
+            "majority": baseline["exact_match"],
+            "majority_micro_f1": baseline["micro_f1"],
             f"{self.noun}s": len(examples),
         }
         unknown_names = [self.answers.unknown[number] for number in unknown.tolist()]
@@ -215,14 +214,14 @@ class Multilabel(Labelling):
             f"never any label: 0), macro F1 {metrics['macro_f1']:.4f}, exact match {metrics['exact_match']:.4f}, "
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
         )
-        by_label = dict(zip(names.tolist(), per_label(true, predicted, f"{self.noun}s"), strict=True))
+        by_label = precision_recall_f1((true & predicted).sum(0), predicted.sum(0), true.sum(0), f"{self.noun}s")
         return Evaluation(
             metrics,
             "micro_f1",
             lower_is_better=False,
             summary=summary,
             details={
-                "per_label": by_label,
+                "per_label": dict(zip(names.tolist(), by_label, strict=True)),
                 "known_labels": int(true[:, :labels].sum()),
                 "unknown_labels": dict(zip(unknown_names, counts[unknown].tolist(), strict=True)),
             },
@@ -253,13 +252,6 @@ def set_metrics(true: Bool[Array, "N L"], predicted: Bool[Array, "N L"]) -> dict
         "exact_match": float((true == predicted).all(1).mean()),
         "hamming": float((true != predicted).mean()),
     }
-
-
-def per_label(
-    true: Bool[Array, "N L"], predicted: Bool[Array, "N L"], noun: str = "examples"
-) -> list[dict[str, float]]:
-    """Precision, recall and F1 of each label, and of how many examples it is true; 0 where nothing is to divide by."""
-    return precision_recall_f1((true & predicted).sum(0), predicted.sum(0), true.sum(0), noun)
 
 
 # --- a number ---

@@ -219,8 +219,6 @@ def judge(
     else:
         tokenizer = details["bleu_tokenizer"]
         how = "" if tokenizer == "13a" else f" (tokenizer {tokenizer})"
-        if tokenizer == "char" and bleu_tokenizer is None:
-            how = " (tokenizer char: the script has no spaces)"
         summary = f"BLEU {metrics['bleu']:.2f}{how}, {chrf}, {exact}"
     count = sum(record["tokens"] for record in records if "loss" in record)
     if count:
