@@ -61,10 +61,8 @@ def recognise_images(request: ConfigRequest) -> Recognition | None:
     if request.finetuning is not None:
         raise SettingError(f"{request.finetuning.sources.first} reads texts, but {path} holds pictures")
     if presets.label_kind_of(request.task) not in (presets.ANY_LABEL, presets.CLASS):
-        raise DataError(
-            f"{path} holds pictures with a class each (--task {presets.CLASSIFICATION}): {request.task} of pictures needs "
-            "a table whose column --image names their files"
-        )
+        needed = f"{request.task} of pictures needs a table whose column --image names their files"
+        raise DataError(f"{path} holds pictures with a class each: {needed}")
     pictures = read_pictures(path, request.data.size_of_images())
     request.say(f"pictures of {len(set(pictures.labels)):,} classes; task: {presets.CLASSIFICATION} (--task)")
     config = request.resolve({"task": presets.CLASSIFICATION, "data.kind": presets.IMAGE})
