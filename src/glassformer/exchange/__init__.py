@@ -18,8 +18,9 @@ def check_source(source: str) -> None:
     path = Path(source)
     if path.is_file() and path.suffix != GGUF:
         raise Misuse(f"{path} is no model: name a .gguf file, or the folder with {CONFIG} and the weights")
-    is_hubs = HUB_NAME.fullmatch(source) and (path.suffix != GGUF or source.count("/") == 2)
-    if not path.exists() and not is_hubs:
+    if path.exists():
+        return
+    if not HUB_NAME.fullmatch(source) or (path.suffix == GGUF and source.count("/") != 2):
         raise Misuse(f"no file or folder {source}")
-    if not path.exists() and find_spec("huggingface_hub") is None:
+    if find_spec("huggingface_hub") is None:
         raise Misuse(f"no file or folder {source}; to fetch it from the hub: pip install 'glassformer[hub]'")

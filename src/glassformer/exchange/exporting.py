@@ -188,17 +188,18 @@ def recorded_export(run: Path, folder: Path, say: Say) -> Iterator[None]:
     place = os.path.abspath(folder)
     with contextlib.suppress(ValueError):  # another drive
         place = os.path.relpath(place, os.path.abspath(run))
+    before: list[str] | None = None
     try:
         before = _recorded(run)
         write_json(run / EXPORTS, {"folders": [*(other for other in before if other != place), place]})
     except RunError as error:
-        say(f"where it is was not written down ({error}): glassformer check {run} --export {folder} finds it")
-        yield
-        return
+        before = None
+        say(f"{run} does not record this export ({error}): check it with --export {folder}")
     try:
         yield
     except BaseException:
-        write_json(run / EXPORTS, {"folders": before})
+        if before is not None:
+            write_json(run / EXPORTS, {"folders": before})
         raise
 
 

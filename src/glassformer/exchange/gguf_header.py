@@ -96,10 +96,9 @@ class _HeaderReader:
         if self.take(4, "its first four bytes") != b"GGUF":
             raise DataError(f"{self.path} is no GGUF file: it does not begin with the letters GGUF")
         version = self.number("<u4", "the version")
-        if version and not version & 0xFFFF:
-            raise DataError(f"{self.path} is a big-endian GGUF file; convert the model again for this kind of machine")
         if version not in VERSIONS:
-            raise DataError(f"{self.path} is of GGUF version {version}; versions 2 and 3 can be read: convert it again")
+            what = f"is of GGUF version {version}" if version & 0xFFFF else "is a big-endian GGUF file"
+            raise DataError(f"{self.path} {what}; little-endian files of versions 2 and 3 can be read")
 
     def room(self, size: int, what: str) -> None:
         if size > self.size - self.at:

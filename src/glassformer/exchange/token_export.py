@@ -29,10 +29,8 @@ def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
         "pad_token_id": roles.pad,
     }
     if config.task == TRANSLATION:
-        settings |= {
-            "decoder_start_token_id": roles.opening[0],
-            "forced_bos_token_id": roles.opening[1] if len(roles.opening) > 1 else None,
-        }
+        first, second = (*roles.opening, None)[:2]
+        settings |= {"decoder_start_token_id": first, "forced_bos_token_id": second}
     return settings
 
 
@@ -68,13 +66,7 @@ def _write_own(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
     after = () if config.task == LANGUAGE_MODEL else roles.closing  # what is written goes on
     before = roles.source if config.task == TRANSLATION else roles.opening
     write_text(place / "tokenizer.json", _framing(tokenizer, before, after))
-    ids = {
-        "bos_token": _first(roles),
-        "eos_token": roles.end,
-        "unk_token": roles.unk,
-        "pad_token": roles.pad,
-        "mask_token": roles.mask,
-    }
+    ids = {"bos": _first(roles), "eos": roles.end, "unk": roles.unk, "pad": roles.pad, "mask": roles.mask}
     rust = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     write_json(
         place / "tokenizer_config.json",
@@ -84,7 +76,7 @@ def _write_own(run: ExportedRun, tokenizer: Tokenizer, place: Path) -> None:
             "model_input_names": ["input_ids", "attention_mask"],
             "clean_up_tokenization_spaces": False,
             "padding_side": "left" if config.task == LANGUAGE_MODEL else "right",
-            **{key: rust.id_to_token(id) for key, id in ids.items() if id is not None},
+            **{f"{name}_token": rust.id_to_token(id) for name, id in ids.items() if id is not None},
             **run.specials,
         },
     )

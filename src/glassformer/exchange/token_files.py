@@ -82,11 +82,9 @@ class TokenFiles:
         value = self.json(name)
         if value is None:
             return {}
-        wrong = next((token for token, id in value.items() if type(id) is not int or not 0 <= id < len(value)), None)
-        if wrong is not None or len(set(value.values())) < len(value) or not value:
-            what = "an id twice" if value else "it is empty"
-            what = what if wrong is None else f"{wrong!r} has the id {value[wrong]!r}"
-            raise DataError(f"{self.folder / name} is damaged: it numbers its {len(value)} tokens wrongly ({what})")
+        ids = list(value.values())
+        if not ids or any(type(id) is not int for id in ids) or sorted(ids) != list(range(len(ids))):
+            raise DataError(f"{self.folder / name} is damaged: it does not number its {len(ids)} tokens from 0")
         return value
 
     def added(self) -> dict[str, int]:

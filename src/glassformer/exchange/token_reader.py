@@ -56,17 +56,11 @@ def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
     ids = [
         {part: id for part, name in names.items() if (id := rust.token_to_id(name)) is not None} for rust in complete
     ]
-    tokenizer, *target = (
-        Tokenizer(rust, _roles(rust, known, config, generation, str(folder)))
-        for rust, known in zip(complete, ids, strict=True)
-    )
-    return ExternalTokens(
-        tokenizer,
-        target[0] if target else None,
-        _chat_template(files, settings),
-        {f"{part}_token": names[part] for part in ids[0]},
-        files.originals(),
-    )
+    pairs = zip(complete, ids, strict=True)
+    sides = [Tokenizer(rust, _roles(rust, known, config, generation, str(folder))) for rust, known in pairs]
+    specials = {f"{part}_token": names[part] for part in ids[0]}
+    target = sides[1] if len(sides) > 1 else None
+    return ExternalTokens(sides[0], target, _chat_template(files, settings), specials, files.originals())
 
 
 def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
@@ -153,12 +147,11 @@ def _chat_template(files: TokenFiles, settings: Mapping[str, Any]) -> str | None
     return value if isinstance(value, str) else None
 
 
+Values = Mapping[str, Any]
+
+
 def _roles(
-    rust: tokenizers.Tokenizer,
-    known: Mapping[str, int],
-    config: Mapping[str, Any],
-    generation: Mapping[str, Any],
-    name: str,
+    rust: tokenizers.Tokenizer, known: Mapping[str, int], config: Values, generation: Values, name: str
 ) -> Roles:
     """The roles that files give to tokens.
 
@@ -194,8 +187,7 @@ def _roles(
     if config.get("is_encoder_decoder") is True or config.get("model_type") in ("bart", "marian"):
         first = named("decoder_start_token_id")
         if not first or end is None:
-            lacking = "eos_token_id" if first else "decoder_start_token_id"
-            raise DataError(f"{name}: its config.json names no {lacking}, with which what is written begins or ends")
+            raise DataError(f"{name}: its config.json names no decoder_start_token_id or no eos_token_id")
         opening = (*first[:1], *named("forced_bos_token_id")[:1])
         roles |= {"source": before, "opening": opening, "closing": (end,)}
     return Roles(**roles)
@@ -250,9 +242,7 @@ def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[s
     return rust
 
 
-def byte_pairs(
-    files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str], *, framed: bool
-) -> tokenizers.Tokenizer:
+def byte_pairs(files: TokenFiles, settings: Values, names: Mapping[str, str], *, framed: bool) -> tokenizers.Tokenizer:
     """GPT-2's `vocab.json` and `merges.txt`; BART's, whose texts are `framed` by tokens."""
     vocabulary, merges = files.vocabulary("vocab.json"), []
     for number, line in enumerate(files.lines("merges.txt"), 1):
@@ -276,9 +266,7 @@ def byte_pairs(
     return rust
 
 
-def marian_pieces(
-    files: TokenFiles, settings: Mapping[str, Any], names: Mapping[str, str]
-) -> list[tokenizers.Tokenizer]:
+def marian_pieces(files: TokenFiles, settings: Values, names: Mapping[str, str]) -> list[tokenizers.Tokenizer]:
     """Marian's pipelines of the source and of the target: cut by a file each, with the ids of one vocabulary.
 
     Or of two, where `separate_vocabs` says so.
@@ -290,7 +278,6 @@ def marian_pieces(
         if not vocabulary or spm is None:
             lacking = f"{side}.spm" if vocabulary else ids
             raise DataError(f"{files.folder} is not whole: Marian's {lacking} is missing")
-        unknown, specials = names.get("unk", ""), frozenset(names.values())
-        name = str(files.folder / ids)
-        sides.append(pipeline(read_pieces(spm), vocabulary, unknown=unknown, specials=specials, vocabulary_name=name))
+        known = {"unknown": names.get("unk", ""), "specials": frozenset(names.values())}
+        sides.append(pipeline(read_pieces(spm), vocabulary, **known, vocabulary_name=str(files.folder / ids)))
     return sides

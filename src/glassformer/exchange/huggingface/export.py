@@ -106,15 +106,9 @@ def their_config(config: Config, vocab: int, imported_as: str | None = None) -> 
             nearest = error if nearest is None or error.differences < nearest.differences else nearest
     if nearest is None:
         raise Unsupported(f"no architecture there has a model of the task {config.task}; try --to onnx")
-    raise Unsupported(f"{nearest}; {_advice(config)}--to onnx exports any run")
-
-
-def _advice(config: Config) -> str:
-    """What would have made a run exportable that reads a text both ways."""
-    if ARCHITECTURES["bert"].name_for(config.task) is None or config.model.causal:
-        return ""
-    before = ", and what it begins from" if config.is_finetuned else ""
-    return f"train it with --style bert{before}; "
+    both_ways = ARCHITECTURES["bert"].name_for(config.task) is not None and not config.model.causal
+    advice = "train it with --style bert; " if both_ways else ""
+    raise Unsupported(f"{nearest}; {advice}--to onnx exports any run")
 
 
 def _weights(run: ExportedRun, theirs: TheirConfig) -> dict[str, Tensor]:
@@ -137,8 +131,7 @@ def _scores(ours: dict[str, Tensor], answers: Answers | None, name: str) -> dict
         return {key: torch.cat([torch.zeros_like(weight), weight]) for key, weight in last.items()}
     if isinstance(answers, Scale):
         if answers.mean != 0 and HEAD_BIAS not in last:
-            mean = f"the mean {answers.mean:.4g} of the numbers that this run predicts"
-            raise Unsupported(f"{name} has no bias to hold {mean}; --to onnx exports any run")
+            raise Unsupported(f"{name} has no bias to hold the mean {answers.mean:.4g} of the numbers; try --to onnx")
         scaled = {key: weight * answers.spread for key, weight in last.items()}
         return {key: weight + answers.mean if key == HEAD_BIAS else weight for key, weight in scaled.items()}
     return {}

@@ -87,13 +87,10 @@ def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
             owners = weight_map(index)
         except ValueError as error:
             raise DataError(f"{folder / INDEX} is damaged: {error}") from None
-        paths = []
-        for name in sorted(set(owners.values())):
-            path = files.path(name)
-            if path is None:
-                raise DataError(f"{folder / INDEX} names {name}, which is not there")
-            paths.append(path)
-        return FolderWeights(paths, owners)
+        paths = {name: files.path(name) for name in sorted(set(owners.values()))}
+        if missing := [name for name, path in paths.items() if path is None]:
+            raise DataError(f"{folder / INDEX} names {missing[0]}, which is not there")
+        return FolderWeights([path for path in paths.values() if path is not None], owners)
     others = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if others:
         why = "a format that is never opened here (it may run a program)"

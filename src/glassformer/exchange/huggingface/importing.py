@@ -121,24 +121,22 @@ def _sources(
         likes = match.to_theirs([ours[name] for name in match.ours])
         for name, like in zip(match.theirs, likes, strict=True):
             source = next((alias for alias in (name, *architecture.aliases(name)) if alias in shapes), None)
-            if source is not None:
-                shape = shapes[source]
-                if not _fits(shape, tuple(like.shape), any_rows=name in match.any_rows):
-                    wanted = _times(tuple(like.shape))
-                    raise DataError(f"{external.name}: {source} is {_times(shape)}, but must be {wanted}")
-                sources[name] = source
-            elif name not in match.optional:
+            if source is None and name in match.optional:
+                continue
+            if source is None:
                 raise DataError(f"{external.name} lacks the weight {name}")
+            shape, wanted = shapes[source], tuple(like.shape)
+            if name in match.any_rows and shape and shape[0]:
+                wanted = (shape[0], *wanted[1:])
+            if shape != wanted:
+                raise DataError(f"{external.name}: {source} is {_times(shape)}, but must be {_times(wanted)}")
+            sources[name] = source
     repeats = {alias for name in parsed.repeated for alias in (name, *architecture.aliases(name))}
     rest = shapes.keys() - sources.values() - repeats
     if extra := sorted(name for name in rest if not architecture.is_ignored(name, parsed.task)):
         more = f" and {len(extra) - 1:,} more" if len(extra) > 1 else ""
         raise Unsupported(f"{external.name} holds {extra[0]}{more}, which no {architecture.model_type} here has")
     return sources
-
-
-def _fits(shape: tuple[int, ...], wanted: tuple[int, ...], *, any_rows: bool) -> bool:
-    return shape[1:] == wanted[1:] and len(shape) == len(wanted) and bool(shape[0]) if any_rows else shape == wanted
 
 
 @torch.no_grad()
@@ -164,8 +162,6 @@ def _fill(model: nn.Module, external: ExternalModel, matches: Sequence[Match], s
 
 def _read(external: ExternalModel, name: str) -> Tensor:
     weight = external.weights.read(name)
-    if tuple(weight.shape) != tuple(external.weights.shapes[name]):
-        raise DataError(f"{external.name}: {name} has another shape than its file says")
     if not torch.isfinite(weight).all():
         raise DataError(f"{external.name}: {name} holds numbers that are none (NaN or infinite): the file is damaged")
     return weight
@@ -185,5 +181,5 @@ def _check_repeated(
                 raise Unsupported(f"{external.name}: {repeat} differs from {source}, though its settings tie them")
 
 
-def _times(shape: Sequence[Any]) -> str:
+def _times(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape)) or "one number"

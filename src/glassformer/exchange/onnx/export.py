@@ -4,8 +4,8 @@ The page beside them says what goes in, what comes out, and holds a program that
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from glassformer.config.errors import Say, silent
 from glassformer.config.presets import VECTORS
@@ -19,7 +19,6 @@ from glassformer.exchange.onnx.twins import twin_of
 from glassformer.models.modules import Seq2Seq, TokenModel
 from glassformer.runs.files import write_json, write_text
 from glassformer.tasks.answers import Classes, Labels, Scale
-from glassformer.text.tokenizer import Tokenizer
 
 TEMPLATE = "README.md.jinja"
 ANSWERS = {Scale: "values", Labels: "labels", Classes: "classes"}
@@ -66,30 +65,6 @@ def export_onnx(run: ExportedRun, folder: Path, *, overwrite: bool = False, say:
     return [folder / name for name in names]
 
 
-@dataclass(frozen=True)
-class TextInput:
-    """How a text becomes ids, for the page."""
-
-    tokenizer: Tokenizer
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    context: int
-
-    @property
-    def room(self) -> int:
-        """Tokens of a text that fit between those around it."""
-        return self.context - len(self.before) - len(self.after)
-
-    @property
-    def pad(self) -> int:
-        return self.tokenizer.pad or 0
-
-    @property
-    def mask(self) -> int:
-        """What stands in place of a token that is to be guessed."""
-        return self.tokenizer.mask if self.tokenizer.mask is not None else self.tokenizer.unk or 0
-
-
 def readme(run: ExportedRun, graphs: Sequence[Graph]) -> str:
     mixed = run.features if isinstance(run.features, MixedFeatures) else None
     parts = [run.features] if mixed is None else [mixed.text, mixed.table, mixed.image]
@@ -124,13 +99,21 @@ def _program(run: ExportedRun) -> str:
     return "generate" if run.model.encoder.causal else "fill"
 
 
-def _text_input(run: ExportedRun, features: TextFeatures | None) -> TextInput | None:
-    if features is not None:
-        roles = features.tokenizer.roles
-        around = (roles.opening, roles.closing) if features.framed else ((), ())
-        return TextInput(features.tokenizer, *around, features.context)
-    if run.answers is not None or run.tokenizer is None:
+def _text_input(run: ExportedRun, features: TextFeatures | None) -> dict[str, Any] | None:
+    """Return how a text becomes ids, for the page; None if the model reads no texts."""
+    tokenizer = run.tokenizer if features is None else features.tokenizer
+    if tokenizer is None or (features is None and run.answers is not None):
         return None
-    roles = run.tokenizer.roles
-    before = roles.source if isinstance(run.model, Seq2Seq) else roles.opening
-    return TextInput(run.tokenizer, before, roles.closing, run.config.model.context)
+    roles, context = tokenizer.roles, run.config.model.context if features is None else features.context
+    before, after = roles.source if isinstance(run.model, Seq2Seq) else roles.opening, roles.closing
+    if features is not None and not features.framed:
+        before, after = (), ()
+    return {
+        "tokenizer": tokenizer,
+        "before": before,
+        "after": after,
+        "context": context,
+        "room": context - len(before) - len(after),  # for the tokens between those around a text
+        "pad": tokenizer.pad or 0,
+        "mask": tokenizer.mask if tokenizer.mask is not None else tokenizer.unk or 0,  # in place of a hidden token
+    }
