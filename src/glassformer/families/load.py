@@ -110,12 +110,7 @@ def opened_run(run: "str | os.PathLike[str] | Run | Loaded") -> Run:
 
 
 def load_for(
-    verb: str,
-    run: "str | os.PathLike[str] | Run",
-    device: str = "auto",
-    say: Say = silent,
-    *,
-    precision: str = "fp32",
+    verb: str, run: "str | os.PathLike[str] | Run", device: str = "auto", say: Say = silent, *, precision: str = "fp32"
 ) -> Loaded:
     """A run that a verb (generate, translate) can use, or one line that says what this one does."""
     folder = opened_run(run)

@@ -434,10 +434,7 @@ def embed_examples(
 
 
 def _vectors(
-    model: TokenModel | Seq2Seq | Predictor | BagPredictor,
-    ids: Tensor,
-    mask: Tensor,
-    inside: Tensor,
+    model: TokenModel | Seq2Seq | Predictor | BagPredictor, ids: Tensor, mask: Tensor, inside: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The vectors of each token, and of each text."""
     if isinstance(model, Predictor | BagPredictor):

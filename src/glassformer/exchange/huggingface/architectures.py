@@ -70,10 +70,7 @@ def _transposed(ours: list[str], theirs: str) -> list[Match]:
             lambda parts: [torch.cat(list(parts)).T],
         ),
         Match(
-            biases,
-            (f"{theirs}.bias",),
-            lambda whole: whole[0].chunk(len(ours)),
-            lambda parts: [torch.cat(list(parts))],
+            biases, (f"{theirs}.bias",), lambda whole: whole[0].chunk(len(ours)), lambda parts: [torch.cat(list(parts))]
         ),
     ]
 
