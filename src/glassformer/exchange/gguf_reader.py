@@ -24,28 +24,10 @@ from glassformer.exchange.gguf_tokens import read_tokens
 from glassformer.exchange.huggingface.architecture import read_tables, short
 from glassformer.exchange.huggingface.architectures import rope_scaling
 
-CLASSES = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
-"""The architectures that can be read."""
-
+TABLES = read_tables()["gguf"]
 MAX_SIZE = 1 << 24
 """Maximum of any size of a model."""
 
-OTHER_MATHS = {
-    "expert_count": 0,
-    "attention.sliding_window": 0,
-    "attention.scale": 0.0,
-    "attention.clamp_kqv": 0.0,
-    "attention.max_alibi_bias": 0.0,
-    "attention.causal": True,
-    "logit_scale": 0.0,
-    "residual_scale": 0.0,
-    "embedding_scale": 0.0,
-    "use_parallel_residual": False,
-}
-"""Values that would change the computation, and for each the value that does not."""
-
-OUTSIDE, INSIDE = read_tables()["gguf"]["outside"], read_tables()["gguf"]["inside"]
-"""Modules outside and inside the blocks: the file's name → Hugging Face's."""
 TENSOR = re.compile(r"(?:blk\.(\d{1,9})\.)?(\w+)\.(weight|bias)")
 """The name of a tensor: the number of its block, its module and weight or bias."""
 
@@ -117,7 +99,7 @@ def _config(header: Header) -> dict[str, Any]:
         damaged(header.path, "it holds no matrix token_embd.weight")
     base = values.number("rope.freq_base", 10_000.0)
     return {
-        "architectures": [CLASSES[values.architecture]],
+        "architectures": [TABLES["classes"][values.architecture]],
         "model_type": values.architecture,
         "hidden_size": width,
         "intermediate_size": values.size("feed_forward_length"),
@@ -138,14 +120,15 @@ def _config(header: Header) -> dict[str, Any]:
 
 
 def _check_kind(values: _Values) -> None:
-    if values.architecture not in CLASSES:
+    classes = TABLES["classes"]
+    if values.architecture not in classes:
         kind = short(values.architecture)
-        raise DataError(f"{values.path} holds a model of kind {kind}; {' and '.join(CLASSES)} can be read")
+        raise DataError(f"{values.path} holds a model of kind {kind}; {' and '.join(classes)} can be read")
     if (kind := values.plain("general.type", "model")) != "model":
         raise DataError(f"{values.path} holds no whole model: its general.type is {short(kind)}")
     if values.plain("split.count", 1) not in (0, 1):
         raise DataError(f"{values.path} is one part of several; join them first (llama-gguf-split --merge)")
-    for key, harmless in OTHER_MATHS.items():
+    for key, harmless in TABLES["harmless"].items():
         if values.get(key) not in (None, harmless):
             values.refuse(key, "which no model here computes")
 
@@ -202,10 +185,10 @@ def _their_name(header: Header, name: str) -> str:
         raise DataError(f"{header.path}: {what}; take another quantisation of the model (Q8_0, Q4_K_M …)")
     if (match := TENSOR.fullmatch(name)) is not None:
         layer, module, part = match.groups()
-        if layer is None and module in OUTSIDE:
-            return f"{OUTSIDE[module]}.{part}"
-        if layer is not None and module in INSIDE:
-            return f"model.layers.{layer}.{INSIDE[module]}.{part}"
+        if layer is None and module in TABLES["outside"]:
+            return f"{TABLES['outside'][module]}.{part}"
+        if layer is not None and module in TABLES["inside"]:
+            return f"model.layers.{layer}.{TABLES['inside'][module]}.{part}"
     raise DataError(f"{header.path} holds a tensor {name[:80]}, which no model here has")
 
 

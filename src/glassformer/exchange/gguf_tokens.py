@@ -1,7 +1,6 @@
 """The tokenizer inside a GGUF file: byte pairs as GPT-2 has them, or SentencePiece's pairs by their scores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from glassformer.config.errors import DataError
 from glassformer.exchange.external_model import ExternalTokens
 from glassformer.exchange.gguf_header import Header, damaged
+from glassformer.exchange.huggingface.architecture import read_tables
 from glassformer.exchange.token_reader import frame
 from glassformer.text.tokenizer import Roles, Tokenizer
 
@@ -24,45 +24,6 @@ LONGEST = 1024
 ROLES = ("bos", "eos", "padding", "unknown", "eot", "eom")
 NAMED = {"bos_token": "bos", "eos_token": "eos", "pad_token": "padding", "unk_token": "unknown"}
 """What a chat template calls those that it knows."""
-
-TRIPLES = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+"
-)
-"""Llama 3's stretches that merges stay within: digits by threes."""
-SINGLES = TRIPLES.replace("{1,3}", "")
-"""Qwen's: every digit alone."""
-
-
-@dataclass(frozen=True)
-class PreTokenizer:
-    """A way to cut a text before its bytes are merged, and what else goes with it."""
-
-    first: pre_tokenizers.PreTokenizer | None = None
-    """What cuts before the bytes are taken: digits off, or into the stretches that merges stay within."""
-    regex: bool = True
-    """Merges stay within GPT-2's stretches."""
-    nfc: bool = False
-    """Letters and their marks are first put together (NFC)."""
-    ignore_merges: bool = False
-    """A stretch that is a token is that token, whatever the merges would make of it."""
-    add_bos: bool = False
-    """Texts begin with the first token where the file says nothing of it."""
-
-
-GPT2 = PreTokenizer()
-QWEN2 = PreTokenizer(pre_tokenizers.Split(Regex(SINGLES), "isolated"), regex=False, nfc=True)
-LLAMA3 = PreTokenizer(pre_tokenizers.Split(Regex(TRIPLES), "isolated"), regex=False, ignore_merges=True, add_bos=True)
-PRE_TOKENIZERS = {
-    "default": GPT2,
-    "gpt-2": GPT2,
-    "smollm": PreTokenizer(pre_tokenizers.Digits(individual_digits=True)),
-    "llama-bpe": LLAMA3,
-    "llama3": LLAMA3,
-    "llama-v3": LLAMA3,
-    "qwen2": QWEN2,
-}
-"""Ways to cut, by the name under `tokenizer.ggml.pre`."""
 
 
 def read_tokens(header: Header, rows: int) -> ExternalTokens:
@@ -138,19 +99,22 @@ class _TokenValues:
 
 
 def _byte_pairs(tokens: _TokenValues) -> tuple[tokenizers.Tokenizer, bool]:
-    name = tokens.get("pre", str, "default")
-    if name not in PRE_TOKENIZERS:
-        known = ", ".join(PRE_TOKENIZERS)
+    name, tables = tokens.get("pre", str, "default"), read_tables()["gguf"]
+    if name not in tables["pre_tokenizers"]:
+        known = ", ".join(tables["pre_tokenizers"])
         raise DataError(f"{tokens.path} cuts its texts as {name[:40]!r} (tokenizer.ggml.pre); {known} are known here")
-    cut = PRE_TOKENIZERS[name]
+    cut = tables["pre_tokenizers"][name]
+    pattern = tables["patterns"].get(cut["pattern"])
     merges = [tuple(merge.split(" ")) for merge in tokens.strings("merges")]
-    rust = _build(tokens, merges, ignore_merges=cut.ignore_merges)
-    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=cut.regex)
-    rust.pre_tokenizer = plain if cut.first is None else pre_tokenizers.Sequence([cut.first, plain])
-    if cut.nfc:
+    rust = _build(tokens, merges, ignore_merges=cut.get("ignore_merges", False))
+    last = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=pattern is None)
+    digits = [pre_tokenizers.Digits(individual_digits=True)] if cut.get("digits") else []
+    matches = [] if pattern is None else [pre_tokenizers.Split(Regex(pattern), "isolated")]
+    rust.pre_tokenizer = pre_tokenizers.Sequence([*digits, *matches, last]) if digits or matches else last
+    if cut.get("nfc"):
         rust.normalizer = normalizers.NFC()
     rust.decoder = decoders.ByteLevel()
-    return rust, cut.add_bos
+    return rust, cut.get("add_bos", False)
 
 
 def _pieces(tokens: _TokenValues) -> tokenizers.Tokenizer:

@@ -11,6 +11,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from glassformer.config.errors import DataError, read_failure
 from glassformer.exchange.external_model import ExternalTokens
+from glassformer.exchange.huggingface.architecture import read_tables
 from glassformer.exchange.token_files import TokenFiles
 from glassformer.text.external_pipeline import steps
 from glassformer.text.sentencepiece import pipeline, read_pieces
@@ -18,21 +19,6 @@ from glassformer.text.tokenizer import Roles, Tokenizer
 
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """The names that files give special tokens by, before `_token`."""
-
-_GPT2 = {"bos": "<|endoftext|>", "eos": "<|endoftext|>", "unk": "<|endoftext|>"}
-_BERT = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
-_BART = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
-_MARIAN = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
-USUAL = {
-    "gpt2": _GPT2,
-    "bert": _BERT,
-    "distilbert": _BERT,
-    "bart": _BART,
-    "roberta": _BART,
-    "xlm-roberta": _BART,
-    "marian": _MARIAN,
-}
-"""The names where the files say nothing, by the kind of model."""
 
 BERT_KEYS = (
     ("do_lower_case", "lowercase"),
@@ -50,7 +36,7 @@ def read_tokens(folder: Path, config: Mapping[str, Any]) -> ExternalTokens:
     files = TokenFiles(folder)
     settings = files.json("tokenizer_config.json") or {}
     kind = str(config.get("model_type"))
-    names = _names(settings, files.json("special_tokens_map.json") or {}, USUAL.get(kind, {}))
+    names = _names(settings, files.json("special_tokens_map.json") or {}, read_tables()["tokens"].get(kind, {}))
     generation = files.json("generation_config.json") or {}
     complete = [_complete(rust, files, settings, names) for rust in _pipelines(files, kind, settings, names)]
     ids = [

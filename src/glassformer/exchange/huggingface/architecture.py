@@ -210,7 +210,7 @@ class Architecture:
         self.base: str = self.table["base"]
         self.entries = [Entry(ours, *entry) for ours, entry in self.table["config"].items()]
         classes = read_tables()["classes"].items()
-        self.tasks: dict[str, str] = {name: task for name, (kind, task) in classes if kind == model_type}
+        self.tasks: dict[str, str] = {name: task for name, (kind, task, _) in classes if kind == model_type}
         """Names in `architectures` → our task; `classification` stands for all tasks that label."""
 
     def choices(self, task: str) -> Choices:

@@ -13,7 +13,13 @@ from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
-from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
+from glassformer.exchange.huggingface.architecture import (
+    Architecture,
+    Unsupported,
+    label_settings,
+    read_tables,
+    require_settings,
+)
 from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external
@@ -27,15 +33,6 @@ from glassformer.runs.weight_files import INDEX, NAMES, WHOLE
 from glassformer.tasks.answers import Answers, Classes, Scale
 
 HEAD, HEAD_BIAS = "head.output.weight", "head.output.bias"
-AUTO = {
-    "ForCausalLM": "AutoModelForCausalLM",
-    "LMHeadModel": "AutoModelForCausalLM",
-    "ForSequenceClassification": "AutoModelForSequenceClassification",
-    "ForMaskedLM": "AutoModelForMaskedLM",
-    "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
-    "MTModel": "AutoModelForSeq2SeqLM",
-}
-"""The class of theirs that loads an architecture, by the end of its name."""
 TEMPLATE = "README.md.jinja"
 
 
@@ -79,7 +76,9 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
         for file, value in (sentence_files(run.config.model) if run.config.task == VECTORS else {}).items():
             (place / file).parent.mkdir(exist_ok=True)
             write_json(place / file, value)
-        write_text(place / "README.md", _readme(run, theirs.name))
+        auto = read_tables()["classes"][theirs.name][2]
+        readme = fill_template(__name__, TEMPLATE, run=run, name=theirs.name, auto=auto, version=VERSION)
+        write_text(place / "README.md", readme)
         difference = run.check(model, read_back(place, run.answers), folder)
         names = sorted(path.relative_to(place) for path in place.rglob("*") if path.is_file())
     say(f"{theirs.name}; read back, {difference}")
@@ -163,8 +162,3 @@ def read_back(folder: Path, answers: Answers | None) -> nn.Module:
     except Misuse as error:
         raise RunError(f"what was exported cannot be read back: {error}") from None
     return inference_copy(model if answers is None else _OurScores(model, answers))
-
-
-def _readme(run: ExportedRun, name: str) -> str:
-    auto = next((auto for end, auto in AUTO.items() if name.endswith(end)), "AutoModel")
-    return fill_template(__name__, TEMPLATE, run=run, name=name, auto=auto, version=VERSION)
