@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.decoding.beam import Hypothesis, Marks, beam_search
+from glassformer.decoding.options import Search
 from glassformer.encoders.base import State
 from glassformer.encoders.blocks import TransformerState
 from glassformer.encoders.recurrent import RecurrentDecoderState
@@ -46,10 +47,12 @@ def model_of(flags: Flags, seed: int = 0, **more: Any) -> Seq2Seq:
 
 def search(model: Seq2Seq, beam: int, most: Sequence[int] | int = 9, **more: Any) -> list[list[Hypothesis]]:
     limits = [most] * len(LENGTHS) if isinstance(most, int) else most
-    return beam_search(model, SOURCE, MASK, beam=beam, most=limits, **{**ASKED, **more})
+    marks = Marks((START,), END, more.pop("never", NEVER))
+    fixed = more.pop("fixed", None)
+    return beam_search(model, SOURCE, MASK, Search(beam, **more), marks, limits, fixed=fixed)
 
 
-ASKED: dict[str, Any] = {"opening": (START,), "end": END, "never": NEVER}
+MARKS = Marks((START,), END, NEVER)
 
 
 Text = tuple[int, ...]
@@ -207,7 +210,7 @@ def test_batched_and_alone(flags: Flags) -> None:
     model, most = model_of(flags, seed=5), (3, 14, 9, 1)
     together = search(model, 3, most, best=2)
     for row, length in enumerate(LENGTHS):
-        alone = beam_search(model, SOURCE[row : row + 1, :length], None, beam=3, most=[most[row]], best=2, **ASKED)[0]
+        alone = beam_search(model, SOURCE[row : row + 1, :length], None, Search(3, best=2), MARKS, [most[row]])[0]
         assert [text_of(one) for one in alone] == [text_of(one) for one in together[row]]
         same(torch.tensor([one.score for one in alone]), torch.tensor([one.score for one in together[row]]), 1e-6)
 
@@ -341,4 +344,4 @@ def test_scores_that_are_no_numbers() -> None:
 
 def test_no_source_at_all() -> None:
     model = ready(translator("gru", "gru"))
-    assert beam_search(model, SOURCE[:0], None, beam=2, most=[], **ASKED) == []
+    assert beam_search(model, SOURCE[:0], None, Search(2), MARKS, []) == []

@@ -8,7 +8,7 @@ import torch
 
 from glassformer.config.errors import SettingError
 from glassformer.decoding import translate as translate_room
-from glassformer.decoding.beam import Hypothesis, beam_search
+from glassformer.decoding.beam import Hypothesis, Marks, beam_search
 from glassformer.decoding.options import Search
 from glassformer.decoding.translate import GREEDY, longest_translation, translate
 from glassformer.models.modules import Seq2Seq
@@ -18,7 +18,8 @@ from helpers.translators import SOURCE_VOCAB, translator
 START, END = 1, 2
 LENGTHS = (3, 7, 1, 5, 7, 2, 3, 6, 1)
 SOURCES = [tokens(length, vocab=SOURCE_VOCAB, seed=seed).tolist() for seed, length in enumerate(LENGTHS)]
-ASKED: dict[str, Any] = {"context": 9, "opening": (START,), "end": END, "never": (0, START)}
+MARKS = Marks((START,), END, (0, START))
+ASKED: dict[str, Any] = {"context": 9, "marks": MARKS}
 
 
 def alike(one: list[list[Hypothesis]], other: list[list[Hypothesis]]) -> None:
@@ -70,10 +71,10 @@ def batches_of(monkeypatch: pytest.MonkeyPatch, how: Search, rows: int, room: in
     """The lengths that go through the model together."""
     seen: list[list[int]] = []
 
-    def search(model: Seq2Seq, source: Any, mask: Any, **more: Any) -> list[list[Hypothesis]]:
+    def search(model: Seq2Seq, source: Any, mask: Any, *more: Any) -> list[list[Hypothesis]]:
         seen.append(mask.sum(1).tolist())
         assert source.shape == mask.shape == (len(mask), max(seen[-1]))
-        return beam_search(model, source, mask, **more)
+        return beam_search(model, source, mask, *more)
 
     monkeypatch.setattr(translate_room, "beam_search", search)
     monkeypatch.setattr(translate_room, "ROWS_AT_ONCE", rows)
@@ -95,20 +96,20 @@ def test_how_long_a_translation_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     assert longest_translation(10, 1000) == 50
     assert longest_translation(10, 40) == 40
     model = model_of()
-    found = translate(model, SOURCES, GREEDY, **{**ASKED, "context": 4, "never": (0, START, END)})
+    found = translate(model, SOURCES, GREEDY, MARKS._replace(never=(0, START, END)), context=4)
     assert [len(best[0].ids) for best in found] == [4] * len(SOURCES)
     assert not any(best[0].ended for best in found)
     monkeypatch.setattr(translate_room, "longest_translation", lambda source, context: source)
-    found = translate(model, SOURCES, GREEDY, **{**ASKED, "never": (0, START, END)})
+    found = translate(model, SOURCES, GREEDY, MARKS._replace(never=(0, START, END)), context=9)
     assert [len(best[0].ids) for best in found] == list(LENGTHS)  # each has its own limit, whoever is beside it
 
 
 def test_what_is_never_written(model: Seq2Seq) -> None:
-    free = translate(model, SOURCES, GREEDY, **{**ASKED, "never": ()})
+    free = translate(model, SOURCES, GREEDY, MARKS._replace(never=()), context=9)
     written = {id for found in free for id in found[0].ids}
     some = sorted(written - {START})[:2]
     assert some
-    found = translate(model, SOURCES, GREEDY, **{**ASKED, "never": some})
+    found = translate(model, SOURCES, GREEDY, MARKS._replace(never=some), context=9)
     assert not {id for best in found for id in best[0].ids} & set(some)
 
 

@@ -176,14 +176,14 @@ def _writing(subject: Subject, model: LanguageModel) -> float:
 
 def _translating(subject: Subject, model: Seq2Seq, sources: Sequence[Tensor]) -> float:
     marks = marks_of(subject.loaded.output_tokenizer, model)
-    opening, context = marks["opening"], min(WRITTEN, subject.loaded.config.model.context)
-    written = translate(model, [source[0].tolist() for source in sources], GREEDY, context=context, **marks)
+    opening, context = marks.opening, min(WRITTEN, subject.loaded.config.model.context)
+    written = translate(model, [source[0].tolist() for source in sources], GREEDY, marks, context=context)
     gaps = []
     for source, (best, *_) in zip(sources, written, strict=True):
-        taken = [*best.ids, marks["end"]] if best.ended else best.ids
+        taken = [*best.ids, marks.end] if best.ended else best.ids
         if taken:
             before = torch.tensor([[*opening, *taken[:-1]]], device=source.device)
-            gaps.append(_gap(model(source, None, before)[0, len(opening) - 1 :], taken, marks["never"]))
+            gaps.append(_gap(model(source, None, before)[0, len(opening) - 1 :], taken, marks.never))
     return max(gaps, default=0.0)
 
 

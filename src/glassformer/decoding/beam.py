@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.bricks.own import is_own
+from glassformer.decoding.options import Search
 from glassformer.encoders.base import State
 from glassformer.models.cuda_graph import Recorder, extent_of
 from glassformer.models.modules import LanguageModel, Seq2Seq, device_of
@@ -20,6 +22,16 @@ Watch = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """Hears of each step: the scores of the texts that live (n×k), the log-probabilities of what may follow each (n×k×V),
 and what was chosen: its scores (n×K, −∞: an empty place), and where it stands among n×(k·V).
 """
+
+
+class Marks(NamedTuple):
+    """Tokens that begin and end the texts of a translator."""
+
+    opening: Sequence[int]
+    """The tokens after which every text is written: START, or several."""
+    end: int
+    never: Sequence[int] = ()
+    """Ids that are never written."""
 
 
 @dataclass(frozen=True)
@@ -43,38 +55,33 @@ def beam_search(
     model: Seq2Seq,
     source: Int[Tensor, "N S"],
     mask: Bool[Tensor, "N S"] | None,
-    *,
-    beam: int,
+    how: Search,
+    marks: Marks,
     most: Sequence[int],
-    opening: Sequence[int],
-    end: int,
-    never: Sequence[int] = (),
-    length_penalty: float = 1.0,
-    best: int = 1,
+    *,
     fixed: bool | None = None,
     watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each source the `best` texts found, best first by score / length ** length_penalty (END counts).
+    """Return the `how.best` texts of each source, best first by score / length ** length_penalty (END counts).
 
-    The `beam` best continuations are followed; one that ends leaves its place empty. The greedy path always has a
-    place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: tokens at most for each
-    source, END included, and never more than the decoder was made for. `opening`: the tokens after which every text is
-    written, START alone or several. `never`: ids that are not to be written. `fixed`: as of a `RunningBatch`.
-    `watch`: hears of every step, none of which is then replayed.
+    The `how.beam` best continuations are followed; one that ends leaves its place empty. The greedy path always has a
+    place, so that no beam finds worse than greedy does, and a beam of 1 is greedy. `most`: maximum number of tokens for
+    each source, END included, and never more than the decoder was made for. `fixed`: as of a `RunningBatch`. `watch`:
+    is called for every step, none of which is then replayed.
     """
     if not len(source):
         return []
-    allowed = decoder_room(model, most, opening)
-    search = _Search(model, allowed, beam=beam, ends=[end], penalty=length_penalty, best=best, watch=watch)
-    room = len(opening) - 1 + max(allowed)
+    allowed = decoder_room(model, most, marks)
+    search = _Search(model, allowed, how, [marks.end], watch)
+    room = len(marks.opening) - 1 + max(allowed)
     state = model.init_state(model.encode(source, mask), room)
-    tokens = torch.tensor(list(opening), device=source.device).expand(len(source), -1)
-    return _Beams(search, model, state, never, fixed).run(tokens, room)
+    tokens = torch.tensor(list(marks.opening), device=source.device).expand(len(source), -1)
+    return _Beams(search, model, state, marks.never, fixed).run(tokens, room)
 
 
-def decoder_room(model: Seq2Seq, most: Sequence[int], opening: Sequence[int]) -> list[int]:
-    """Return the number of tokens that may follow `opening`: at most `most`, within the decoder's context."""
-    limit = None if model.decoder.limit is None else max(1, model.decoder.limit - len(opening) + 1)
+def decoder_room(model: Seq2Seq, most: Sequence[int], marks: Marks) -> list[int]:
+    """Return the number of tokens that may follow the opening: at most `most`, within the decoder's context."""
+    limit = None if model.decoder.limit is None else max(1, model.decoder.limit - len(marks.opening) + 1)
     return [count if limit is None else min(count, limit) for count in most]
 
 
@@ -95,7 +102,7 @@ def beam_continuation(
     `most`: tokens at most, END included; prompt and text but for its last token must fit the model's context. `ends`:
     ids that end a text. `watch`: as of `beam_search`.
     """
-    search = _Search(model, [most], beam=beam, ends=ends, penalty=1.0, best=1, watch=watch)
+    search = _Search(model, [most], Search(beam), ends, watch)
     room = len(prompt) + most - 1
     beams = _Beams(search, model, model.init_state(1, room), never, fixed)
     ((best,),) = beams.run(torch.tensor([list(prompt)], device=device_of(model)), room)
@@ -176,18 +183,15 @@ class _Search:
         self,
         model: Seq2Seq | LanguageModel,
         most: list[int],
-        *,
-        beam: int,
+        how: Search,
         ends: Collection[int],
-        penalty: float,
-        best: int,
         watch: Watch | None,
     ) -> None:
-        device, dtype = device_of(model), score_dtype(model)
-        self.beam, self.best, self.watch = beam, best, watch
+        device, dtype, beam = device_of(model), score_dtype(model), how.beam
+        self.beam, self.best, self.watch = beam, how.best, watch
         self.ends = torch.tensor(sorted(ends), dtype=torch.long, device=device)
         count = len(most)
-        powers = [float(length) ** penalty for length in range(max(most) + 1)]
+        powers = [float(length) ** how.length_penalty for length in range(max(most) + 1)]
         self.divisors = torch.tensor(powers, dtype=dtype, device=device)
         """What a score is divided by, for each length."""
         self.who = torch.arange(count, device=device)

@@ -1,8 +1,7 @@
 """Texts through a translator, many at once: like lengths together, answers in the order of the questions."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.progress import counted_batches
-from glassformer.decoding.beam import Hypothesis, beam_search, decoder_room, score_dtype
+from glassformer.decoding.beam import Hypothesis, Marks, beam_search, decoder_room, score_dtype
 from glassformer.decoding.options import Search
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, choose
 from glassformer.models.modules import Seq2Seq, device_of
@@ -20,8 +19,8 @@ ROWS_AT_ONCE, TOKENS_AT_ONCE = 512, 2**14
 """Living translations, and source tokens for each of them, that one batch may hold on a CPU."""
 GPU_SCORES_AT_ONCE, GPU_TOKENS_AT_ONCE = 2**26, 2**19
 """Scores of living translations, and such tokens, on a GPU: it takes as long for one row as for a thousand."""
-
-
+DRAWS = 256
+"""Steps whose random numbers are drawn at once."""
 GREEDY = Search(beam=1)
 
 Rows = list[int]
@@ -39,10 +38,10 @@ def longest_translation(source: int, context: int) -> int:
     return min(context, 3 * source + 20)
 
 
-def marks_of(tokenizer: Tokenizer, model: Seq2Seq) -> dict[str, Any]:
-    """Where a target starts and ends, and what is never written in it: as `translate` asks for them."""
-    never = tokenizer.never(model.head.out_features)
-    return {"opening": tokenizer.roles.opening, "end": tokenizer.end, "never": never}
+def marks_of(tokenizer: Tokenizer, model: Seq2Seq) -> Marks:
+    """Return the tokens that begin and end a target, and those that are never written in it."""
+    assert tokenizer.end is not None
+    return Marks(tokenizer.roles.opening, tokenizer.end, tokenizer.never(model.head.out_features))
 
 
 @torch.inference_mode()
@@ -50,15 +49,14 @@ def translate(
     model: Seq2Seq,
     sources: Sequence[Sequence[int]],
     how: Search,
+    marks: Marks,
     *,
     context: int,
-    opening: Sequence[int],
-    end: int,
-    never: Sequence[int] = (),
     spread: Callable[[Iterable[Rows], Callable[[Rows], Best]], list[Best]] = in_turn,
 ) -> Best:
-    """For each source, given as its tokens, the best translations. `opening`: what every target begins with; `spread`:
-    how the batches are gone through, where several processes share them.
+    """Return the best translations of each source, a list of tokens.
+
+    `spread`: a function that applies another to all batches, such as one that shares them among processes.
     """
     most_rows, most_tokens = ROWS_AT_ONCE, TOKENS_AT_ONCE
     if device_of(model).type == "cuda":
@@ -67,10 +65,8 @@ def translate(
     def search(rows: Rows) -> Best:
         ids, mask = _padded([sources[row] for row in rows], device_of(model))
         most = [longest_translation(len(sources[row]), context) for row in rows]
-        limits: dict[str, Any] = {"most": most, "opening": opening, "end": end, "never": never}
-        if how.sampling is not None:
-            return sample_translations(model, ids, mask, how, **limits)
-        return beam_search(model, ids, mask, **limits, beam=how.beam, length_penalty=how.length_penalty, best=how.best)
+        find = beam_search if how.sampling is None else sample_translations
+        return find(model, ids, mask, how, marks, most)
 
     batches = _batches([len(source) for source in sources], how.beam, most_rows, most_tokens)
     results = spread(counted_batches(batches, len, len(sources), "text"), search)
@@ -84,11 +80,8 @@ def sample_translations(
     source: Int[Tensor, "N S"],
     mask: Bool[Tensor, "N S"] | None,
     how: Search,
-    *,
+    marks: Marks,
     most: Sequence[int],
-    opening: Sequence[int],
-    end: int,
-    never: Sequence[int] = (),
 ) -> Best:
     """Draw `how.best` translations of each source and return them best first, by the rank that beam search uses.
 
@@ -96,15 +89,15 @@ def sample_translations(
     number of tokens for each source, END included.
     """
     assert how.sampling is not None
-    device, samples = source.device, how.best
-    room = decoder_room(model, most, opening)
+    device, samples, (opening, end, never) = source.device, how.best, marks
+    room = decoder_room(model, most, marks)
     limits = torch.tensor(room, device=device).repeat_interleave(samples)
     state = model.init_state(model.encode(source, mask), len(opening) - 1 + max(room))
     features = model.extend(torch.tensor(list(opening), device=device).expand(len(source), -1), state)
     scores = model.head(features[:, -1]).repeat_interleave(samples, 0)
     state = state.expand_beams(samples)
     settings, plan = SamplingRows.of([how.sampling] * len(scores), device), SamplingPlan.of([how.sampling])
-    draws = _Draws(range(how.seed, how.seed + samples), len(source), device)
+    draws = _draws(range(how.seed, how.seed + samples), len(source), device)
     written = torch.full((max(room), len(scores)), end, device=device)
     dtype = score_dtype(model)
     totals = torch.zeros(len(scores), dtype=dtype, device=device)
@@ -112,7 +105,7 @@ def sample_translations(
     rows = torch.arange(len(scores), device=device)
     forbidden = torch.tensor(list(never), dtype=torch.long, device=device)
     for step in range(max(room)):
-        tokens = choose(scores.index_fill(-1, forbidden, -torch.inf), settings, plan, draws.at(step)[rows])
+        tokens = choose(scores.index_fill(-1, forbidden, -torch.inf), settings, plan, next(draws)[rows])
         logs = scores.to(dtype).log_softmax(-1).gather(1, tokens.unsqueeze(1)).squeeze(1)
         totals[rows] += logs.masked_fill(done[rows], 0.0)
         written[step, rows] = tokens.masked_fill(done[rows], end)
@@ -131,23 +124,17 @@ def sample_translations(
     return [sorted(some, key=lambda one: -one.rank(how.length_penalty)) for some in by_source]
 
 
-class _Draws:
-    """Random numbers for each sample and step, the same for every source. They are drawn on the CPU, a block of steps
-    at a time, so that neither the device nor the longest source of a batch changes them.
+def _draws(seeds: Iterable[int], sources: int, device: torch.device) -> Iterator[Float[Tensor, "B 1"]]:
+    """Yield random numbers for each step, the same for every source.
+
+    They are drawn on the CPU, a block of steps at a time, so that neither the device nor the longest source of a batch
+    changes them.
     """
-
-    BLOCK = 256
-
-    def __init__(self, seeds: Iterable[int], sources: int, device: torch.device) -> None:
-        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        self._sources, self._device = sources, device
-        self._block = torch.empty(0)
-
-    def at(self, step: int) -> Float[Tensor, "B 1"]:
-        if step % self.BLOCK == 0:
-            rows = [torch.rand(self.BLOCK, generator=generator) for generator in self._generators]
-            self._block = torch.stack(rows).to(self._device)
-        return self._block[:, step % self.BLOCK].repeat(self._sources).unsqueeze(1)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    while True:
+        rows = [torch.rand(DRAWS, generator=generator) for generator in generators]
+        for column in torch.stack(rows).to(device).unbind(1):
+            yield column.repeat(sources).unsqueeze(1)
 
 
 def _hypothesis(ids: list[int], end: int, total: float) -> Hypothesis:

@@ -54,8 +54,8 @@ def fetch(name: str, say: Say) -> Path:
         with quiet_hub():
             if file:
                 return Path(huggingface_hub.hf_hub_download(model, file))
-            patterns = {"allow_patterns": HUB_FILES, "ignore_patterns": OTHER_MODELS}
-            return Path(huggingface_hub.snapshot_download(model, **patterns))
+            download = huggingface_hub.snapshot_download
+            return Path(download(model, allow_patterns=HUB_FILES, ignore_patterns=OTHER_MODELS))
     except Exception as error:  # no network, no space, no such name: of several libraries
         why = refusal(error, model, "and the path") or f"the hub did not give it: {first_line(error)}"
         raise DataError(f"{name} (no file or folder here): {why}") from None

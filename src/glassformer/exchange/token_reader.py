@@ -264,6 +264,6 @@ def marian_pieces(files: TokenFiles, settings: Values, names: Mapping[str, str])
         if not vocabulary or spm is None:
             lacking = f"{side}.spm" if vocabulary else ids
             raise DataError(f"{files.folder} is not whole: Marian's {lacking} is missing")
-        known = {"unknown": names.get("unk", ""), "specials": frozenset(names.values())}
-        sides.append(pipeline(read_pieces(spm), vocabulary, **known, vocabulary_name=str(files.folder / ids)))
+        unknown, specials, name = names.get("unk", ""), frozenset(names.values()), str(files.folder / ids)
+        sides.append(pipeline(read_pieces(spm), vocabulary, unknown=unknown, specials=specials, vocabulary_name=name))
     return sides

@@ -99,7 +99,7 @@ def translate_texts(
     if cut := sum(was_cut for _, was_cut in encoded):
         say(f"{cut:,} of {len(texts):,} texts are longer than {context:,} tokens and cut there")
     requests.say_unknown(tokenizer, [id for ids, _ in encoded for id in ids], say)
-    best = translate(model, [ids for ids, _ in encoded], how, context=context, **marks_of(target_tokenizer, model))
+    best = translate(model, [ids for ids, _ in encoded], how, marks_of(target_tokenizer, model), context=context)
     if endless := sum(not some[0].ended for some in best):
         say(f"{endless:,} of {len(texts):,} translations grew far longer than their source and were stopped there")
     scored = (

@@ -163,8 +163,7 @@ class Translating(Task):
 
     def translations(self, model: Seq2Seq, sources: list[list[int]], how: Search) -> list[list[Hypothesis]]:
         marks = marks_of(self.tokenizer, model)
-        spread = self.shared_by.spread
-        return translate(model, sources, how, context=self.context, spread=spread, **marks)
+        return translate(model, sources, how, marks, context=self.context, spread=self.shared_by.spread)
 
     def _losses(self, model: Seq2Seq, pairs: PairExamples, rows: NDArray[np.int64]) -> list[tuple[float, int]]:
         """The summed loss of each pair without label smoothing, and over how many tokens."""

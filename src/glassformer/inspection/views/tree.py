@@ -13,7 +13,7 @@ from torch import Tensor
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.progress import may_stop
 from glassformer.data.wording import counted
-from glassformer.decoding.beam import Hypothesis, beam_continuation, beam_search
+from glassformer.decoding.beam import Hypothesis, Marks, beam_continuation, beam_search
 from glassformer.decoding.options import Sampling, Search, check_writing
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.decoding.sampling import SamplingPlan, SamplingRows, distribution, keep_top_k, keep_top_p, temper
@@ -232,19 +232,9 @@ def beam_tree(loaded: Any, text: str, how: Search = USUAL, *, tokens: int = 12, 
         if model.decoder.limit is not None:
             most = min(most, max(1, model.decoder.limit - len(roles.opening) + 1))
         ends = [loaded.output_tokenizer.end]
-        (best,) = beam_search(
-            model,
-            source,
-            torch.ones_like(source, dtype=torch.bool),
-            beam=how.beam,
-            most=[most],
-            opening=roles.opening,
-            end=ends[0],
-            never=never,
-            length_penalty=how.length_penalty,
-            best=how.best,
-            watch=recorder,
-        )
+        marks = Marks(roles.opening, ends[0], never)
+        mask = torch.ones_like(source, dtype=torch.bool)
+        (best,) = beam_search(model, source, mask, how, marks, [most], watch=recorder)
     else:
         read, most = within_context(model.encoder.limit, loaded.prompt_ids(text), tokens, say)
         ends = list(roles.ends)
@@ -319,7 +309,7 @@ def _sampled_translation(loaded: Any, text: str, how: Sampling, seed: int) -> li
     """Return the ids that `translate` samples with a seed, END included."""
     context, tokenizer = loaded.config.model.context, loaded.output_tokenizer
     source, search = source_ids(loaded.tokenizer, text, context)[0], Search(1, sampling=how, seed=seed)
-    ((sampled,),) = translate(loaded.model, [source], search, context=context, **marks_of(tokenizer, loaded.model))
+    ((sampled,),) = translate(loaded.model, [source], search, marks_of(tokenizer, loaded.model), context=context)
     return [*sampled.ids, *([tokenizer.end] if sampled.ended else [])]
 
 
