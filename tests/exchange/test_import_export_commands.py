@@ -62,7 +62,7 @@ def test_in_and_out_again(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 LINES = [
-    (["evaluate", "RUN"], 2, "was imported and has no held-out part of its own: name the data to evaluate on"),
+    (["evaluate", "RUN"], 2, "does not know what it was trained on: name the data to evaluate on"),
     (["doctor", "RUN"], 2, "was imported: there is no training to look at; glassformer check"),
     (["train", "data.txt", "--out", "RUN", "--resume"], 2, "was imported and never trained here: train DATA --from"),
     (["import", "no/such/thing"], 2, "no file or folder no/such/thing"),

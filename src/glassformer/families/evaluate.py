@@ -55,10 +55,8 @@ def evaluate_part(loaded: Loaded, part: Any, options: EvaluateOptions, say: Say 
 def own_corpus(loaded: Loaded) -> DataParts:
     """The data that the run was trained on, divided as it was then."""
     path = loaded.config.data.path or loaded.config.data.source_file
-    if path is None and "imported" in loaded.run.card():
-        raise OwnDataGone(f"{loaded.run.path} was imported and has no held-out part of its own")
     if path is None:
-        raise OwnDataGone(f"{loaded.run.path} does not say what it was trained on")
+        raise OwnDataGone(f"{loaded.run.path} does not know what it was trained on")
     try:
         corpus = split_data(loaded.config)
     except Misuse as error:

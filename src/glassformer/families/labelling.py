@@ -178,7 +178,8 @@ class LabellingFamily(ExampleFamily):
             texts = {name: words for name, part in parts.items() if (words := texts_in(part)) is not None}
             counts = {name: len(part.ids) for name, part in texts.items()}
             say_tokens(tokenizer, counts, {name: part.unknown for name, part in texts.items()}, say)
-            say_cut(parts, config.model.context, say, " (--model.context)")
+            cut, total = sum(text.cut for text in texts.values()), sum(map(len, texts.values()))
+            say_cut(cut, total, config.model.context, say, " (--model.context)")
         return Prepared(
             corpus=corpus,
             tokenizer=tokenizer,
@@ -442,11 +443,13 @@ class RegressionFamily(LabellingFamily):
         return Regression(parts, answers, **self.batches(config))
 
     def learned_answer(self, loaded: LoadedPredictor, answer: str | None) -> Tensor:
-        if answer is None:
-            raise Misuse("a training step needs what the example should be: --answer, a number")
-        if not _is_number(answer):
-            raise Misuse(f"--answer {answer}: this run learned numbers")
-        return torch.from_numpy(loaded.answers.learned([answer]))
+        try:
+            learned = loaded.answers.learned([answer or ""])
+        except ValueError:
+            learned = np.array([np.nan])
+        if not np.isfinite(learned).all():
+            raise Misuse(f"this run learned numbers: --answer must be a number, not {answer or 'unset'}")
+        return torch.from_numpy(learned)
 
     def own_answer(self, answers: Scale, scores: Tensor) -> Tensor:
         return scores[:, 0]
@@ -457,13 +460,6 @@ class RegressionFamily(LabellingFamily):
 
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
         return 1.0, "always the mean"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 FAMILIES = (ClassificationFamily(), MultilabelFamily(), RegressionFamily())

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
@@ -118,11 +118,9 @@ class StreamFamily(Family):
             say(f"{share:.2%} of the tokens are unknown to the tokenizer: the loss looks better than it is")
         context = loaded.model.context
         say(f"windows of {context} tokens, {options.stride or context} apart")
-        task = self.task_on(loaded.config, {part.name: tokens}, loaded.tokenizer, context)
-        return EvaluatedPart(loaded, part, tokens, self.evaluate_task(task, loaded.model, part.name, options))
-
-    def evaluate_task(self, task: Any, model: nn.Module, part: str, options: requests.EvaluateOptions) -> Evaluation:
-        return task.evaluate(model, part)
+        task: Any = self.task_on(loaded.config, {part.name: tokens}, loaded.tokenizer, context)
+        stride = {} if options.stride is None else {"stride": options.stride}  # which not all tasks know
+        return EvaluatedPart(loaded, part, tokens, task.evaluate(loaded.model, part.name, **stride))
 
     def held_out_examples(
         self, loaded: Any, prepared: Prepared, part: str, *, count: int, max_tokens: int, max_patches: int
@@ -187,11 +185,6 @@ class LanguageFamily(StreamFamily):
 
     def check_options(self, loaded: Loaded, options: requests.EvaluateOptions) -> None:
         options.refuse_search()
-
-    def evaluate_task(
-        self, task: LanguageModelling, model: nn.Module, part: str, options: requests.EvaluateOptions
-    ) -> Evaluation:
-        return task.evaluate(model, part, stride=options.stride)
 
     def encode_example(
         self, loaded: LoadedLanguageModel, example: requests.Example, *, target: str | None, beam: int, say: Say

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from glassformer.bricks.pooling import UnitLength
 from glassformer.config.data_section import POINT
 from glassformer.config.errors import DataError, Misuse, RunError, Say, SettingError, silent
-from glassformer.config.presets import IMAGE, MIXED, TEXT
+from glassformer.config.presets import IMAGE, TEXT
 from glassformer.config.progress import counting_on, progress_of
 from glassformer.config.resolve import Config
 from glassformer.data.columns.numbers import spelled_with
@@ -235,14 +235,9 @@ class InputNotes:
     def tell(self, config: Config, say: Say, remark: Say) -> None:
         """`say` is told what is cut, `remark` what is odd about values."""
         texts, unknown = self.counts.texts, self.counts.unknown_texts
-        if self.cut:
-            context = f"{config.model.context:,} tokens"
-            say(f"{self.cut:,} of {texts:,} texts are longer than {context} and cut there")
+        say_cut(self.cut, texts, config.model.context, say)
         if unknown:
-            some = counted(unknown, "text has", "texts have") if texts > 1 else "the text has"
-            mixed = "only the other columns decide the answer"
-            then = mixed if config.data.kind == MIXED else "every such text gets the same answer"
-            remark(f"{some} no token that this run knows: {then}")
+            remark(f"{counted(unknown, 'text has', 'texts have')} no token that this run knows")
         if self.counts.outside_range:
             columns = [f"{name} ({number:,})" for name, number in self.counts.outside_range.items()]
             remark(f"numbers outside the range of training: {listed(columns)}")
@@ -357,12 +352,10 @@ def say_read(features: Features, parts: Mapping[str, Inputs], say: Say) -> None:
             say(f"{name}: {remark}")
 
 
-def say_cut(parts: Mapping[str, Inputs], context: int, say: Say, advice: str = "") -> None:
-    """How many texts are longer than the model reads."""
-    texts = [words for part in parts.values() if (words := texts_in(part)) is not None]
-    if cut := sum(part.cut for part in texts):
-        of = sum(len(part) for part in texts)
-        say(f"{cut:,} of {of:,} texts are longer than {context:,} tokens and cut there{advice}")
+def say_cut(cut: int, texts: int, context: int, say: Say, advice: str = "") -> None:
+    """Report how many texts are longer than the model reads."""
+    if cut:
+        say(f"{cut:,} of {texts:,} texts are longer than {context:,} tokens and cut there{advice}")
 
 
 # --- vectors out: a trained model as a feature extractor ---
@@ -425,7 +418,7 @@ def _embedded(
 def embed_examples(
     model: nn.Module, features: Features, config: Config, examples: Sequence[Example] | Table
 ) -> list[Embedded]:
-    """What the model's head sees of each example, where these are more than texts."""
+    """Return what the model's head reads of each example, where examples are more than texts."""
     if not isinstance(model, Predictor):
         raise SettingError("this run is a model of your own: glassformer does not know its vectors")
     inputs = inputs_of(features, config, part_of(features, config, examples, silent), silent, silent)

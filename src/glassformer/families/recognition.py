@@ -172,9 +172,8 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
             raise DataError(f"{settings.path} holds no pairs: translation needs {needed}")
         return None
     embedded = find(settings.path, several=True) is None
-    there = (
-        open_dataset(settings.path).columns if embedded else read_table(settings.path, settings, most=SAMPLE).columns
-    )
+    sample = open_dataset(settings.path) if embedded else read_table(settings.path, settings, most=SAMPLE)
+    there = sample.columns
     names = pair_columns(settings.path, there, settings)
     if names is None:
         if asked:

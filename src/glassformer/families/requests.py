@@ -14,6 +14,7 @@ from glassformer.config.errors import Misuse, Say, with_article
 from glassformer.config.presets import DEFAULT_TASK, settings_task
 from glassformer.config.resolve import BUDGETS, Config, cpu_defaults, flatten, resolve
 from glassformer.config.sections import DataSettings
+from glassformer.config.views import flag_of
 from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.aligned import is_tmx
 from glassformer.data.io.memory import held_name
@@ -71,10 +72,9 @@ class ConfigRequest:
 
     @cached_property
     def starts(self) -> Mapping[str, Any]:
-        """Where settings start for an embedded data set."""
-        return (
-            {} if self.path is None or find(self.path, several=True) is not None else open_dataset(self.path).settings
-        )
+        """Defaults of an embedded data set."""
+        is_embedded = self.path is not None and find(self.path, several=True) is None
+        return open_dataset(str(self.path)).settings if is_embedded else {}
 
     def resolve(self, facts: Mapping[str, Any], *, rows: int | None = None) -> Config:
         """Return the whole configuration. `facts`: settings inferred from the data."""
@@ -124,11 +124,10 @@ class EvaluateOptions:
         return any(name in self.reading for name in ("source_file", "target_file"))
 
     def refuse_search(self) -> None:
-        """Refuse what only runs that translate can be asked."""
-        if self.lowercase or any(value is not None for value in (self.beam, self.length_penalty, self.bleu_tokenizer)):
-            raise Misuse("--beam, --length-penalty, --lowercase and --bleu-tokenizer are for runs that translate")
-        if self.files:
-            raise Misuse("--source-file and --target-file are for runs that translate: name the DATA to evaluate on")
+        """Refuse options that only runs of translation have."""
+        for name in ("beam", "length_penalty", "lowercase", "bleu_tokenizer", "source_file", "target_file"):
+            if name in self.reading or getattr(self, name, None) not in (None, False):
+                raise Misuse(f"{flag_of(name)} is for runs that translate")
 
     def refuse_stride(self) -> None:
         if self.stride is not None:

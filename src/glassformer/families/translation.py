@@ -343,7 +343,7 @@ def _say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> Non
         ("cut there", sum(part.cut for part in parts.values())),
     ):
         if count:
-            pairs = "1 pair is" if count == 1 else f"{count:,} pairs are"
+            pairs = counted(count, "pair is", "pairs are")
             say(f"{pairs} longer than {context:,} tokens and {what} (--model.context, --data.too_long)")
 
 

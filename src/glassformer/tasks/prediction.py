@@ -36,13 +36,13 @@ class Classification(Labelling):
         parts: Mapping[str, Inputs],
         answers: Classes,
         *,
-        batch_size: int = 1,
-        seed: int = 0,
         smoothing: float = 0.0,
         class_weights: str | None = None,
         choose_by: str = "accuracy",
+        **batches: int,
     ) -> None:
-        super().__init__(parts, answers, batch_size=batch_size, seed=seed)
+        """`batches`: the batch size and the seed."""
+        super().__init__(parts, answers, **batches)
         self.smoothing = smoothing
         self.choose_by = choose_by
         self.weights = None
