@@ -6,22 +6,10 @@ from typing import Any
 
 from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import parse_json, read_text
+from glassformer.exchange.huggingface.architecture import read_tables
 
-ORIGINALS = (
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "generation_config.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "vocab.txt",
-    "vocab.json",
-    "target_vocab.json",
-    "merges.txt",
-    "source.spm",
-    "target.spm",
-)
-"""What an export gives back as it came. `tokenizer.json` is not among them: a run has its own."""
+ORIGINALS: list[str] = read_tables()["originals"]
+"""Files that an export returns unchanged."""
 
 
 class TokenFiles:

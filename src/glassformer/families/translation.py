@@ -84,16 +84,13 @@ def source_ids(tokenizer: Tokenizer, text: str, context: int) -> tuple[list[int]
 
 
 def translate_texts(
-    model: Seq2Seq,
-    tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    texts: Sequence[str],
-    how: Search,
-    *,
-    context: int,
-    say: Say = silent,
+    model: Seq2Seq, sides: tuple[Tokenizer, Tokenizer], texts: Sequence[str], how: Search, *, context: int, say: Say
 ) -> list[Translation]:
-    """Translations in the order of the texts; blank ones stay blank."""
+    """Return the translations in the order of the texts; blank texts stay blank.
+
+    `sides`: the tokenizers of sources and targets.
+    """
+    tokenizer, target_tokenizer = sides
     filled = [text for text in texts if text.strip()]
     encoded = [source_ids(tokenizer, text, context) for text in filled]
     if cut := sum(was_cut for _, was_cut in encoded):
@@ -144,10 +141,8 @@ class LoadedTranslator(Loaded):
         search = Search.of(**how)
         reader = reader_of(self, "translate")
         several = reader.texts(texts)
-        context = self.config.model.context
-        translations = translate_texts(
-            self.model, self.tokenizer, self.target_tokenizer, several, search, context=context, say=say
-        )
+        sides, context = (self.tokenizer, self.target_tokenizer), self.config.model.context
+        translations = translate_texts(self.model, sides, several, search, context=context, say=say)
         return translations[0] if reader.is_one(texts) else translations
 
 
