@@ -20,12 +20,6 @@ from glassformer.text.tokenizer import Roles, Tokenizer
 PARTS = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 """The names that files give special tokens by, before `_token`."""
 
-BERT_KEYS = (
-    ("do_lower_case", "lowercase"),
-    ("tokenize_chinese_chars", "handle_chinese_chars"),
-    ("strip_accents", "strip_accents"),
-)
-"""How BERT folds texts: names in tokenizer_config.json and in tokenizer.json."""
 ID = re.compile("[0-9]{1,9}")
 PROBE = "a"
 OTHER_FORMATS = ("tokenizer.model", "sentencepiece.bpe.model", "spiece.model", "tekken.json")
@@ -88,7 +82,8 @@ def _fast(files: TokenFiles, settings: Mapping[str, Any]) -> tokenizers.Tokenize
     spec = json.loads(Tokenizer.from_json(text, str(files.folder / "tokenizer.json")).to_json())  # damage is said here
     for step in steps(spec["normalizer"]):
         if step["type"] == "BertNormalizer":
-            step.update({name: settings[key] for key, name in BERT_KEYS if isinstance(settings.get(key), bool)})
+            names = read_tables()["normalizer"].items()
+            step.update({name: settings[key] for key, name in names if isinstance(settings.get(key), bool)})
     if spec["model"].get("dropout") is not None:
         spec["model"]["dropout"] = None  # a text is cut in one way
     return tokenizers.Tokenizer.from_str(json.dumps(spec))

@@ -29,14 +29,7 @@ from glassformer.data.features.inputs import Features, Inputs
 from glassformer.data.io.memory import held_name
 from glassformer.data.io.pictures import read_pictures
 from glassformer.data.io.table import ROWS_AT_ONCE, prefetch, read_table
-from glassformer.data.split.labelled import (
-    Labelled,
-    LabelledCorpus,
-    split_pictures,
-    split_table,
-    whole_pictures,
-    whole_table,
-)
+from glassformer.data.split import labelled
 from glassformer.data.split.rows import skipped_lines
 from glassformer.data.wording import counted
 from glassformer.families import requests, schema
@@ -105,7 +98,7 @@ class LoadedPredictor(Loaded):
         found = self.predict_part(part, say or silent, say or warn)
         return found[0] if reader.is_one(texts) else found
 
-    def predict_part(self, part: Labelled, say: Say = silent, remark: Say = silent) -> list[Prediction]:
+    def predict_part(self, part: labelled.Labelled, say: Say = silent, remark: Say = silent) -> list[Prediction]:
         """What the model says of each example. `say` is told what is cut, `remark` what is odd about values."""
         notes = InputNotes()
         if len(part) <= ROWS_AT_ONCE:  # a thread would only cost
@@ -116,7 +109,7 @@ class LoadedPredictor(Loaded):
         return found
 
     def predict_parts(
-        self, parts: Iterable[Labelled], notes: InputNotes, total: int, unit: str
+        self, parts: Iterable[labelled.Labelled], notes: InputNotes, total: int, unit: str
     ) -> Iterator[list[Prediction]]:
         """What the model says of the examples of each part. While it computes one, another thread makes the next ready.
 
@@ -143,23 +136,23 @@ class LabellingFamily(ExampleFamily):
             raise SettingError(requests.NO_DATA)
         return recognition
 
-    def split_data(self, config: Config, rows: Any = None) -> LabelledCorpus:
+    def split_data(self, config: Config, rows: Any = None) -> labelled.LabelledCorpus:
         data = config.data
         if data.path is None:
             raise SettingError(requests.NO_DATA)
         if data.kind == presets.IMAGE:
-            return split_pictures(rows or read_pictures(data.path, data.size_of_images()), data)
+            return labelled.split_pictures(rows or read_pictures(data.path, data.size_of_images()), data)
         table = rows or read_table(data.path, data)
-        return split_table(table, choose_columns(table, data, self.label_kind), data)
+        return labelled.split_table(table, choose_columns(table, data, self.label_kind), data)
 
     @abstractmethod
-    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Answers:
+    def answers_of(self, corpus: labelled.LabelledCorpus, training: TrainingSettings) -> Answers:
         """What can be said of examples, learned from the training part."""
 
-    def check_corpus(self, config: Config, corpus: LabelledCorpus) -> None:
+    def check_corpus(self, config: Config, corpus: labelled.LabelledCorpus) -> None:
         self.answers_of(corpus, config.training)
 
-    def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor, say: Say) -> Prepared:
         tokenizer = known.tokenizer
         if tokenizer is None and corpus.columns.text is not None:
             tokenizer = tokenizer_of_texts(corpus.parts["train"].texts, config, say)
@@ -221,12 +214,12 @@ class LabellingFamily(ExampleFamily):
         features = read_features(card.get("features"), tokenizer, config, where)
         return Processor(tokenizer=tokenizer, features=features, answers=answers)
 
-    def whole_part(self, loaded: Any, options: requests.EvaluateOptions) -> Labelled:
+    def whole_part(self, loaded: Any, options: requests.EvaluateOptions) -> labelled.Labelled:
         settings, classes = options.settings(loaded.config), getattr(loaded.answers, "names", None)
         in_memory = not isinstance(options.data, str)
         if loaded.config.data.kind == presets.IMAGE:
             pictures = schema.labelled_pictures(loaded, options.data)
-            return whole_pictures(pictures, "given", classes or (), settings)
+            return labelled.whole_pictures(pictures, "given", classes or (), settings)
         if in_memory:
             table, settings, names = schema.labelled_table(loaded, options.data, settings)
         else:
@@ -243,12 +236,12 @@ class LabellingFamily(ExampleFamily):
             settings = schema.as_learned(loaded.features, settings)
         decimals = schema.learned_decimals(loaded, columns.label)
         table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)
-        part = whole_table(table, columns, "given", classes, settings)
+        part = labelled.whole_table(table, columns, "given", classes, settings)
         ignored = self.schema(loaded, replace(settings, label=columns.label)).ignored(names, columns.text)
         return replace(part, ignored=tuple(ignored))
 
     def evaluate_part(
-        self, loaded: LoadedPredictor, part: Labelled, options: requests.EvaluateOptions, say: Say
+        self, loaded: LoadedPredictor, part: labelled.Labelled, options: requests.EvaluateOptions, say: Say
     ) -> EvaluatedPart:
         answers = loaded.answers.with_unknown(part.labels)
         examples = loaded.features.inputs(part, answers.learned(part.labels))
@@ -329,7 +322,7 @@ class ClassificationFamily(LabellingFamily):
     primary = "accuracy"
     label_kind = presets.CLASS
 
-    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Classes:
+    def answers_of(self, corpus: labelled.LabelledCorpus, training: TrainingSettings) -> Classes:
         classes = Classes.of(corpus.classes or (), training.loss)
         if training.choose_by != AVERAGE_PRECISION:
             return classes
@@ -355,7 +348,7 @@ class ClassificationFamily(LabellingFamily):
             choose_by=training.choose_by,
         )
 
-    def prepare(self, config: Config, corpus: LabelledCorpus, known: Processor, say: Say) -> Prepared:
+    def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor, say: Say) -> Prepared:
         prepared = super().prepare(config, corpus, known, say)
         task: Any = prepared.task
         counts = self.class_counts(task)
@@ -407,7 +400,7 @@ class MultilabelFamily(LabellingFamily):
     primary = "micro_f1"
     label_kind = presets.LABEL_SET
 
-    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Labels:
+    def answers_of(self, corpus: labelled.LabelledCorpus, training: TrainingSettings) -> Labels:
         return Labels.of(corpus.classes or (), training.loss)
 
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Labels) -> Multilabel:
@@ -435,7 +428,7 @@ class RegressionFamily(LabellingFamily):
     primary, lower_is_better = "rmse", True
     label_kind = presets.NUMBER
 
-    def answers_of(self, corpus: LabelledCorpus, training: TrainingSettings) -> Scale:
+    def answers_of(self, corpus: labelled.LabelledCorpus, training: TrainingSettings) -> Scale:
         decimal = corpus.columns.decimals.get(corpus.columns.label or "", POINT)
         return Scale.of(np.array([float(label) for label in corpus.parts["train"].labels]), training.loss, decimal)
 

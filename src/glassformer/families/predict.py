@@ -85,14 +85,11 @@ class Prediction:
         return None if self.probabilities is None or self.label is None else max(self.probabilities.values())
 
     def to_dict(self) -> dict[str, Any]:
-        if self.probabilities is None:
-            said: dict[str, Any] = {"value": self.value}
-        elif self.labels is not None:
-            said = {"labels": self.labels, "probabilities": self.probabilities}
-        else:
-            said = {"label": self.label, "probability": self.probability, "probabilities": self.probabilities}
+        label = {"labels": self.labels, "label": self.label, "probability": self.probability}
+        answer = {**label, "probabilities": self.probabilities, "value": self.value}
         known = {} if self.unknown_tokens is None else {"unknown_text": False, "unknown_tokens": self.unknown_tokens}
-        return {self.noun: self.text, **said, **known, **self.marks}
+        fields = {name: value for name, value in answer.items() if value is not None}
+        return {self.noun: self.text, **fields, **known, **self.marks}
 
     def _repr_html_(self) -> str:
         """What is said, and how likely the likeliest are."""

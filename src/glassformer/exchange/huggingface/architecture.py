@@ -209,9 +209,11 @@ class Architecture:
         self.name: str = self.table["name"]
         self.base: str = self.table["base"]
         self.entries = [Entry(ours, *entry) for ours, entry in self.table["config"].items()]
-        classes = read_tables()["classes"].items()
-        self.tasks: dict[str, str] = {name: task for name, (kind, task, _) in classes if kind == model_type}
+        own = {name: entry for name, entry in read_tables()["classes"].items() if entry[0] == model_type}
+        self.tasks: dict[str, str] = {name: task for name, (_, task, _) in own.items()}
         """Names in `architectures` → our task; `classification` stands for all tasks that label."""
+        self.auto_classes: dict[str, str] = {name: auto for name, (_, _, auto) in own.items()}
+        """The classes of transformers that load them."""
 
     def choices(self, task: str) -> Choices:
         """Return the settings of ours that it has with the head of a task."""
@@ -327,11 +329,8 @@ def _plain(value: Any) -> str:
 
 # --- labels ---
 
-PROBLEMS = {
-    "single_label_classification": CLASSIFICATION,
-    "multi_label_classification": MULTILABEL,
-    "regression": REGRESSION,
-}
+PROBLEMS: dict[str, str] = read_tables()["problems"]
+"""Values of `problem_type` in config.json → our tasks."""
 MAX_LABELS = 2**20
 
 

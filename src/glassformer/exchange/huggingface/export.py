@@ -13,13 +13,7 @@ from glassformer.config.progress import progress_of
 from glassformer.config.resolve import Config
 from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
-from glassformer.exchange.huggingface.architecture import (
-    Architecture,
-    Unsupported,
-    label_settings,
-    read_tables,
-    require_settings,
-)
+from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
 from glassformer.exchange.huggingface.architectures import ARCHITECTURES
 from glassformer.exchange.huggingface.folder import read_folder
 from glassformer.exchange.huggingface.importing import import_external
@@ -76,7 +70,7 @@ def export_huggingface(run: ExportedRun, folder: Path, *, overwrite: bool = Fals
         for file, value in (sentence_files(run.config.model) if run.config.task == VECTORS else {}).items():
             (place / file).parent.mkdir(exist_ok=True)
             write_json(place / file, value)
-        auto = read_tables()["classes"][theirs.name][2]
+        auto = theirs.architecture.auto_classes[theirs.name]
         readme = fill_template(__name__, TEMPLATE, run=run, name=theirs.name, auto=auto, version=VERSION)
         write_text(place / "README.md", readme)
         difference = run.check(model, read_back(place, run.answers), folder)
