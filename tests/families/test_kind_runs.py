@@ -239,7 +239,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     found = load(run, "cpu", model=Own)
     assert isinstance(found, LoadedPredictor)
     assert len(found.predict(rows_of(3))) == 3
-    with pytest.raises(SettingError, match="the model gave a tuple for 1 example:"):
+    with pytest.raises(SettingError, match="the model gave a tuple for 1 example, but must give"):
         train(data, out=tmp_path / "other", model=Wrong(), **QUICK)
 
 

@@ -96,5 +96,5 @@ def test_a_model_of_ones_own_that_does_not_fit(own: Any, message: str, table: Pa
 
 
 def test_a_model_of_ones_own_does_not_translate(tmp_path: Path) -> None:
-    with pytest.raises(gf.GlassformerError, match="labels, numbers or the next token, but the task is translation"):
+    with pytest.raises(gf.GlassformerError, match="cannot learn translation, only labels, numbers or the next token"):
         train("reverse-pairs:rows=60", out=tmp_path / "run", model=Own, **OWN, **{"tokenizer.kind": "char"})
