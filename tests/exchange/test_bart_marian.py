@@ -80,14 +80,14 @@ def test_what_is_for_what(twin: Twin) -> None:
     roles = ours.tokenizer.roles
     assert (roles.opening, roles.closing) == (OPENINGS[kind], (END,))
     assert roles.source == ((START,) if kind == "bart" else ())
-    assert marks_of(ours.tokenizer, ours.model)["never"] == NEVER
+    assert marks_of(ours.tokenizer, ours.model).never == NEVER
 
 
 def test_it_writes_the_same_greedily(twin: Twin) -> None:
     kind, theirs, ours, _ = twin
     rows = sources(kind == "bart")
     marks = marks_of(ours.tokenizer, ours.model)
-    found = translate(ours.model, rows, GREEDY, context=CONTEXT, **marks)
+    found = translate(ours.model, rows, GREEDY, marks, context=CONTEXT)
     before = len(OPENINGS[kind])
     for row, (best,) in zip(rows, found, strict=True):
         most = min(longest_translation(len(row), CONTEXT), CONTEXT + 1 - before)
@@ -113,7 +113,7 @@ def test_beams_find_nothing_worse_but_once(twin: Twin) -> None:
     kind, theirs, ours, _ = twin
     rows, before = sources(kind == "bart"), len(OPENINGS[kind])
     marks = marks_of(ours.tokenizer, ours.model)
-    found = translate(ours.model, rows, Search(beam=4, length_penalty=0.0), context=CONTEXT, **marks)
+    found = translate(ours.model, rows, Search(beam=4, length_penalty=0.0), marks, context=CONTEXT)
     how = {"num_beams": 4, "do_sample": False, "length_penalty": 0.0}
     no_worse = 0
     for row, (best,) in zip(rows, found, strict=True):

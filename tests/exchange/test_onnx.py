@@ -156,7 +156,7 @@ def expected(what: dict[str, Any]) -> Any:
     if isinstance(model, Seq2Seq):
         marks = marks_of(CAPITALS, model)
         source = [*LETTERS.encode("a text"), LETTERS.end]
-        ((best,),) = translate(model, [source], GREEDY, context=config.model.context, **marks)
+        ((best,),) = translate(model, [source], GREEDY, marks, context=config.model.context)
         return AnyStart(CAPITALS.decode(best.ids))
     if answers is None:
         if not model.encoder.causal:
