@@ -13,11 +13,11 @@ from glassformer.families.base import Loaded
 from glassformer.families.evaluate import encode_example
 from glassformer.families.load import load
 from glassformer.inspection.attention import attention_of
-from glassformer.inspection.views.learning import learning_of
 from glassformer.models.weights import put_weights, take_weights
 from glassformer.rendering.panels import Frames, Guesses, Heads, Patches, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.history import steps_of, weights_at
+from glassformer.verbs.look import look
 from glassformer.verbs.train import train
 from helpers.kinds import write_bars
 from helpers.running import DATA, labelled, tiny
@@ -39,7 +39,9 @@ def frames_of(view: View) -> Frames:
 
 
 def watched(loaded: Loaded, text: str) -> View:
-    return learning_of(loaded, text, encode_example(loaded, text))
+    view = look(loaded, text, view="learning")
+    assert isinstance(view, View)
+    return view
 
 
 def written(tmp_path: Path, **more: Any) -> Loaded:

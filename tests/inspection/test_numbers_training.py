@@ -181,9 +181,9 @@ def test_scores_probabilities_losses_and_p_minus_t() -> None:
         holds(view, title, np.hstack([values[range(4), answers][:, None], values[:, order]]))
     holds(view, "Loss", -np.log(p[range(4), answers])[:, None])
     assert "the row worked out, sat → w7," in grid_of(view, "Scores").note
-    assert "p('w7' | … sat) = e^" in grid_of(view, "Probabilities").note
-    assert "loss('w7' | … sat) = −ln" in grid_of(view, "Loss").note
-    assert "∂loss/∂y('w7' | … sat) = (" in grid_of(view, "Gradient at the scores").note
+    assert "p(w7) = e^" in grid_of(view, "Probabilities").note
+    assert "loss(w7) = −ln" in grid_of(view, "Loss").note
+    assert "∂loss/∂y(w7) = (" in grid_of(view, "Gradient at the scores").note
     assert any(panel.title == "head.weight, the row of w7" for panel in view.panels)
     cut = training_step(model, (IDS,), NEXT, tokens=NAMES, position=3, shown=3)
     assert grid_of(cut, "Scores").values.shape == (4, 3)
@@ -193,8 +193,8 @@ def test_scores_probabilities_losses_and_p_minus_t() -> None:
 @pytest.mark.parametrize(
     ("name", "outputs", "said"),
     [
-        ("classifier", ["no", "yes", "who"], {"p('yes')", "loss('yes')", "∂loss/∂y('yes')"}),
-        ("the other", ["no", "yes"], {"p('yes')", "loss", "∂loss/∂y('yes')"}),
+        ("classifier", ["no", "yes", "who"], {"p(yes)", "loss(yes)", "∂loss/∂y(yes)"}),
+        ("the other", ["no", "yes"], {"p(yes)", "loss(yes)", "∂loss/∂y(yes)"}),
         ("regressor", [], {"loss", "∂loss/∂y"}),
     ],
 )
@@ -204,14 +204,6 @@ def test_what_is_worked_out_has_its_right_name(name: str, outputs: list[str], sa
     worked = {line.partition(" = ")[0] for panel in view.panels[:4] for line in panel.note.splitlines()}
     assert said <= worked
     assert grid_of(view, "Scores").rows == ["example"]
-
-
-def test_what_stands_before_the_first_token() -> None:
-    """Nothing, or a source that was read."""
-    view, _ = step("language model", position=0)
-    assert "p(2 | <s>) = " in grid_of(view, "Probabilities").note
-    view, _ = step("translator", position=0)
-    assert f"p({AFTER[0, 0]} | … <s>) = " in grid_of(view, "Probabilities").note
 
 
 def test_what_is_never_below_0_has_no_scale_below_it() -> None:
@@ -279,15 +271,13 @@ def test_names_of_layers() -> None:
 
 def test_what_cannot_be_learned_is_refused_in_one_line() -> None:
     model = language_model(tied=False)
-    with pytest.raises(Misuse, match="softmax, logistic, squared, not 'hinge'"):
-        training_step(model, (IDS,), NEXT, loss="hinge", tokens=NAMES)
     with pytest.raises(Misuse, match="nothing to learn"):
         training_step(model, (IDS,), torch.full((1, T), -1), tokens=NAMES)
     with pytest.raises(Misuse, match="--position 2: nothing is asked for"):
         training_step(model, (IDS,), NEXT, tokens=NAMES, position=2)
     with pytest.raises(Misuse, match=r"--position 5 .* 0 to 4"):
         training_step(model, (IDS,), NEXT, tokens=NAMES, position=5)
-    with pytest.raises(Misuse, match="at most 16 tokens, this has 17"):
+    with pytest.raises(Misuse, match="at most 16 tokens, patches or columns, and there are 17"):
         training_step(model, (tokens(1, 17, vocab=VOCAB),), tokens(1, 17, vocab=VOCAB), tokens=["a"] * 17)
 
 

@@ -10,10 +10,9 @@ from glassformer.error_analysis.finding import MOST_ERRORS, worst
 from glassformer.error_analysis.labelling import confident_error_images, confident_errors, largest_errors, thumbnail
 from glassformer.error_analysis.language import MOST_SURPRISING, surprising_passages
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
-from glassformer.inspection.views.learning import learning_view
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
-from glassformer.rendering.panels import Frames, Gallery, Grid, Lines, Table, Tokens, Words
+from glassformer.rendering.panels import Gallery, Grid, Lines, Table, Tokens, Words
 from glassformer.reporting.report import by_class, samples, scores, three_digits
 
 
@@ -276,15 +275,3 @@ def test_of_a_long_passage_the_most_surprising_stretch() -> None:
 def test_worst() -> None:
     records = [{"x": 1.0}, {"x": 5.0}, {"x": None}, {"x": 5.0}, {"x": 2.0}]
     assert worst(range(5), lambda place: records[place]["x"], most=3) == [1, 3, 4]
-
-
-def test_moments() -> None:
-    panel = Words(text="x")
-    frames = learning_view("a run", [0, 1, 1024], [[panel]] * 3)
-    (moments,) = frames.panels
-    assert isinstance(moments, Frames)
-    assert (moments.name, moments.labels) == ("updates", ["0", "1", "1,024"])
-    assert moments.frames == [[panel]] * 3
-    assert frames.note == "3 moments of the training, from update 0 to 1,024."
-    with pytest.raises(ValueError, match="2 moments, but panels for 3"):
-        learning_view("a run", [0, 1], [[panel]] * 3)

@@ -1,6 +1,6 @@
 """Encoders, step by step: the blocks of a Transformer, convolutions over a text or an image, recurrent layers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -260,9 +260,10 @@ def slide_panels(convolution: Convolution, x: Vectors, out: Vectors, acts: Activ
     yield acts.panel(Step("output", out, "y_t", total))
 
 
-def activation_step(title: str, function: object, x: Vectors, out: Vectors, acts: Activations) -> Step:
-    """A non-linearity on every number."""
-    return Step(title, out, "a", activate(activation_name(function), acts.first("y", x)))
+def activation_panel(title: str, function: Callable[[Tensor], Tensor], x: Vectors, acts: Activations) -> Panel:
+    """Return a non-linearity of every number."""
+    out = array(function(torch.from_numpy(x)))
+    return acts.panel(Step(title, out, "a", activate(activation_name(function), acts.first("y", x))))
 
 
 def cnn_panels(encoder: CnnEncoder, acts: Activations) -> Iterator[Panel]:
@@ -272,14 +273,14 @@ def cnn_panels(encoder: CnnEncoder, acts: Activations) -> Iterator[Panel]:
     assert isinstance(convolution, Convolution)
     outer = acts.under(f"around.{acts.layer}", f"Convolution {acts.layer}")
     inner = acts.under(f"convolutions.{acts.layer}", outer.title)
-    x, out, after = outer["input"], inner["output"], outer["output"]
-    active = array(encoder.activation(inner.tensor("output"))[0])
+    x, after = outer["input"], outer["output"]
     yield acts.panel(Step(f"Into layer {acts.layer}", x, "x"))
     yield from outer.panels(*before_steps(around, outer))
-    yield from slide_panels(convolution, inner["input"], out, inner)
-    yield inner.panel(activation_step("non-linearity", encoder.activation, out, active, inner))
+    yield from slide_panels(convolution, inner["input"], inner["output"], inner)
+    yield activation_panel("non-linearity", encoder.activation, inner["output"], inner)
     if around.residual:
-        both = combine("{x} + {a}", x=acts.first("x", x), a=acts.first("a", active))
+        active = encoder.activation(inner.tensor("output"))[0]
+        both = combine("{x} + {a}", x=acts.first("x", x), a=acts.first("a", array(active)))
         yield outer.panel(Step("residual", after, "z", both))
     if acts.layer == len(encoder.around) - 1:
         yield from acts.panels(*norm_steps("The last norm", encoder.norm, after, acts["norm.output"], acts.at))
@@ -289,16 +290,15 @@ def window_panels(encoder: WindowEncoder, acts: Activations) -> Iterator[Panel]:
     """The window's tokens side by side through the layers of an MLP; all of them are shown."""
     y = encoder.read(acts.tensor("input"))
     yield from slide_panels(encoder.read, acts["input"], array(y[0]), replace(acts, title="Window"))
-    hidden = encoder.activation(y)
-    yield acts.panel(activation_step("Hidden layer 0", encoder.activation, array(y[0]), array(hidden[0]), acts))
+    yield activation_panel("Hidden layer 0", encoder.activation, array(y[0]), acts)
     for place, deeper in enumerate(encoder.deeper, 1):
         assert isinstance(deeper, nn.Linear)
+        hidden = encoder.activation(y)
         y, total = deeper(hidden), linear("W a", deeper, array(hidden[0, acts.at]))
         yield acts.panel(Step(f"Hidden layer {place}: sum", array(y[0]), "y", total))
-        hidden = encoder.activation(y)
-        title = f"Hidden layer {place}"
-        yield acts.panel(activation_step(title, encoder.activation, array(y[0]), array(hidden[0]), acts))
-    yield acts.panel(Step("Output", acts["output"], "o", linear("W a", encoder.output, array(hidden[0, acts.at]))))
+        yield activation_panel(f"Hidden layer {place}", encoder.activation, array(y[0]), acts)
+    last = array(encoder.activation(y)[0, acts.at])
+    yield acts.panel(Step("Output", acts["output"], "o", linear("W a", encoder.output, last)))
 
 
 # --- images ---
@@ -412,34 +412,18 @@ LSTM_CELL = CellStep("the cell", ("f", "c before", "i", "g", "c"), "c_t", "{f} �
 GRU_GATES = (Gate("r", "r, what counts of the past", "σ"), Gate("z", "z, keep", "σ"))
 GRU_STATE = CellStep("the new state", ("z", "n", "h before", "h"), "h_t", "(1 − {z}) ⊙ {n} + {z} ⊙ {h before}")
 
-CELLS = {
-    "tanh": Cell((Gate("h_t", "the new state", "tanh"),)),
-    "relu": Cell((Gate("h_t", "the new state", "relu"),)),
-    "lstm": Cell(
-        LSTM_GATES,
-        (LSTM_CELL, CellStep("the new state", ("o", "tanh c", "h"), "h_t", "{o} ⊙ {tanh c}")),
-    ),
-    "lstm, projected": Cell(
-        LSTM_GATES,
-        (
-            LSTM_CELL,
-            CellStep("what it lets out", ("o", "tanh c", "u"), "u", "{o} ⊙ {tanh c}"),
-            CellStep("the new state", ("h",), "h_t", "{W_hr u}"),
-        ),
-    ),
-}
-
-
-def gru_cell(from_x: str, from_h: str) -> Cell:
-    """Return a GRU's steps; the candidate adds `from_x` ("W x + b" or "W x") to the reset part of `from_h`."""
-    formula = f"tanh({{{from_x}}} + {{r}} ⊙ ({{{from_h}}}))"
-    return Cell(GRU_GATES, (CellStep("n, candidate", (from_x, from_h, "r", "n"), "n", formula), GRU_STATE))
-
 
 def cell_of(cell: nn.RNNBase, from_x: str, from_h: str) -> Cell:
-    if isinstance(cell, nn.LSTM):
-        return CELLS["lstm, projected" if cell.proj_size else "lstm"]
-    return gru_cell(from_x, from_h) if isinstance(cell, nn.GRU) else CELLS[str(cell.nonlinearity)]
+    """Return the steps of a cell. `from_x`, `from_h`: what a GRU's candidate adds up, `W x + b` and `U h + b′`."""
+    if isinstance(cell, nn.GRU):
+        candidate = f"tanh({{{from_x}}} + {{r}} ⊙ ({{{from_h}}}))"
+        return Cell(GRU_GATES, (CellStep("n, candidate", (from_x, from_h, "r", "n"), "n", candidate), GRU_STATE))
+    if not isinstance(cell, nn.LSTM):
+        return Cell((Gate("h_t", "the new state", str(cell.nonlinearity)),))
+    if not cell.proj_size:
+        return Cell(LSTM_GATES, (LSTM_CELL, CellStep("the new state", ("o", "tanh c", "h"), "h_t", "{o} ⊙ {tanh c}")))
+    out = CellStep("what it lets out", ("o", "tanh c", "u"), "u", "{o} ⊙ {tanh c}")
+    return Cell(LSTM_GATES, (LSTM_CELL, out, CellStep("the new state", ("h",), "h_t", "{W_hr u}")))
 
 
 def cell_steps(

@@ -1,7 +1,7 @@
 """The end of a model, step by step: pooling, the head, scores and probabilities; and the bag of words."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import torch
@@ -27,9 +27,8 @@ from glassformer.inspection.numbers.steps import (
     linear,
     lines,
     number,
-    pairs,
     products,
-    softmax_worked,
+    score_panels,
     term,
     worked,
 )
@@ -52,7 +51,7 @@ POOLS = {
 
 
 def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> Iterator[Panel]:
-    """One vector out of all; of those that are no padding."""
+    """Show how one vector is made of all those that are not padding."""
     x = acts["input"][real]
     tokens = [token for token, there in zip(acts.tokens, real, strict=True) if there]
     first = [number(value) for value in x[:, 0]]
@@ -60,12 +59,10 @@ def pool_panels(pool: nn.Module, acts: Activations, real: Bool[Array, "T"]) -> I
     if isinstance(pool, AttentionPool):
         query, weights = array(pool.query), acts["weights"][real]
         scores, best = x @ query, int(np.argmax(weights))
-        of = f"({bare(tokens[best])})"
-        yield pairs("Pool: scores", scores[None], ["w"], tokens, formula="score = w · x_t, w learned", signed=True,
-                    worked=worked(f"score{of}", products(query, x[best]), float(scores[best])))  # fmt: skip
-        yield pairs("Pool: weights", weights[None], ["w"], tokens, formula="p = e^score / Σ e^score",
-                    worked=softmax_worked(f"p{of}", scores, best, float(weights[best])))  # fmt: skip
-        symbol, how = "s", Term("Σ p_t x_t", products(weights, x[:, 0]))
+        looking = replace(acts.beside(["w"]), title="Pool")
+        score = Term("w · x_t, w learned", products(query, x[best]))
+        yield from score_panels(looking, acts.beside(tokens, best), scores[None], weights[None], score)
+        symbol, how = "s", Term("Σ α_t x_t", products(weights, x[:, 0]))
     elif isinstance(pool, Pool) and pool.function.__name__ in POOLS:
         letters, numbers = astuple(POOLS[pool.function.__name__])
         symbol, how = "s", Term(letters, numbers.format(sum=added(first), count=len(first), list=", ".join(first)))
@@ -176,31 +173,26 @@ def _layers_of(head: nn.Module) -> list[tuple[str, Callable[[Tensor], Tensor]]]:
 
 
 def answer_panel(scores: Vector, names: Sequence[str], acts: Activations, title: str = "Probabilities") -> Panel:
-    """Scores → probabilities. One score and two names: logistic; one score and none: a number, and there it ends."""
+    """Return the probabilities of scores. One score and two names: logistic; one score and no name: a number."""
     if len(scores) == 1 and len(names) != 2:
         return acts.panel(Step("The answer", {"y": scores}, "y, in spreads above the mean"))
-    more, formula = "", "p = e^y / Σ e^y"
     if len(scores) == 1:
         p = float(1 / (1 + np.exp(-scores[0])))
         rows: list[Row] = [[names[1], float(scores[0]), p], [names[0], None, 1 - p]]
-        formula = "p = σ(y) = 1 / (1 + e^−y), for the other class 1 − p"
-        sentence = worked(f"p({names[1]})", f"σ({number(scores[0])})", p)
+        formula, more = "p = σ(y) = 1 / (1 + e^−y), for the other class 1 − p", ""
+        how = f"σ({number(scores[0])})"
     else:
         probabilities = array(torch.softmax(torch.from_numpy(scores), -1))
         order = np.argsort(-probabilities, kind="stable")[: acts.shown]
         rows = [[names[at] if names else int(at), float(scores[at]), float(probabilities[at])] for at in order]
-        best = int(np.argmax(probabilities))
-        total = float(np.exp(np.logaddexp.reduce(scores)))
-        how = f"e^{number(scores[best])} / {number(total)}"
-        sentence = worked(f"p({bare(str(rows[0][0]))})", how, float(probabilities[best]))
-        more = f"The {acts.shown} likeliest of {len(scores)}." if len(scores) > acts.shown else ""
-    columns = ["answer", "score", "probability"]
-    likeliest = leading([quoted(str(row[0])) for row in rows], [float(row[2] or 0) for row in rows], LIKELIEST)
+        p = float(probabilities[order[0]])
+        formula, more = "p = e^y / Σ e^y", f"The {len(order)} likeliest of {len(scores)}."
+        how = f"e^{number(scores[order[0]])} / {number(float(np.exp(np.logaddexp.reduce(scores))))}"
     return Table(
         title=title,
-        takeaway=likeliest,
-        columns=columns,
+        takeaway=leading([quoted(str(row[0])) for row in rows], [float(row[2] or 0) for row in rows], LIKELIEST),
+        columns=["answer", "score", "probability"],
         rows=rows,
         bars=["probability"],
-        note=lines(more, formula, sentence),
+        note=lines(more, formula, worked(f"p({bare(str(rows[0][0]))})", how, p)),
     )

@@ -18,8 +18,8 @@ from glassformer.bricks.norm import BatchNorm, LayerNorm, RMSNorm
 from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.inspection.capture import Seen
+from glassformer.inspection.views.registry import leader
 from glassformer.rendering.panels import Grid, Panel
-from glassformer.rendering.takeaways import leaders, listed
 from glassformer.text.display import bare, quoted
 
 SHOWN = 8
@@ -256,38 +256,6 @@ def grid(
     )
 
 
-def pairs(
-    title: str,
-    values: Float[Array, "T S"],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    *,
-    formula: str,
-    worked: str,
-    signed: bool = False,
-    causal: bool = False,
-    takeaway: str = "",
-) -> Grid:
-    """A number for each pair of tokens; what is hidden, −∞, has no part in the scale."""
-    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0)) if signed else 1.0
-    return Grid(
-        title=title,
-        takeaway=takeaway,
-        values=values,
-        rows=list(rows),
-        columns=list(columns),
-        causal=causal,
-        row_name="looks",
-        column_name="looked at",
-        signed=signed,
-        low=-largest if signed else 0.0,
-        high=largest,
-        numbers=True,
-        formula=formula,
-        note=worked,
-    )
-
-
 def score_panels(
     looking: Activations,
     looked_at: Activations,
@@ -295,38 +263,41 @@ def score_panels(
     weights: Float[Array, "T S"],
     score: Term,
 ) -> list[Panel]:
-    """The scores and weights of each pair of tokens; one pair is worked out."""
+    """Return the scores and weights of each pair of tokens, where one pair is worked out.
+
+    Scores that are hidden, −∞, do not count for the scale.
+    """
     pair = f"({looking.token} → {looked_at.token})"
     at, best = looking.at, looked_at.at
     hidden = np.isneginf(scores)
-    causal = bool(hidden.any() and (hidden == np.triu(np.ones_like(hidden), 1)).all())
-    weight = number(round(float(weights[at, best]), 3))
-    most = f"{quoted(looking.token)} looks most at {quoted(looked_at.token)} ({weight})"
-    first = [quoted(looked_at.tokens[place]) for place in leaders(weights[at])]
-    if len(first) > 1:
-        most = f"{quoted(looking.token)} looks at {listed(first)} alike ({weight})"
-    return [
-        pairs(
-            f"{looking.title}: scores",
-            scores,
-            looking.tokens,
-            looked_at.tokens,
-            formula=f"score = {score.letters}",
-            worked=worked(f"score{pair}", score.numbers, float(scores[at, best])),
-            signed=True,
-            causal=causal,
-        ),
-        pairs(
-            f"{looking.title}: weights",
-            weights,
-            looking.tokens,
-            looked_at.tokens,
-            formula="α = e^score / Σ e^score, over the row",
-            worked=softmax_worked(f"α{pair}", scores[at], best, float(weights[at, best])),
-            causal=causal,
-            takeaway=most,
-        ),
-    ]
+    largest = float(np.abs(scores[~hidden]).max(initial=0.0))
+    of_scores = Grid(
+        title=f"{looking.title}: scores",
+        values=scores,
+        rows=list(looking.tokens),
+        columns=list(looked_at.tokens),
+        causal=bool(hidden.any() and (hidden == np.triu(np.ones_like(hidden), 1)).all()),
+        row_name="looks",
+        column_name="looked at",
+        signed=True,
+        low=-largest,
+        high=largest,
+        numbers=True,
+        formula=f"score = {score.letters}",
+        note=worked(f"score{pair}", score.numbers, float(scores[at, best])),
+    )
+    of_weights = replace(
+        of_scores,
+        title=f"{looking.title}: weights",
+        takeaway=leader("looks most", list(map(quoted, looked_at.tokens)), weights[at], who=quoted(looking.token)),
+        values=weights,
+        signed=False,
+        low=0.0,
+        high=1.0,
+        formula="α = e^score / Σ e^score, over the row",
+        note=softmax_worked(f"α{pair}", scores[at], best, float(weights[at, best])),
+    )
+    return [of_scores, of_weights]
 
 
 def lines(*parts: str) -> str:
@@ -343,7 +314,9 @@ def answer_name(names: Sequence[str], at: int, count: int) -> str:
 def check_length(*texts: Sequence[str]) -> None:
     for tokens in texts:
         if len(tokens) > MOST_TOKENS:
-            raise Misuse(f"number by number is for short texts: at most {MOST_TOKENS} tokens, this has {len(tokens)}")
+            raise Misuse(
+                f"number by number shows at most {MOST_TOKENS} tokens, patches or columns, and there are {len(tokens)}"
+            )
 
 
 def check_index(name: str, number: int, count: int) -> int:

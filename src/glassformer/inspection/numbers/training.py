@@ -31,10 +31,10 @@ from glassformer.inspection.numbers.steps import (
     products,
     worked,
 )
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence, wording
 from glassformer.models.modules import BagPredictor
-from glassformer.rendering.panels import Grid, Panel, Table, Words
-from glassformer.rendering.takeaways import course, leading
+from glassformer.rendering.panels import Grid, Panel, Rows, Table, Words
+from glassformer.rendering.takeaways import course
 from glassformer.rendering.view import View
 from glassformer.text.display import bare, quoted
 
@@ -65,24 +65,9 @@ LOSSES = {
     "squared": Loss(squared_loss, Term("loss = (y − t)²", "({y} − {t})²"), Term("2 (y − t)", "2·({y} − {t})")),
 }
 
-OPTIMISERS = {
-    "sgd": "This run learns in just this way, from many examples at once: w − η·g, g the mean of their gradients.",
-    "momentum": "This run learns with momentum: it keeps v ← μ·v + g from step to step and takes w − η·v, so that "
-    "what many gradients agree on adds up.",
-    "adamw": "This run learns with AdamW: it keeps running averages m of g and v of g² for each weight and takes "
-    "w − η·m / (√v + ε), so that every weight moves by about η, however small its gradient; and it shrinks matrices by "
-    "η·λ·w.",
-    "muon": "This run learns with Muon: of each matrix inside the model it keeps a running average of the gradients, "
-    "makes that orthogonal, so that the step is as long in every direction, and takes η times it; all else learns by "
-    "AdamW, w − η·m / (√v + ε).",
-}
+OPTIMISERS: Mapping[str, str] = wording("optimisers")
+"""How the optimiser of a run differs from plain gradient descent."""
 
-LONGEST_GRADIENT = {
-    "one": "{name} has the longest gradient ({number})",
-    "several": "{name} have the longest gradients ({number} each)",
-    "all": "All {count} have gradients of the same length ({number})",
-    "alone": "{name} has a gradient of length {number}",
-}
 RATE = 0.1
 """The learning rate of a step of plain gradient descent on one example."""
 NOTE = "On a copy of the model, without dropout, label smoothing and class weights; the run is as it was."
@@ -90,12 +75,11 @@ NOTE = "On a copy of the model, without dropout, label smoothing and class weigh
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Predictions of one example, N of them, as far as something was asked for; the one `at` is worked out."""
+    """The N predictions of one example that have an answer; the one `at` is worked out."""
 
     scores: Float[Array, "N C"]
-    probabilities: Float[Array, "N C"]
     answers: Vector
-    """The number of the right one, or the number that is right."""
+    """The number of the right output, or the number that is right."""
     losses: Vector
     gradient: Float[Array, "N C"]
     """The gradient of the mean loss, at the scores."""
@@ -105,8 +89,6 @@ class Predictions:
     rows: Sequence[str]
     outputs: Sequence[str]
     """Names of what is scored."""
-    after: str
-    """What the one worked out follows."""
     shown: int
 
     def name(self, column: int) -> str:
@@ -114,12 +96,9 @@ class Predictions:
 
     @property
     def of(self) -> str:
-        """What a sentence is of, and after what: ('.' | … sails); a number that is predicted has no name."""
-        if self.scores.shape[1] == 1 and len(self.outputs) != 2:
-            return ""
-        name = bare(self.name(self.answer))
-        name = f"'{name}'" if self.outputs else name
-        return f"({name} | {self.after})" if self.after else f"({name})"
+        """What a worked sentence is of; a number that is predicted has no name."""
+        is_number = self.scores.shape[1] == 1 and len(self.outputs) != 2
+        return "" if is_number else f"({bare(self.name(self.answer))})"
 
 
 def training_step(
@@ -142,8 +121,6 @@ def training_step(
     `words`: what is read; `outputs`: names of what is scored; `position`: the prediction that is worked out, None: the
     last.
     """
-    if loss not in LOSSES:
-        raise Misuse(f"the loss must be one of {', '.join(LOSSES)}, not '{loss}'")
     check_length(tokens)
     twin = copy.deepcopy(model).cpu().eval()
     given = tuple(None if part is None else part.cpu() for part in inputs)
@@ -157,17 +134,13 @@ def training_step(
         by_scores, *rest = torch.autograd.grad(losses.mean(), [scores, *weights.values()], materialize_grads=True)
     gradients = dict(zip(weights, rest, strict=True))
     at = len(right) - 1 if position is None else place_of(position, asked)
-    rows, after = ["example"], ""
+    rows = ["example"]
     if len(asked) == len(tokens) or len(asked) > 1:
         before = [bare(token) for token in tokens or map(str, range(len(asked)))]
         follows = [bare(answer_name(outputs, int(answer), scores.shape[1])) for answer in right]
-        places = np.flatnonzero(asked)
-        rows = [f"{before[place]} → {name}" for place, name in zip(places, follows, strict=True)]
-        # a translator has read the source
-        after = before[0] if places[at] == 0 and len(given) == 1 else f"… {before[places[at]]}"
+        rows = [f"{before[place]} → {name}" for place, name in zip(np.flatnonzero(asked), follows, strict=True)]
     predictions = Predictions(
         scores=array(scores),
-        probabilities=array(scores.softmax(-1) if loss == "softmax" else scores.sigmoid()),
         answers=array(right),
         losses=array(losses),
         gradient=array(by_scores),
@@ -175,10 +148,11 @@ def training_step(
         answer=int(right[at]) if loss == "softmax" else 0,
         rows=rows,
         outputs=outputs,
-        after=after,
         shown=shown,
     )
-    panels = loss_panels(predictions, LOSSES[loss])
+    panels = loss_panels(
+        predictions, LOSSES[loss], array(scores.softmax(-1) if loss == "softmax" else scores.sigmoid())
+    )
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
         panels += linear_panels(twin, linear, gradients, predictions, x[asked], lr)
@@ -256,54 +230,42 @@ def last_linear(model: nn.Module) -> nn.Linear | None:
 # --- from scores to the loss, and back ---
 
 
-def loss_panels(predictions: Predictions, loss: Loss) -> list[Panel]:
-    """Scores, probabilities, the loss, and its gradient at the scores."""
+def loss_panels(predictions: Predictions, loss: Loss, probabilities: Float[Array, "N C"]) -> list[Panel]:
+    """Return scores, probabilities, the loss, and its gradient at the scores."""
     at, answer, several = predictions.at, predictions.answer, len(predictions.rows) > 1
-    count, classes = predictions.scores.shape
+    own = predictions.answers.astype(int)
     others = [int(column) for column in np.argsort(-predictions.scores[at], kind="stable") if column != answer]
     order = [answer, *others][: predictions.shown - several]
-    called = [*["right token"] * several, *(predictions.name(column) for column in order)]
-    note = "Columns: the answer, and what else scores highest." if classes > predictions.shown else ""
-    if several:
-        note = "The first column is each row's own right token; the others are that of the row worked out, "
-        note += f"{predictions.rows[at]}, and what else scores highest there."
-    y, p, t = predictions.scores[at, answer], predictions.probabilities[at, answer], predictions.answers[at]
+    names = [*["right token"] * several, *(predictions.name(column) for column in order)]
+    y, p, t = predictions.scores[at, answer], probabilities[at, answer], predictions.answers[at]
     total = float(np.exp(np.logaddexp.reduce(predictions.scores[at])))
     numbers = {"y": number(y), "p": number(p), "t": number(t), "total": number(total)}
     numbers["right"] = numbers["p"] if t == 1 else f"(1 − {numbers['p']})"
 
-    def sentence(name: str, term: Term, result: float, over: str = "") -> str:
-        return worked(name, term.numbers.format(**numbers).replace("− −", "+ ") + over, result)
+    def work(name: str, term: Term, result: float, over: str = "") -> str:
+        return worked(f"{name}{predictions.of}", term.numbers.format(**numbers).replace("− −", "+ ") + over, result)
 
     def columns(title: str, values: Float[Array, "N C"], formula: str, note: str) -> Grid:
-        own = values[np.arange(count), predictions.answers.astype(int)][:, None] if several else values[:, :0]
-        values = np.hstack([own, values[:, order]])
-        return grid(
-            title, values, predictions.rows, formula=formula, note=note, columns=called, shown=predictions.shown
-        )
+        right = values[np.arange(len(values)), own][:, None] if several else values[:, :0]
+        values = np.hstack([right, values[:, order]])
+        return grid(title, values, predictions.rows, formula=formula, note=note, columns=names, shown=predictions.shown)
 
+    note = sentence("step: several", row=predictions.rows[at]) if several else sentence("step: one")
     panels: list[Panel] = [columns("Scores", predictions.scores, "y", note)]
     if loss.probability is not None:
-        share = sentence(f"p{predictions.of}", loss.probability, p)
-        shares = columns("Probabilities", predictions.probabilities, loss.probability.letters, share)
+        shares = columns("Probabilities", probabilities, loss.probability.letters, work("p", loss.probability, p))
         panels.append(replace(shares, signed=False, low=0.0, high=1.0))
-    note = sentence(
-        f"loss{predictions.of}" if loss.function is softmax_loss else "loss", loss.loss, predictions.losses[at]
-    )
-    formula, over = loss.gradient.letters, ""
+    note, formula, over = work("loss", loss.loss, predictions.losses[at]), loss.gradient.letters, ""
     if several:
-        mean = f"({added([number(each) for each in predictions.losses])}) / {count}"
+        over = f" / {len(predictions.rows)}"
+        mean = f"({added([number(each) for each in predictions.losses])}){over}"
         note = lines(note, worked("mean loss", mean, predictions.losses.mean()))
-        formula, over = f"{formula}; divided by {count}, for the mean", f" / {count}"
-    lost = grid(
-        "Loss", predictions.losses[:, None], predictions.rows, formula=loss.loss.letters, note=note, columns=["loss"]
-    )
-    back = sentence(f"∂loss/∂y{predictions.of}", loss.gradient, predictions.gradient[at, answer], over)
-    return [
-        *panels,
-        replace(lost, signed=False),
-        columns("Gradient at the scores", predictions.gradient, formula, back),
-    ]
+        formula = f"{formula};{over}, for the mean"
+    lost = predictions.losses[:, None]
+    lost_panel = grid("Loss", lost, predictions.rows, formula=loss.loss.letters, note=note, columns=["loss"])
+    back = work("∂loss/∂y", loss.gradient, predictions.gradient[at, answer], over)
+    gradient = columns("Gradient at the scores", predictions.gradient, formula, back)
+    return [*panels, replace(lost_panel, signed=False), gradient]
 
 
 # --- from the gradient at the scores to those of weights, and their update ---
@@ -317,28 +279,18 @@ def linear_panels(
     x: Float[Array, "N d"],
     lr: float,
 ) -> list[Panel]:
-    """The row of the last map that scores the answer: its gradient, and the update; none where it is not learned."""
+    """Return the gradient and the update of the row of the last map that scores the answer; none if it is frozen."""
     names = [name for name, weight in model.named_parameters(remove_duplicate=False) if weight is linear.weight]
     if names[0] not in gradients:
         return []
-    g = array(gradients[names[0]][predictions.answer])
+    row, w = predictions.answer, array(linear.weight[predictions.answer])
+    g = array(gradients[names[0]][row])
     formula = "g = Σ ∂loss/∂y · x, over the predictions"
-    note = worked("g₀", products(predictions.gradient[:, predictions.answer], x[:, 0]), g[0])
+    note = worked("g₀", products(predictions.gradient[:, row], x[:, 0]), g[0])
     if len(names) > 1:
-        formula = "g = ∂loss/∂w"
-        note = "This table is the word vectors' too: its gradient is the sum of both uses."
-    of = f" of {predictions.name(predictions.answer)}" if predictions.scores.shape[1] > 1 else ""
-    return [
-        update_panel(
-            f"{names[0]}, the row{of}",
-            array(linear.weight[predictions.answer]),
-            g,
-            lr,
-            formula,
-            note,
-            predictions.shown,
-        )
-    ]
+        formula, note = "g = ∂loss/∂w", sentence("step: tied")
+    of = f" of {predictions.name(row)}" if predictions.scores.shape[1] > 1 else ""
+    return [update_panel(f"{names[0]}, the row{of}", w, g, lr, formula, note, predictions.shown)]
 
 
 def bag_panel(
@@ -371,21 +323,21 @@ def update_panel(title: str, w: Vector, g: Vector, lr: float, formula: str, note
 
 
 def norm_table(weights: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> Table:
-    """How long the gradient is, layer by layer."""
+    """Return the length of the gradient, layer by layer."""
     layers: dict[str, list[str]] = {}
     for name in weights:
         layers.setdefault(layer_of(name), []).append(name)
-    lengths = {
-        layer: [squared_length(tensors[name] for name in names) ** 0.5 for tensors in (weights, gradients)]
+    rows = [
+        [
+            layer,
+            sum(weights[name].numel() for name in names),
+            *(squared_length(tensors[name] for name in names) ** 0.5 for tensors in (weights, gradients)),
+        ]
         for layer, names in layers.items()
-    }
-    return Table(
-        title="The gradient, layer by layer",
-        takeaway=leading(list(lengths), [of_gradient for _, of_gradient in lengths.values()], LONGEST_GRADIENT),
-        columns=["where", "weights", "‖w‖", "‖g‖"],
-        rows=[[layer, sum(weights[name].numel() for name in layers[layer]), *both] for layer, both in lengths.items()],
-        note="‖g‖ = √(Σ g²)",
-    )
+    ]
+    longest = leader("longest gradient", list(layers), [row[3] for row in rows])
+    columns, note = ["where", "weights", "‖w‖", "‖g‖"], "‖g‖ = √(Σ g²)"
+    return Table(title="The gradient, layer by layer", takeaway=longest, columns=columns, rows=rows, note=note)
 
 
 def squared_length(tensors: Iterable[Tensor]) -> float:
@@ -402,18 +354,13 @@ def layer_of(name: str) -> str:
 
 
 def change_table(before: float, after: float, gradients: Mapping[str, Tensor], lr: float) -> Table:
-    """What the step did to the loss, and what the gradient promised."""
-    rows: list[list[str | float]] = [
+    """Return what the step did to the loss, and what the gradient promised."""
+    rows: Rows = [
         ["loss before", before],
         ["loss after", after],
         ["change", after - before],
         ["promised by the gradient, −η·‖g‖²", -lr * squared_length(gradients.values())],
     ]
     note = f"All weights at once, w ← w − η·g with η = {number(lr)}, then the same example again."
-    return Table(
-        title="After the step",
-        takeaway=f"The loss {course([before, after])}",
-        columns=["", "loss"],
-        rows=rows,
-        note=note,
-    )
+    takeaway = f"The loss {course([before, after])}"
+    return Table(title="After the step", takeaway=takeaway, columns=["", "loss"], rows=rows, note=note)

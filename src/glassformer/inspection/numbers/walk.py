@@ -27,7 +27,6 @@ from glassformer.inspection.numbers.encoders import (
 )
 from glassformer.inspection.numbers.head import answer_panel, bag_panels, head_panels, pool_panels
 from glassformer.inspection.numbers.steps import (
-    MOST_TOKENS,
     SHOWN,
     Activations,
     Source,
@@ -69,10 +68,7 @@ class Example:
     outputs: Sequence[str]
 
     def at_position(self, path: str, tokens: Sequence[str]) -> Activations:
-        count = self.acts.seen[f"{path}.input"].shape[1]
-        if len(tokens) != count:
-            raise Misuse(f"{len(tokens)} names of tokens, but the model reads {count} vectors: they must be as many")
-        at = count - 1 if self.position is None else check_index("position", self.position, count)
+        at = len(tokens) - 1 if self.position is None else check_index("position", self.position, len(tokens))
         return replace(self.acts, path=path, tokens=tokens, at=at)
 
 
@@ -89,33 +85,21 @@ def walk(
     outputs: Sequence[str] = (),
     shown: int = SHOWN,
 ) -> View:
-    """Through a language model, a reader, a bag of words or a translator, called with `inputs`, a batch of 1.
+    """Show every step of a model that is called with `inputs`, a batch of 1, in evaluation mode.
 
     `position`: the token that is worked out, of a translator among those `written`; None: the last. `outputs`: what
-    the scores are of. So many of a vector's numbers as `shown`.
+    the scores are of; `shown`: how many of a vector's numbers are shown.
     """
     through = _of_kind(MODELS, model)
     if through is None:
-        raise Misuse(
-            f"number by number knows the models that are built here, and not {type(model).__name__}: "
-            "its steps are its own"
-        )
-    if isinstance(model, Predictor):
-        _check_reading(model, tokens)
-    else:
+        raise Misuse(f"number by number knows the models of this package, and not {type(model).__name__}")
+    if not isinstance(model, Predictor) or _convolutions(model) is None:
         check_length(tokens, written)
-    training = [module for module in model.modules() if module.training]
-    try:
-        model.eval()
-        with capture(model) as seen:
-            model(*inputs)
-        acts = Activations(seen=seen, path="", tokens=tokens, at=len(tokens) - 1, layer=layer, head=head, shown=shown)
-        example = Example(inputs=inputs, acts=acts, written=written, position=position, outputs=outputs)
-        panels = list(through(model, example))
-    finally:
-        for module in training:
-            module.training = True
-    return View("Number by number", panels, NOTE)
+    with capture(model) as seen:
+        model(*inputs)
+    acts = Activations(seen=seen, path="", tokens=tokens, at=len(tokens) - 1, layer=layer, head=head, shown=shown)
+    example = Example(inputs=inputs, acts=acts, written=written, position=position, outputs=outputs)
+    return View("Number by number", list(through(model, example)), NOTE)
 
 
 @register_view(
@@ -126,7 +110,7 @@ def walk(
     ),
 )
 def walk_through(request: LookRequest) -> View:
-    """Every formula with its numbers."""
+    """Show every formula with its numbers."""
     example = request.example
     return walk(
         request.model,
@@ -145,11 +129,12 @@ def walk_through(request: LookRequest) -> View:
 
 def _language_model(model: LanguageModel, example: Example) -> list[Panel]:
     acts = example.at_position("encoder", example.acts.tokens)
-    return [
-        vectors_panel(model.embed, replace(acts, path="embed")),
-        *encoder_panels(model.encoder, acts),
-        *_next_panels(model.head, acts, example.outputs),
-    ]
+    panels = _encoder_panels(model.embed, "embed", model.encoder, acts)
+    return [*panels, *_next_panels(model.head, acts, example.outputs)]
+
+
+def _encoder_panels(embed: nn.Module, path: str, encoder: Encoder, acts: Activations) -> list[Panel]:
+    return [vectors_panel(embed, replace(acts, path=path)), *encoder_panels(encoder, acts)]
 
 
 def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
@@ -158,15 +143,9 @@ def _translator(model: Seq2Seq, example: Example) -> list[Panel]:
     of_source = replace(of_source, layer=min(of_source.layer, layer_count(model.encoder, of_source) - 1))
     source = Source(Memory(of_source.tensor("output"), example.inputs[1]), of_source.tokens)
     of_target = replace(example.at_position("decoder", example.written), source=source)
-    reading = [
-        vectors_panel(model.embed_source, replace(of_source, path="embed_source")),
-        *encoder_panels(model.encoder, of_source),
-    ]
-    writing = [
-        vectors_panel(model.embed_target, replace(of_target, path="embed_target")),
-        *encoder_panels(model.decoder, of_target),
-        *_next_panels(model.head, of_target, example.outputs),
-    ]
+    reading = _encoder_panels(model.embed_source, "embed_source", model.encoder, of_source)
+    writing = _encoder_panels(model.embed_target, "embed_target", model.decoder, of_target)
+    writing += _next_panels(model.head, of_target, example.outputs)
     return [
         *(replace(panel, title=f"Source · {panel.title}") for panel in reading),
         *(replace(panel, title=f"Target · {panel.title}") for panel in writing),
@@ -188,8 +167,7 @@ def _reader(model: Predictor, example: Example) -> list[Panel]:
     real = np.ones(len(acts.tokens), dtype=bool) if mask is None else mask[0].cpu().numpy()
     return [
         *panels,
-        vectors_panel(model.embed, replace(acts, path="embed")),
-        *encoder_panels(model.encoder, acts),
+        *_encoder_panels(model.embed, "embed", model.encoder, acts),
         *pool_panels(model.pool, replace(acts, path="pool"), real),
         *head_panels(model.head, seen["pool.output"], example.outputs, acts.beside(["s"]), "s"),
         answer_panel(array(seen["logits"][0]), example.outputs, acts),
@@ -265,21 +243,6 @@ def layer_count(encoder: Encoder, acts: Activations) -> int:
 
 def _of_kind(table: Mapping[Any, Walker], module: nn.Module) -> Walker | None:
     return next((through for kind, through in table.items() if isinstance(module, kind)), None)
-
-
-# --- what is too much ---
-
-
-def _check_reading(model: Predictor, tokens: Sequence[str]) -> None:
-    """What is not a text is told by its own name."""
-    if _convolutions(model) is not None or len(tokens) <= MOST_TOKENS:
-        return
-    if isinstance(model.embed, ImageTokens):
-        cut = f"this model cuts an image into {len(tokens)}; larger ones are fewer (--model.patch)"
-        raise Misuse(f"number by number shows at most {MOST_TOKENS} patches, and {cut}")
-    if isinstance(model.embed, ColumnTokens):
-        raise Misuse(f"number by number shows at most {MOST_TOKENS} columns, and there are {len(tokens)}")
-    check_length(tokens)
 
 
 def _convolutions(model: Predictor) -> ConvolutionStack | None:

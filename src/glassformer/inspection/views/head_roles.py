@@ -54,8 +54,6 @@ IN_WORDS = {
 
 PLAIN = 0.4
 """A head has a role when it puts so much of what evenness leaves there: (share - even) / (1 - even)."""
-MOSTLY = 0.5
-"""A head without a role is known by a token that looks so much at another."""
 FEWEST = 5
 """Tokens at which a role must count, to be one."""
 EVEN = 0.9
@@ -63,9 +61,6 @@ EVEN = 0.9
 LONG_RANGE = 1.5
 """A head is long range from this multiple of that distance on: so far looks one that spreads its weights over the
 farther half of what it may see."""
-
-NO_VERB = ("spread", "long", "without")
-"""How names of heads begin that say how a head is, not what it does."""
 
 
 def head_name(layer: int, head: int) -> str:
@@ -255,26 +250,16 @@ def is_separator(token: str) -> bool:
 def head_takeaway(
     weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: tuple[int | None, int | None]
 ) -> str:
-    """What one head does in one text: its role there, or else whom a token looks at most."""
+    """Return the role of one head in one text, or else the pair of tokens with the largest weight."""
     layer, head = (place or 0 for place in choice)
-    who = who_looks(weights, layer, head)
-    if not len(rows) or len(columns) == 1:
-        return "There is one token to look at, and it gets all" if len(columns) == 1 else ""
-    own = np.asarray(weights[layer, head], np.float64)
-    if list(rows) != list(columns):
-        return f"{who}: {_strongest_link(own, rows, columns)}"
-    if len(rows) < 3:
-        return f"{who}: {quoted(rows[1])} gives {own[1, 0]:.2f} to {quoted(columns[0])}"
-    ids = [list(rows).index(token) for token in rows]
-    marks = {id for id in ids if is_separator(rows[id].strip())}
-    role = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0]
-    at, to = np.indices(own.shape)
-    beyond = np.where((to > 0) & (to != at) & (to != at - 1), own, 0)  # what no other name would tell
-    if role.role is None and beyond.max() >= MOSTLY:
-        return f"{who}: {_strongest_link(beyond, rows, columns)}"
-    return f"{who} {'is ' if role.name.startswith(NO_VERB) else ''}{role.name}"
-
-
-def _strongest_link(weights: Float[Array, "T S"], rows: Sequence[str], columns: Sequence[str]) -> str:
-    at, to = map(int, np.unravel_index(weights.argmax(), weights.shape))
-    return f"{quoted(rows[at])} looks at {quoted(columns[to])} ({weights[at, to]:.2f})"
+    who, own = who_looks(weights, layer, head), np.asarray(weights[layer, head], np.float64)
+    if not own.size:
+        return ""
+    if len(rows) > 2 and list(rows) == list(columns):
+        ids = [list(rows).index(token) for token in rows]
+        marks = {id for id in ids if is_separator(rows[id].strip())}
+        role = head_roles([(weights[layer : layer + 1, head : head + 1], ids)], marks)[0][0]
+        if role.role is not None:
+            return f"{who} {role.name}"
+    at, to = map(int, np.unravel_index(own.argmax(), own.shape))
+    return f"{who}: {quoted(rows[at])} looks at {quoted(columns[to])} ({own[at, to]:.2f})"

@@ -1,12 +1,11 @@
 """Watch a run learn: what its model looked at, expected and said at the moments of its training that were kept."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
-from glassformer.config.errors import Misuse, silent
+from glassformer.config.errors import silent
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Family, Loaded
 from glassformer.families.labelling import LabellingFamily, LoadedPredictor
@@ -32,33 +31,20 @@ SAMPLE = 60
     "learning", options=DECODING, needs=lambda loaded: bool(history.steps_of(loaded.run)), otherwise=NOTHING_KEPT
 )
 def learning(request: LookRequest) -> View:
-    return learning_of(request.loaded, request.text, request.example)
-
-
-def learning_of(loaded: Loaded, text: Example, example: ModelInput) -> View:
-    """The same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
-    steps = history.steps_of(loaded.run)
-    if not steps:
-        raise Misuse(f"{loaded.run.path} {NOTHING_KEPT}")
+    """Show the same example at every moment that was kept: attention, the lens's guesses, and what the model says."""
+    loaded, text, example = request.loaded, request.text, request.example
     moment: Loaded = replace(loaded, model=copy.deepcopy(loaded.model))
     frames = []
     heads = clearest_heads(loaded.model, example)  # one head all along: the clearest in the end
+    steps = history.steps_of(loaded.run)
     for step in steps:
         may_stop()
         put_weights(moment.model, history.weights_at(loaded.run, step), f"{loaded.run.path}, update {step:,}")
         guesses = [guesses_panel(moment, example)] if scores_tokens(moment) else []
         outputs = output_panels(moment.family, moment, text, example)
         frames.append([*attention_panels(moment.model, example, choices=heads), *guesses, *outputs])
-    return learning_view(loaded.run.path.name, steps, frames)
-
-
-def learning_view(name: str, steps: Sequence[int], frames: Sequence[Sequence[Panel]]) -> View:
-    """`frames`: what there is to see after each of these updates."""
-    if len(steps) != len(frames):
-        raise ValueError(f"{len(steps)} moments, but panels for {len(frames)}")
     moments = Frames(name="updates", labels=[f"{step:,}" for step in steps], frames=frames)
-    note = f"{len(steps)} moments of the training, from update {steps[0]:,} to {steps[-1]:,}."
-    return View(f"{name} as it learned", [moments], note)
+    return View(f"{loaded.run.path.name} as it learned", [moments])
 
 
 @singledispatch

@@ -40,15 +40,12 @@ def scores_tokens(loaded: Loaded) -> bool:
 def logit_lens(request: LookRequest) -> View:
     example = request.example
     seen = lens_of(request.model, example.inputs, answers=example.follows, never=request.never)
-    return lens_view(_guesses_at(seen, request.loaded, example), chances=seen.chances, entropy=seen.entropy)
+    return lens_view(guesses_panel(request.loaded, example, seen), chances=seen.chances, entropy=seen.entropy)
 
 
-def guesses_panel(loaded: Loaded, example: ModelInput) -> Guesses:
-    """What comes next, or stands at each place, layer by layer."""
-    return _guesses_at(lens_of(loaded.model, example.inputs, answers=example.follows), loaded, example)
-
-
-def _guesses_at(seen: "Lens", loaded: Loaded, example: ModelInput) -> Guesses:
+def guesses_panel(loaded: Loaded, example: ModelInput, seen: "Lens | None" = None) -> Guesses:
+    """Return what comes next, or what stands at each place, layer by layer."""
+    seen = lens_of(loaded.model, example.inputs, answers=example.follows) if seen is None else seen
     tokens, shown = example.written or example.tokens, loaded.output_tokenizer.shown
     return guesses_of(seen, tokens, shown, example.answers, at=example.stand is not None)
 
@@ -82,9 +79,7 @@ class Next(NamedTuple):
     """The likeliest next tokens after the last."""
 
     ids: list[int]
-    probabilities: Float[Array, "k"]
-    entropy: float
-    """The entropy over all tokens, in nats."""
+    probabilities: list[float]
 
 
 @torch.inference_mode()
@@ -151,16 +146,13 @@ def _scored(model: TokenModel | Seq2Seq, x: Tensor) -> Tensor:
 def next_of(model: nn.Module, inputs: Sequence[Any], *, most: int = 10, never: Collection[int] = ()) -> Next:
     """What a language model, or a translator's decoder, would write after the last token; `never` as for `lens_of`."""
     model = _able(model)
-    ids, probabilities, entropy, _, _ = _read(model.head(model.features(*inputs)[0, -1:]), [None], most, never)
-    return Next(ids[0].tolist(), probabilities[0], float(entropy[0]))
+    ids, probabilities, *_ = _read(model.head(model.features(*inputs)[0, -1:]), [None], most, never)
+    return Next(ids[0].tolist(), probabilities[0].tolist())
 
 
 def _able(model: nn.Module) -> TokenModel | Seq2Seq:
     if not isinstance(model, TokenModel | Seq2Seq):
-        raise Misuse(
-            f"the lens needs a head that scores the next token, as language models and translators have one; "
-            f"{type(model).__name__} has none"
-        )
+        raise Misuse(f"the lens needs a head that scores the next token; {type(model).__name__} has none")
     return model
 
 
@@ -192,16 +184,14 @@ def lens_view(
     if chances is not None and not np.isnan(chances).all():
         right = "the token that stands there" if guesses.at else "the token that did follow"
         mean = np.nanmean(chances, 1).tolist()
-        facts = {"takeaway": f"The right token's probability {course(mean)}", "y_name": "probability"}
+        title, takeaway = "Probability of the right token", f"The right token's probability {course(mean)}"
         note = f"mean over {counted(int((~np.isnan(chances[-1])).sum()), 'token')}"
-        series = [(right, mean)]
-        panels.append(
-            Lines.by_layer(guesses.layers, series, title="Probability of the right token", note=note, **facts)
-        )
+        facts = {"title": title, "takeaway": takeaway, "y_name": "probability", "note": note}
+        panels.append(Lines.by_layer(guesses.layers, [(right, mean)], **facts))
     if entropy is not None:
         y = entropy.mean(1).tolist()
-        facts = {"takeaway": f"The entropy {course(y, 'nats')}", "y_name": "entropy (nats)"}
-        panels.append(Lines.by_layer(guesses.layers, [("entropy", y)], title="How undecided it is", **facts))
+        facts = {"title": "How undecided it is", "takeaway": f"The entropy {course(y, 'nats')}"}
+        panels.append(Lines.by_layer(guesses.layers, [("entropy", y)], y_name="entropy (nats)", **facts))
     return View("What it would say after each layer", panels)
 
 

@@ -3,7 +3,7 @@ the answer changes with it, what decided was there.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,7 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
-from glassformer.families.evaluate import encode_example
-from glassformer.families.requests import Example, ModelInput
+from glassformer.families.requests import ModelInput
 from glassformer.inspection.capture import INPUT, capture, has_layers, numbers_of
 from glassformer.inspection.change import replace
 from glassformer.inspection.intervene import intervene
@@ -41,13 +40,6 @@ NOTHING = 0.0005
 """A share below this is rounding."""
 
 
-class Patched(NamedTuple):
-    """The probabilities of the next token, or of the classes, as they are, and with what was put in."""
-
-    before: Float[Array, "V"]
-    after: Float[Array, "V"]
-
-
 def has_patches(loaded: Loaded) -> bool:
     """Whether its answer is one of several, by probability, to what an encoder reads token by token."""
     if not has_layers(loaded.model):
@@ -61,26 +53,6 @@ def classes_of(loaded: Loaded) -> Classes | None:
     """The classes among which a classifier chooses."""
     answers = getattr(loaded, "answers", None)
     return answers if isinstance(answers, Classes) else None
-
-
-def patch(
-    loaded: Loaded, text: Example, other_text: Example, layer: int | None, position: int | Sequence[int]
-) -> Patched:
-    """What a model expects after `text`, or says of it, and what if after a layer (None: before the first) the tokens
-    at some positions have the vectors that they have in `other_text`.
-    """
-    a, b = (encode_example(loaded, one) for one in (text, other_text))
-    states = _states(loaded, a, b)
-    number = 0 if layer is None else layer + 1
-    if not 0 <= number < len(states):
-        raise Misuse(f"there is no layer {layer}: this model has {len(states) - 1}, from 0 on")
-    positions = [position] if isinstance(position, int) else list(position)
-    if not all(0 <= one < len(a.tokens) for one in positions):
-        raise Misuse(f"there is no position {max(positions)}: these texts have {len(a.tokens)} tokens, from 0 on")
-    chosen = torch.zeros(1, len(a.tokens), dtype=torch.bool)
-    chosen[0, positions] = True
-    both = chances_of(loaded, a.inputs), _patched(loaded, a.inputs, states[number], chosen)
-    return Patched(*(numbers_of(chances[0].exp()) for chances in both))
 
 
 def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple[list[str], Float[Array, "L T"]]:

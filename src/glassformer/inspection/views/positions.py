@@ -37,9 +37,7 @@ NEARLY_ALL, FAR_LARGER = 0.99, 4
 
 @register_view("positions", texts="none", needs=lambda loaded: encoder_with_positions(loaded.model) is not None)
 def positions(request: LookRequest) -> View:
-    encoder = encoder_with_positions(request.model)
-    assert encoder is not None
-    return positions_view(*position_vectors(encoder, min(SHOWN, encoder.limit or SHOWN)))
+    return positions_view(*position_vectors(request.model, SHOWN))
 
 
 def encoder_with_positions(model: nn.Module) -> Encoder | None:
@@ -52,7 +50,7 @@ def encoder_with_positions(model: nn.Module) -> Encoder | None:
 
 @torch.inference_mode()
 def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T d"]]:
-    """The kind of positions that an encoder is told, or a model's encoder or decoder, and the first of them.
+    """Return the kind of positions that an encoder, or a model's encoder or decoder, is told, and the first of them.
 
     What each adds to a vector; rotary: the cosine of the angle by which it turns each pair of numbers.
     """
@@ -60,12 +58,9 @@ def position_vectors(model: nn.Module, count: int) -> tuple[str, Float[Array, "T
     encoding = None if encoder is None else encoder.position_encoding()
     if encoder is None or encoding is None:
         raise Misuse("this model is told no positions: to attention without them, a text is a bag of words")
-    if count < 1:
-        raise Misuse(f"{count} positions are none to look at")
     device = next(encoder.parameters(), torch.empty(0)).device
-    if encoding.limit is not None and count > encoding.limit:
-        raise Misuse(f"this model knows {encoding.limit:,} positions (model.context), not {count:,}")
-    return encoding.kind, numbers_of(encoding.vectors(torch.arange(count, device=device), encoder.width))
+    positions = torch.arange(min(count, encoding.limit or count), device=device)
+    return encoding.kind, numbers_of(encoding.vectors(positions, encoder.width))
 
 
 def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:

@@ -183,12 +183,8 @@ def _anchor_chart(
     }
     last = [values[-1] for values in by_anchor.values()]
     takeaway = leader("nearest anchor", list(map(quoted, by_anchor)), last, layer=layers[-1])
-    facts: dict[str, Any] = {
-        "takeaway": takeaway,
-        "y_name": f"cosine with “{word}”",
-        "note": "Each anchor is read alone.",
-    }
-    return Lines.by_layer(layers, by_anchor.items(), title=f"“{label}”", **facts)
+    title, y_name, note = f"“{label}”", f"cosine with “{word}”", "Each anchor is read alone."
+    return Lines.by_layer(layers, by_anchor.items(), title=title, takeaway=takeaway, y_name=y_name, note=note)
 
 
 def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"], layers: Sequence[str]) -> list[Panel]:
@@ -206,8 +202,8 @@ def _similarity(word: str, labels: Sequence[str], vectors: Float[Array, "N L d"]
             points = on_map.points
     pairs = ~np.eye(len(vectors), dtype=bool)
     means = [float(cosines(layer)[pairs].mean()) for layer in vectors.swapaxes(0, 1)]
-    facts: dict[str, Any] = {"takeaway": f"The mean cosine {course(means)}", "y_name": "cosine"}
-    mean = Lines.by_layer(layers, [("mean of all pairs", means)], title="How alike, layer by layer", **facts)
+    title, takeaway = "How alike, layer by layer", f"The mean cosine {course(means)}"
+    mean = Lines.by_layer(layers, [("mean of all pairs", means)], title=title, takeaway=takeaway, y_name="cosine")
     return [Frames(name="after", labels=layers, frames=frames), mean]
 
 
@@ -357,10 +353,9 @@ def map_of(
 ) -> Points:
     """Return the vectors on a plane, with the share that each direction shows; `like`: as of `plane`."""
     points, shares = plane(vectors, like)
-    first, second = (f"{share:.0%} of the spread" for share in shares)
+    x, y = (f"{share:.0%} of the spread" for share in shares)
     takeaway = f"The map shows {sum(shares):.0%} of the spread"
-    facts: dict[str, Any] = {"groups": groups, "x_name": first, "y_name": second}
-    return Points(title=title, takeaway=takeaway, points=points, labels=labels, **facts)
+    return Points(title=title, takeaway=takeaway, points=points, labels=labels, groups=groups, x_name=x, y_name=y)
 
 
 def cosine_grid(title: str, names: Sequence[str], vectors: Float[Array, "N d"], **facts: Any) -> Grid:
