@@ -83,7 +83,7 @@ WRONG = {
     ),
     "no such text": (["train", "two.csv", "--text", "words"], 2, ["words", "columns: text, label", "--text"]),
     "ragged row": (["train", "ragged.csv"], 2, ["ragged.csv, line 3", "3 fields", "quotes"]),
-    "open quote": (["train", "quote.csv"], 2, ["quote.csv, line 3", "never closed"]),
+    "open quote": (["train", "quote.csv"], 2, ["quote.csv, line 3", "a quote is not closed"]),
     "not a parquet file": (["train", "not.parquet"], 2, ["not.parquet"]),
     "one class": (["train", "one.csv"], 2, ["one.csv", "all 40 rows", "'good'", "--label"]),
     "texts without words": (["train", "blanks.csv"], 2, ["blanks.csv", "'text' is empty"]),

@@ -119,7 +119,7 @@ def test_every_column_of_x_is_read() -> None:
         model.predict(frame.assign(num=["many", *map(str, frame.num[1:])]))
     twice = pd.DataFrame({"text": X, "answer": [f"{text} {place}" for place, text in enumerate(X)]})
     assert gf.Classifier("bag", steps=2).fit(twice, Y).loaded_.schema.text == "text,answer"
-    with pytest.raises(gf.GlassformerError, match="means every column, but one has this name"):
+    with pytest.raises(gf.GlassformerError, match="means all columns: rename the one"):
         model.fit(frame.rename(columns={"num": "all"}), wanted)
 
 

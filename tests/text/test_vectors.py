@@ -82,7 +82,7 @@ def test_a_word_with_bytes_that_are_no_text_is_passed_over(tmp_path: Path) -> No
         ("", " holds no word vectors"),
         ("\n \n", " holds no word vectors"),
         ("3 2\n", " holds no word vectors"),
-        ("the 1 2\ncat 1\n", ", line 2: 1 numbers after the word, where there are 2 in the lines before"),
+        ("the 1 2\ncat 1\n", ", line 2: 1 numbers after the word, not 2 as before"),
         ("2 3\nthe 1 2\ncat 1 2\n", ", line 2: 2 numbers after the word, where the first line says 3"),
         ("the 1 2\n\ncat\n", ", line 3: no numbers after 'cat'"),
         ("the 1 2\ncat 1 x\n", ", line 2: not numbers after the word: '1 x'"),

@@ -119,9 +119,7 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
         sizes[held_out] += len(utf8(text))
         words += len(text.split()) if held_out else 0
     if not words:
-        raise DataError(
-            "too little text to compare tokenizers: some is held out to measure on, and none was left for it"
-        )
+        raise DataError("too little text to compare tokenizers: nothing is left to measure them on")
     comparisons = []
     for settings in kinds:
         train = (text for text, held_out in _divided(texts_factory) if not held_out)

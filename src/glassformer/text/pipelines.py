@@ -37,10 +37,8 @@ def train(texts: Iterable[str], settings: TokenizerSettings, *, mask: bool = Fal
     specials = [*specials, MASK] if mask else specials
     pipeline = {"char": _char, "word": _word, "bpe": _bpe}[settings.kind](texts, settings, specials)
     if pipeline.get_vocab_size() <= len(specials):
-        raise DataError(
-            f"the text yields no tokens: it holds no {settings.kind} seen at least {settings.min_count} times "
-            "(--tokenizer.min_count)"
-        )
+        rare = f"no {settings.kind} occurs at least {settings.min_count} times (--tokenizer.min_count)"
+        raise DataError(f"the text yields no tokens: {rare}")
     return pipeline
 
 

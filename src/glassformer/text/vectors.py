@@ -50,10 +50,7 @@ def read_vectors(
         for number, raw, rest in lines:
             if rest.count(b" ") != width - 1 and (count := len(rest.split())) != width:
                 if count < width:
-                    raise DataError(
-                        f"{path}, line {number:,}: {count} numbers after the word, where there are {width} in the "
-                        "lines before"
-                    )
+                    raise DataError(f"{path}, line {number:,}: {count} numbers after the word, not {width} as before")
                 continue  # a word with blanks in it, which no tokenizer of ours would ask for
             word = raw.decode(errors="replace")
             fold = word.casefold()
@@ -111,9 +108,7 @@ def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
             vector = np.array(rest.split(), np.float32)
     except ValueError:
         excerpt = rest[:40].decode(errors="replace")
-        raise DataError(
-            f"{where}: not numbers after the word: {excerpt!r}; word vectors come as text, one word a line"
-        ) from None
+        raise DataError(f"{where}: not numbers after the word: {excerpt!r}; word vectors come as text") from None
     if not np.isfinite(vector).all():
         raise DataError(f"{where}: a number that is not finite")
     return vector

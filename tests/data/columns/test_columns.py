@@ -67,9 +67,7 @@ def test_the_text_is_asked_for() -> None:
         text_column("a.csv", {"question": PROSE, "Comment": PROSE}, None)
     with pytest.raises(DataError) as caught:
         text_column("a.csv", {"kind": LABELS, "n": NUMBERS}, None)
-    assert str(caught.value) == (
-        "a.csv: no column looks like text (columns: kind, n; the first line names them): name one with --text"
-    )
+    assert str(caught.value) == ("a.csv: no column looks like text (columns: kind, n): name one with --text")
     with pytest.raises(DataError) as caught:
         text_column("a.csv", both, "Tarjet")
     assert str(caught.value) == (
@@ -140,7 +138,9 @@ def test_the_label_is_asked_for() -> None:
     assert refused("class", text=PROSE, price=[str(n / 7) for n in range(60)]) == (
         "a.csv: no column looks like a label: name one of text, price with --label"
     )
-    assert "both the text and the label" in refused(ANY_LABEL, DataSettings(text="a", label="a"), a=PROSE, b=LABELS)
+    assert "both the text (--text) and the label" in refused(
+        ANY_LABEL, DataSettings(text="a", label="a"), a=PROSE, b=LABELS
+    )
 
 
 def test_a_column_named_as_the_label_is_not_the_text() -> None:
@@ -159,12 +159,12 @@ def test_the_kind_of_label_that_was_asked_for_decides() -> None:
 
 def test_labels_that_cannot_be() -> None:
     assert refused("number", text=PROSE, label=["1.5", "2", " lots "] * 20) == (
-        "a.csv, line 4, column 'label': text where a number is wanted: 'lots' (--task classification takes any value)"
+        "a.csv, line 4, column 'label': text where a number is wanted: 'lots' (write a number, or nothing; "
+        "--task classification takes any value)"
     )
-    assert "'1e400' (--task classification" in refused("number", text=PROSE, label=["1.5", "2", "1e400"] * 20)
+    assert "'1e400' (write a number" in refused("number", text=PROSE, label=["1.5", "2", "1e400"] * 20)
     assert refused(text=PROSE, label=["x", "y", " "] * 20) == (
-        "a.csv, line 4: no label in column 'label' (20 rows have none): "
-        "fill it in, take such rows out, or choose another column with --label"
+        "a.csv, line 4: no label in column 'label' (20 rows have none): --label names another"
     )
     amounts = [str(number / 7) for number in range(60)]
     assert "line 61: no label in column 'score' (1 row has none)" in refused(text=PROSE, score=[*amounts[1:], ""])
@@ -208,10 +208,3 @@ def test_a_first_line_that_is_data() -> None:
     measured = {"how many times it was seen in all": NUMBERS, "label": LABELS}
     assert "the first line looks like data" in refused(**measured)
     assert chosen(ANY_LABEL, DataSettings(kind="table"), **measured)[1] == "label"  # no text is sought
-
-
-@pytest.mark.parametrize(
-    ("value", "advice"), [("1001,94 kg", "write 1001.94"), ("95.28 m", "write 95.28"), ("x", "--task")]
-)
-def test_what_to_write_for_a_number(value: str, advice: str) -> None:
-    assert advice in refused("number", text=PROSE, label=[value, *["1.5"] * 59])

@@ -57,7 +57,7 @@ def test_texts_are_joined_line_by_line() -> None:
     assert found.why.startswith("text columns 'body' and 'title', joined, label column 'label'")
     with pytest.raises(DataError, match="no column 'titel'; did you mean title"):
         chosen(DataSettings(text="titel,body"), title=TITLES, body=PROSE, label=LABELS)
-    with pytest.raises(DataError, match="'body' cannot be both the text and the label"):
+    with pytest.raises(DataError, match="'body' cannot be both the text"):
         chosen(DataSettings(text="title,body", label="body"), title=TITLES, body=PROSE)
 
 

@@ -75,7 +75,7 @@ def test_columns_that_cannot_be() -> None:
     )
     assert "name one with --target" in refused("source", "target", target="x")
     assert refused("en", "de", source="en", target="en") == (
-        "a.tsv: column 'en' cannot be both the source and the target: see --source and --target"
+        "a.tsv: column 'en' cannot be both the source (--source) and the target (--target)"
     )
     assert refused("src", "source_text", "target") == (
         "a.tsv: the source could be column 'src' or 'source_text': say which with --source"

@@ -122,7 +122,7 @@ def test_what_cannot_be_read() -> None:
     assert "name one with --extra-columns" in refused(DataSettings(extra_columns="hours"), text=PROSE, hour=WHOLE)
     assert "name one with --image" in refused(DataSettings(image="file"), text=PROSE, label=LABELS)
     assert refused(DataSettings(extra_columns="label", label="label"), text=PROSE, label=LABELS) == (
-        "a.csv: column 'label' is the label (--label) and cannot be read beside it: see --extra-columns"
+        "a.csv: column 'label' is the label (--label) and cannot be read beside it: --extra-columns"
     )
     assert refused(DataSettings(extra_columns="name"), text=PROSE, name=NAMES, label=LABELS) == (
         "a.csv: column 'name' cannot be read (60 different values, a text or a name; --text reads it): "

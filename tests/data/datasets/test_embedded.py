@@ -152,7 +152,7 @@ def test_images_have_no_rows(name: str, read: Callable[[str, DataSettings], obje
     with pytest.raises(DataError) as caught:
         read(name, DataSettings())
     assert str(caught.value) == (
-        f"the data set '{name}' holds images, and texts or a table are wanted here: `glassformer data` lists others"
+        f"the data set '{name}' holds images, and texts or a table are wanted (see `glassformer data`)"
     )
 
 

@@ -220,7 +220,7 @@ def test_folders_and_files_that_are_no_data_sets(tmp_path: Path, monkeypatch: py
 
 def test_splits_that_are_not_there(tmp_path: Path) -> None:
     spec = save(tmp_path / "set", one=texts(2), two=texts(2))
-    assert refused(open_dataset, spec).startswith(f"{spec}: no split 'train': name one of one, two after a #")
+    assert refused(open_dataset, spec).startswith(f"{spec}: no split 'train' (splits: one, two)")
     assert refused(said, spec) == refused(open_dataset, spec)
     assert refused(open_dataset, f"{spec}#three").startswith(f"{spec}#three: no split 'three'")
 

@@ -126,14 +126,9 @@ def test_numbers_outside_the_range_of_training_are_counted() -> None:
 def test_a_constant_column_is_left_out_and_said() -> None:
     features = TableFeatures.learn(part_of(a=["1", "3"], b=["7", "7 "], c=["x", "x"], d=["", " "]))
     assert features.columns == ("a",)
-    assert features.remarks == (
-        "column 'b' is 7 in every row of training: left out",
-        "column 'c' is x in every row of training: left out",
-        "column 'd' is empty in every row of training: left out",
-    )
+    assert features.remarks == ("left out: b, c, d, the same in every row of training",)
     assert refused(a=["1", "1"], b=["x", "x"]) == (
-        "a.csv: no column says anything (a, b: each the same in every row of training): name others with "
-        "--extra-columns"
+        "a.csv: nothing to learn from (a, b: each the same in every row of training): name others with --extra-columns"
     )
 
 
@@ -157,7 +152,7 @@ def test_text_in_a_number_column_after_training() -> None:
 def test_a_missing_column() -> None:
     with pytest.raises(DataError) as caught:
         TableFeatures.learn(TRAIN).inputs(part_of(height=["1"], weight=["2"]), np.zeros(1))
-    assert str(caught.value) == "a.csv: no column 'city', which this model reads (columns: height, weight)"
+    assert str(caught.value) == "a.csv: no column 'city', which this run reads (columns: height, weight)"
 
 
 def test_what_is_taken() -> None:
@@ -229,7 +224,7 @@ def test_dates_become_columns_of_their_own() -> None:
 def test_one_date_in_every_row_is_left_out_and_not_asked_for_later() -> None:
     features = TableFeatures.learn(part_of(day=["31.05.2024"] * 3, a=["1", "2", "3"]), written(dates={"day": "dmy"}))
     assert (features.columns, features.dates) == (("a",), ())
-    assert features.remarks == ("column 'day' has one date in all rows of training: left out",)
+    assert features.remarks == ("left out: day, the same in every row of training",)
     assert features.inputs(part_of(a=["2"]), np.zeros(1)).numbers.tolist() == [[0.0]]
 
 
@@ -237,7 +232,7 @@ def test_a_column_with_the_name_of_a_dates_part() -> None:
     part = part_of(**{"day": ["2024-05-30", "2024-06-01"], "day: year": ["1", "2"]})
     with pytest.raises(DataError) as caught:
         TableFeatures.learn(part, written(dates={"day": "ymd"}))
-    assert str(caught.value) == "a.csv: column 'day: year' has the name of what is read of column 'day': rename it"
+    assert str(caught.value) == "a.csv: column 'day: year' is also read from column 'day': rename it"
 
 
 def test_thousands_are_read_by_a_column_whose_sign_is_the_point() -> None:

@@ -145,7 +145,7 @@ def test_languages_that_are_asked_for(tmp_path: Path) -> None:
         ["un chat"],
         ("from de to fr (--source, --target)", "left out: 3 units without a text in de or fr"),
     )
-    many = f"{file} has texts in en-US, de, fr: choose two different languages with --source and --target"
+    many = f"{file} has texts in en-US, de, fr: choose two languages with --source and --target"
     assert message(read_tmx, file) == message(read_tmx, file, "en") == many
     assert message(read_tmx, file, None, "en") == many
     assert message(read_tmx, file, "en", "es") == (
@@ -252,7 +252,7 @@ def test_memories_without_pairs(tmp_path: Path) -> None:
     file = tmx(tmp_path)
     assert message(read_tmx, file) == f"{file} is empty: there is no text in it"
     file = tmx(tmp_path, unit(en="a"), unit(en="b"))
-    alone = f"{file} has texts in en: choose two different languages with --source and --target"
+    alone = f"{file} has texts in en: choose two languages with --source and --target"
     assert message(read_tmx, file) == message(read_tmx, file, "en") == alone
     file = tmx(tmp_path, unit(en="a"), unit(de="b"))
     assert message(read_tmx, file).startswith(f"{file}: no unit has a text in en and one in de")

@@ -151,12 +151,12 @@ X, Y = noise(N, H, W), np.array(LABELS)
         ({"x": X.astype(str), "y": Y}, "FILE: 'x' holds <U3 values, and pixels are numbers"),
         (
             {"x": X, "y": np.eye(4)},
-            "FILE: 'y' is 4×4 (float64), and one number or name an image is wanted",
+            "FILE: 'y' is 4×4 (float64), and one number or name per image is wanted",
         ),
-        ({"x": X, "y": 5}, "FILE: 'y' is one value (int64), and one number or name an image is wanted"),
+        ({"x": X, "y": 5}, "FILE: 'y' is one value (int64), and one number or name per image is wanted"),
         (
             {"x": X, "y": Y.astype(complex)},
-            "FILE: 'y' is 4 (complex128), and one number or name an image is wanted",
+            "FILE: 'y' is 4 (complex128), and one number or name per image is wanted",
         ),
         ({"x": X, "y": [1, 2, np.nan, 3]}, "FILE: image 2 has no label in 'y'"),
         ({"x": X, "y": ["a", " ", "b", "a"]}, "FILE: image 1 has no label in 'y'"),

@@ -159,10 +159,10 @@ FOLDERS = (
             ["1.png", "2.png"],
             "DATA holds pictures, but no class folders: put those of each class into a folder named after it",
         ),
-        (["a/1.png"], "all pictures of DATA are of one class, 'a': there is nothing to tell apart"),
+        (["a/1.png"], "all pictures of DATA are of one class, 'a': nothing to tell apart"),
         (
             ["pets/a/1.png", "pets/b/1.png"],
-            "all pictures of DATA are of one class, 'pets': there is nothing to tell apart; did you mean DATA/pets?",
+            "all pictures of DATA are of one class, 'pets': nothing to tell apart; did you mean DATA/pets?",
         ),
         (
             [],
@@ -436,7 +436,7 @@ def test_embedded_pictures() -> None:
 def test_what_holds_none(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
     assert refused(tmp_path / "a.txt") == (
-        "DATA holds no labelled pictures: give a folder of class folders, or a .npz file"
+        "DATA holds no labelled pictures: pass a folder of class folders, or a .npz file"
     )
     assert refused(Path("opinions")) == "data set 'DATA' holds no pictures"
 
@@ -470,4 +470,4 @@ def test_npz_files_are_read(tmp_path: Path) -> None:
     assert pictures.files == ["train image 0", "train image 1", "test image 0"]
     assert pictures.note == "pixels from 0 to 1 taken as 0–1 and scaled to 0–255"
     np.savez(tmp_path / "c.npz", x=noise(2, H, W), y=[5, 5])
-    assert refused(tmp_path / "c.npz") == "all pictures of DATA are of one class, '5': there is nothing to tell apart"
+    assert refused(tmp_path / "c.npz") == "all pictures of DATA are of one class, '5': nothing to tell apart"

@@ -237,9 +237,11 @@ def test_unknown_encoding(tmp_path: Path, encoding: str) -> None:
 
 def test_binary_data(tmp_path: Path) -> None:
     file = write(tmp_path / "a.txt", b"one\ntwo\n\xff\0")
-    assert refused(file) == f"{file} holds a NUL byte at position 9 (line 3): binary data, not text"
+    assert refused(file) == (
+        f"{file} holds a NUL byte at position 9 (line 3): binary data, or UTF-16 (--data.encoding utf-16)"
+    )
     file = write(tmp_path / "b.txt", "one".encode("utf-16"))
-    assert refused(file).endswith("looks like UTF-16, try --data.encoding utf-16")
+    assert refused(file).endswith("or UTF-16 (--data.encoding utf-16)")
 
 
 PACKED = gzip.compress(bytes(Random(0).choices(range(97, 123), k=10_007)))

@@ -1,6 +1,5 @@
 """What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
-import re
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,7 +15,6 @@ from glassformer.data.columns.heuristics import (
     is_id,
     is_varied_text,
     named_columns,
-    number_in,
     only_column,
     prefer_last,
     require_column,
@@ -49,8 +47,9 @@ from glassformer.data.columns.schema import (
     why_unreadable,
 )
 from glassformer.data.io.table import Table, is_empty, text_parts
-from glassformer.data.wording import counted, line_in_words, listed
+from glassformer.data.wording import counted, listed
 
+ANY_VALUE = "write a number, or nothing; --task classification takes any value"
 SAMPLE = 100
 """Rows that are looked at to find the text."""
 
@@ -125,9 +124,7 @@ def choose_columns(
             return _text_alone(table, text)
         label, last, flags = named, False, "--text, --label"
         if label in texts:
-            raise DataError(
-                f"{table.name}: column '{label}' cannot be both the text and the label: see --text and --label"
-            )
+            raise DataError(f"{table.name}: column '{label}' cannot be both the text (--text) and the label (--label)")
         read = [texts_in_words(texts), *images]
     taken = {*texts, *label_columns(table.name, label, table.columns), image}
     if settings.all_columns:
@@ -252,8 +249,7 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
     if empty and (settings.bad_rows == ERROR or len(empty) == len(rows)):
         some = counted(len(empty), "row has", "rows have")
         raise DataError(
-            f"{table.name}, {line_in_words(table.lines[empty[0]])}: no label in column '{columns.label}' ({some} "
-            "none): fill it in, take such rows out, or choose another column with --label"
+            f"{table.at(empty[0])}: no label in column '{columns.label}' ({some} none): --label names another"
         )
     without = set(empty)
     filled = [row for row in rows if row not in without]
@@ -261,20 +257,13 @@ def labelled_rows(table: Table, columns: Columns, rows: Sequence[int], settings:
         return LabelledRows(filled, [values[row].strip() for row in filled], [])
     sign, lines = columns.decimals.get(columns.label, POINT), [table.lines[row] for row in filled]
     cells = [values[row] for row in filled]
-    _, numbers = read_numbers(table.name, lines, columns.label, cells, sign, advise=_advice)
+    _, numbers = read_numbers(table.name, lines, columns.label, cells, sign, advice=ANY_VALUE)
     return LabelledRows(filled, [value.strip() for value in numbers.values], numbers.remarks(columns.label))
 
 
 def lacks_label(value: str, label_kind: str | None) -> bool:
     """Whether a row has no label: nothing there, or where a number should be, what people write for none."""
     return is_empty(value) if label_kind == NUMBER else not value.strip()
-
-
-def _advice(value: str) -> str:
-    plain = re.sub(r"[^\d,.-]", "", value).replace(",", ".")
-    if number_in(plain) is not None and not re.search(r"\d[eE][+-]?\d", value):  # 1e400 is not 1400
-        return f"write {plain}"
-    return "--task classification takes any value"
 
 
 # --- which column is learned where there is no text ---
@@ -303,10 +292,7 @@ def text_column(where: str, sample: Mapping[str, Sequence[str]], named: str | No
     if named is not None:
         return ",".join(named_columns(where, named, sample, "--text"))
     if not (found := plain_texts(sample) or wordy_columns(sample)):
-        raise DataError(
-            f"{where}: no column looks like text (columns: {listed(sample)}; the first line names them): "
-            "name one with --text"
-        )
+        raise DataError(f"{where}: no column looks like text (columns: {listed(sample)}): name one with --text")
     return only_column(where, found, "the text", "--text", joined=True)
 
 
@@ -346,10 +332,7 @@ def text_candidates(
 ) -> dict[str, list[str]]:
     """The columns that may be the text where nobody named it; the first line must be names."""
     if odd := next((name for name in sample if len(name.split()) > 5), None):
-        raise DataError(
-            f"{where}: the first line looks like data, not like names of columns ('{odd[:30]}…'): "
-            "write names such as text,label above it, or say --text and --label"
-        )
+        raise DataError(f"{where}: the first line looks like data ('{odd[:30]}…'): write names of columns above it")
     if settings.label is not None:
         taken |= {settings.label, *map(str.strip, settings.label.split(","))}
     free = {name: values for name, values in sample.items() if name not in taken}

@@ -26,7 +26,7 @@ from glassformer.data.columns.heuristics import (
     prefer_last,
 )
 from glassformer.data.io.table import EMPTY, Table
-from glassformer.data.wording import EXAMPLES, counted, line_in_words, listed
+from glassformer.data.wording import EXAMPLES, counted, listed
 
 # --- several labels of one example: how a table holds them, and how a part of it does ---
 
@@ -121,10 +121,8 @@ def sets_of(table: Table, label: str, rows: Sequence[int], separator: str | None
     chosen = separator or separator_in([cells[row] for row in rows])
     for row in rows:
         if cells[row].lstrip().startswith("[") and list_in(cells[row]) is None:
-            raise DataError(
-                f"{table.name}, {line_in_words(table.lines[row])}, column '{columns[0]}': not a list of labels: "
-                f'\'{cells[row].strip()[:40]}\' (write ["one", "another"], or one;another)'
-            )
+            cell = cells[row].strip()[:40]
+            raise DataError(f"{table.at(row, columns[0])}: not a list of labels: '{cell}' (write one;another)")
     return [as_text(labels_in(cells[row], chosen)) for row in rows]
 
 
@@ -136,10 +134,7 @@ def _of_columns(table: Table, columns: Sequence[str], rows: Sequence[int]) -> li
         for column in columns:
             value = table.columns[column][row].strip()
             if value.lower() not in TRUTHS:
-                where = f"{table.name}, {line_in_words(table.lines[row])}, column '{column}'"
-                raise DataError(
-                    f"{where}: '{value[:40]}' where 0 or 1 is wanted: write one, or name other columns with --label"
-                )
+                raise DataError(f"{table.at(row, column)}: '{value[:40]}' where 0 or 1 is wanted (--label)")
             if TRUTHS[value.lower()]:
                 labels.append(column)
         found.append(as_text(labels))
@@ -280,10 +275,8 @@ def _kind_of(where: str, label: str, values: Sequence[str]) -> str:
     if len(different) > 2 and len(different) > 0.8 * len(values):
         if len(numbers) > len(different) / 2:  # amounts, with something else among them that will be pointed out
             return NUMBER
-        raise DataError(
-            f"{where}: column '{label}' has {len(different):,} different values in {len(values):,} rows, a name "
-            "or an id and no label: choose another with --label, or --task language-model to learn the text alone"
-        )
+        some = f"{len(different):,} different values in {len(values):,} rows"
+        raise DataError(f"{where}: column '{label}' has {some}, a name or an id and no label: --label names another")
     return CLASS
 
 

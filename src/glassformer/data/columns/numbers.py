@@ -1,7 +1,7 @@
 """Numbers as people write them: with a decimal point or comma, signs between thousands, a currency or per cent."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,11 +85,11 @@ def plain_cells(values: Sequence[str], sign: str) -> Cells:
 
 
 def read_numbers(
-    where: str, lines: Sequence[int], name: str, values: Sequence[str], sign: str, *, advise: Callable[[str], str]
+    where: str, lines: Sequence[int], name: str, values: Sequence[str], sign: str, *, advice: str
 ) -> tuple[NDArray[np.float64], Cells]:
     """Return the numbers of a column, NaN for empty cells, and its cells as a program writes them.
 
-    Raise `DataError` for a text, with what `advise` says of it, and for a number that float32 cannot hold.
+    Raise `DataError` for a text, with this advice, and for a number that float32 cannot hold.
     """
     numbers, cells = np.full(len(values), np.nan), plain_cells(values, sign)
     for row, value in enumerate(cells.values):
@@ -97,7 +97,7 @@ def read_numbers(
             continue
         number = number_in(value)
         if number is None:
-            problem = f"text where a number is wanted: '{value.strip()[:40]}' ({advise(value)})"
+            problem = f"text where a number is wanted: '{value.strip()[:40]}' ({advice})"
         elif abs(number) > FLOAT32_MAX:
             problem = f"{value.strip()[:40]} is too large for float32: correct it, or leave it empty"
         else:

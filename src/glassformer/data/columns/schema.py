@@ -95,18 +95,13 @@ def _order_of(values: Sequence[str]) -> str | None:
 def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     """Return the columns that --extra-columns names."""
     if settings.all_columns and ALL_COLUMNS in table.columns:
-        raise DataError(
-            f"{table.name}: --extra-columns {ALL_COLUMNS} means every column, but one has this name: rename it, or "
-            "list the columns"
-        )
+        raise DataError(f"{table.name}: --extra-columns {ALL_COLUMNS} means all columns: rename the one of this name")
     for name in settings.beside:
         require_column(table.name, name, table.columns, "--extra-columns")
         texts = [] if settings.text is None else named_columns(table.name, settings.text, table.columns, "--text")
         if name in (*texts, settings.label):
             part = "the text (--text)" if name in texts else "the label (--label)"
-            raise DataError(
-                f"{table.name}: column '{name}' is {part} and cannot be read beside it: see --extra-columns"
-            )
+            raise DataError(f"{table.name}: column '{name}' is {part} and cannot be read beside it: --extra-columns")
     return _readable(table, dict.fromkeys(settings.beside))
 
 
@@ -123,9 +118,7 @@ def _readable(table: Table, names: Iterable[str], *, all_columns: bool = False) 
 
 def _refuse_comma(table: Table, name: str) -> None:
     if "," in name:
-        raise DataError(
-            f"{table.name}: column '{name}' has a comma in its name: rename it, or name others with --extra-columns"
-        )
+        raise DataError(f"{table.name}: column '{name}' has a comma in its name: rename it, or see --extra-columns")
 
 
 def all_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
@@ -144,10 +137,8 @@ def readable_columns(table: Table, taken: Collection[str | None]) -> tuple[str, 
     free = [name for name in table.columns if name not in taken]
     read = tuple(name for name in free if why_unreadable(name, table.columns[name]) is None)
     if not read:
-        raise DataError(
-            f"{table.name}: there is no number or category column to learn from (columns: {listed(table.columns)}): "
-            "name some with --extra-columns"
-        )
+        there = f"there is no number or category column to learn from (columns: {listed(table.columns)})"
+        raise DataError(f"{table.name}: {there}: name some with --extra-columns")
     for name in read:
         _refuse_comma(table, name)
     return read

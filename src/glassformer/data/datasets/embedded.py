@@ -39,9 +39,7 @@ def _texts(build: Callable[..., Iterable[str]]) -> Callable[..., Iterator[Row]]:
 
 
 def _no_rows(name: str) -> Iterator[Row]:
-    raise DataError(
-        f"the data set '{name}' holds images, and texts or a table are wanted here: `glassformer data` lists others"
-    )
+    raise DataError(f"the data set '{name}' holds images, and texts or a table are wanted (see `glassformer data`)")
 
 
 MAKERS: dict[str, dict[str, Callable[..., Any]]] = {

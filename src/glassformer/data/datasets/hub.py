@@ -98,18 +98,14 @@ def _parse_name(spec: str) -> HubName:
         return HubName(spec, Path(folder), place, None, split)
     name, _, config = place.partition(":")
     if os.path.exists(name) or not HUB_NAME.fullmatch(name):
-        raise DataError(
-            f"'{spec}' names no data set: write hf:NAME, hf:NAME:CONFIG, or hf:FOLDER of one that save_to_disk wrote"
-        )
+        raise DataError(f"'{spec}' names no data set: write hf:NAME, hf:NAME:CONFIG, or hf:FOLDER (of save_to_disk)")
     return HubName(spec, None, name, config or None, split)
 
 
 def _choose_split(named: HubName, splits: Mapping[str, Any]) -> Any:
     split = TRAIN if named.split is None else named.split
     if split not in splits:
-        raise DataError(
-            f"{named.spec}: no split '{split}': name one of {', '.join(splits)} after a #, as in hf:NAME#test"
-        )
+        raise DataError(f"{named.spec}: no split '{split}' (splits: {', '.join(splits)}): write hf:NAME#SPLIT")
     return splits[split]
 
 

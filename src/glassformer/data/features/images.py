@@ -69,8 +69,7 @@ class ImageFeatures(Features):
         return ImageInputs(pixels, answers, part.texts, self, remarks)
 
     def to_json(self) -> dict[str, Any]:
-        white = {} if self.top is None else {"top": self.top}
-        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread), **white}
+        return {"size": list(self.size), "mean": list(self.mean), "spread": list(self.spread), "top": self.top}
 
     @staticmethod
     def from_json(value: dict[str, Any], config: Config) -> "ImageFeatures":
@@ -81,7 +80,7 @@ class ImageFeatures(Features):
         data = config.data
         if data.shift >= min(height, width):
             raise SettingError(f"data.shift {data.shift} would move images of {height}×{width} pixels out of sight")
-        top = None if value.get("top") is None else int(value["top"])
+        top = None if value["top"] is None else int(value["top"])
         return ImageFeatures((height, width), mean, spread, data.shift, data.flip, config.training.seed, top)
 
 

@@ -3,7 +3,7 @@
 import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from glassformer.data.columns.inference import Columns
 from glassformer.data.columns.numbers import OTHER_SIGN, plain_cells, read_numbers
 from glassformer.data.columns.schema import empty_in_words, many_categories
 from glassformer.data.features.inputs import Features, Inputs, Tensors
-from glassformer.data.io.table import is_empty
+from glassformer.data.io.table import is_empty, require_columns
 from glassformer.data.split.labelled import Labelled
 from glassformer.data.wording import counted, line_in_words, listed
 from glassformer.models.inputs import Shape
@@ -80,17 +80,14 @@ class NumberColumn:
     """The sign before a fraction, where both could be meant."""
 
     def to_json(self) -> dict[str, Any]:
-        numbers = {"mean": self.mean, "spread": self.spread, "low": self.low, "high": self.high}
-        plain = {"name": self.name, **numbers, "flag": self.flag}
-        return plain if self.decimal == POINT else {**plain, "decimal": self.decimal}
+        return asdict(self)
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "NumberColumn":
-        decimal = value.get("decimal", POINT)
-        if decimal not in OTHER_SIGN:
-            raise ValueError(f"{decimal} is no decimal sign")
+        if value["decimal"] not in OTHER_SIGN:
+            raise ValueError(f"{value['decimal']} is no decimal sign")
         mean, spread, low, high = (float(value[key]) for key in ("mean", "spread", "low", "high"))
-        return NumberColumn(str(value["name"]), mean, spread, low, high, bool(value["flag"]), decimal)
+        return NumberColumn(str(value["name"]), mean, spread, low, high, bool(value["flag"]), value["decimal"])
 
 
 @dataclass(frozen=True)
@@ -110,11 +107,11 @@ class CategoryColumn:
         return CategoryColumn(name, tuple(sorted(kept)), len(kept) < len(counts))
 
     def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "values": list(self.values), **({"others": True} if self.others else {})}
+        return {"name": self.name, "values": list(self.values), "others": self.others}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "CategoryColumn":
-        return CategoryColumn(str(value["name"]), tuple(map(str, value["values"])), bool(value.get("others")))
+        return CategoryColumn(str(value["name"]), tuple(map(str, value["values"])), bool(value["others"]))
 
 
 @dataclass(frozen=True)
@@ -161,16 +158,13 @@ class TableFeatures(Features):
         dates = [] if columns is None else _learn_dates(part, columns.dates)
         made = {name: date.name for date in dates for name in date.parts([])}
         if (twice := next((name for name in made if name in part.columns), None)) is not None:
-            raise DataError(
-                f"{part.origin}: column '{twice}' has the name of what is read of column '{made[twice]}': rename it"
-            )
+            raise DataError(f"{part.origin}: column '{twice}' is also read from column '{made[twice]}': rename it")
         cells = _with_dates(part.columns, dates)
         for name, values in cells.items():
             different = {value.strip() for value in values}
-            if len(different) == 1 or (name not in part.columns and len(different - {""}) == 1):
-                if name in part.columns and name not in unread:
-                    value = next(iter(different)) or "empty"
-                    remarks.append(f"column '{name}' is {value} in every row of training: left out")
+            if name in made:
+                different.discard("")
+            if len(different) == 1:
                 continue
             sign = decimals.get(name, POINT)
             if not hold_numbers(plain_cells(values, sign).values if name in decimals else values):
@@ -187,17 +181,13 @@ class TableFeatures(Features):
                     "number says which they are"
                 )
         if not numbers and not categories:
-            raise DataError(
-                f"{part.origin}: no column says anything ({listed(part.columns)}: each the same in every row of "
-                "training): name others with --extra-columns"
-            )
+            same = f"{listed(part.columns)}: each the same in every row of training"
+            raise DataError(f"{part.origin}: nothing to learn from ({same}): name others with --extra-columns")
         names = [*(column.name for column in numbers), *(column.name for column in categories)]
         read = {made[name] for name in names if name in made}
-        remarks += [
-            f"column '{date.name}' has one date in all rows of training: left out"
-            for date in dates
-            if date.name not in read and date.name not in unread
-        ]
+        lost = [name for name in part.columns if name not in {*names, *read, *unread}]
+        if lost:
+            remarks.append(f"left out: {listed(lost)}, the same in every row of training")
         dates = [date for date in dates if date.name in read]
         return TableFeatures(tuple(numbers), tuple(categories), tuple(dates), tuple(remarks))
 
@@ -235,11 +225,7 @@ class TableFeatures(Features):
         return "; ".join(f"{kind} columns: {', '.join(names)}" for kind, names in parts.items() if names)
 
     def inputs(self, part: Labelled, answers: NDArray[Any]) -> TableInputs:
-        for name in self.columns:
-            if name not in part.columns:
-                raise DataError(
-                    f"{part.origin}: no column '{name}', which this model reads (columns: {listed(part.columns)})"
-                )
+        require_columns(part.origin, self.columns, part.columns)
         for date in self.dates:
             _refuse_other_dates(part, date)
         remarks: list[str] = []
@@ -253,10 +239,8 @@ class TableFeatures(Features):
                 spreads, empty = (found - column.mean) / column.spread, np.isnan(found)
             if (far := np.flatnonzero(np.abs(spreads) > MAX_SPREADS)).size:
                 where = f"{part.origin}, {line_in_words(part.lines[far[0]])}, column '{column.name}'"
-                raise DataError(
-                    f"{where}: {found[far[0]]:g} is more than {MAX_SPREADS:g} standard deviations from the training "
-                    "mean: correct it, or leave it empty"
-                )
+                far_off = f"more than {MAX_SPREADS:g} standard deviations from the training mean"
+                raise DataError(f"{where}: {found[far[0]]:g} is {far_off}: correct it, or leave it empty")
             outside = (found < column.low) | (found > column.high)
             if outside.any():
                 outside_range[column.name] = outside
@@ -301,18 +285,18 @@ class TableFeatures(Features):
         return {**cells, **plain}
 
     def to_json(self) -> dict[str, Any]:
-        plain = {
+        return {
             "numbers": [column.to_json() for column in self.numbers],
-            "categories": [one.to_json() for one in self.categories],
+            "categories": [column.to_json() for column in self.categories],
+            "dates": [column.to_json() for column in self.dates],
         }
-        return {**plain, "dates": [date.to_json() for date in self.dates]} if self.dates else plain
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "TableFeatures":
         return TableFeatures(
             tuple(map(NumberColumn.from_json, value["numbers"])),
             tuple(map(CategoryColumn.from_json, value["categories"])),
-            tuple(map(DateColumn.from_json, value.get("dates", ()))),
+            tuple(map(DateColumn.from_json, value["dates"])),
         )
 
 
@@ -324,7 +308,7 @@ def _numbers(
     `advice`: what else to do about a cell that is not a number.
     """
     advice = f"write a number or nothing there{advice}"
-    found, cells = read_numbers(part.origin, part.lines, name, values, sign, advise=lambda _: advice)
+    found, cells = read_numbers(part.origin, part.lines, name, values, sign, advice=advice)
     return found, cells.remarks(name)
 
 
@@ -355,11 +339,9 @@ def _refuse_other_dates(part: Labelled, date: DateColumn) -> None:
     for other, rows in unread_dates(values, date.order).items():
         row = rows[0]
         wrong = "text instead of a date" if other is None else f"a date written {ORDER_IN_WORDS[other]}"
-        raise DataError(
-            f"{part.origin}, {line_in_words(part.lines[row])}, column '{date.name}': {wrong}: "
-            f"'{values[row].strip()[:40]}' (dates are written {ORDER_IN_WORDS[date.order]} here: "
-            "write 2024-05-31 or leave it empty)"
-        )
+        where = f"{part.origin}, {line_in_words(part.lines[row])}, column '{date.name}'"
+        advice = f"dates are written {ORDER_IN_WORDS[date.order]} here: write 2024-05-31 or leave it empty"
+        raise DataError(f"{where}: {wrong}: '{values[row].strip()[:40]}' ({advice})")
 
 
 def _stack(columns: list[NDArray[Any]], rows: int, kind: type[Any]) -> NDArray[Any]:

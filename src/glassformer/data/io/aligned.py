@@ -185,10 +185,8 @@ def read_aligned(source_file: str, target_file: str, encoding: str) -> Table:
     check_encoding(encoding)
     sources, targets = (held_lines(_file(file), encoding) for file in (source_file, target_file))
     if len(sources) != len(targets):
-        raise DataError(
-            f"{source_file} has {counted(len(sources), 'line')} and {target_file} has {len(targets):,}: "
-            "line n of one must be the translation of line n of the other"
-        )
+        sizes = f"{source_file} has {counted(len(sources), 'line')} and {target_file} has {len(targets):,}"
+        raise DataError(f"{sizes}: line n of one must be the translation of line n of the other")
     if not sources:
         raise DataError(f"{source_file} and {target_file} are empty: there is no text in them")
     lines = list(range(1, len(sources) + 1))
@@ -250,9 +248,7 @@ def _two_languages(path: str, there: list[str], asked: dict[str, str | None], us
         return named[0], named[1]
     if len(named) == 1 and len(rest) == 1:
         return source or rest[0], target or rest[0]
-    raise DataError(
-        f"{path} has texts in {', '.join(there)}: choose two different languages with --source and --target"
-    )
+    raise DataError(f"{path} has texts in {', '.join(there)}: choose two languages with --source and --target")
 
 
 def _text(unit: Unit, language: str) -> str | None:

@@ -50,10 +50,8 @@ def read_arrays(path: Path) -> Pictures:
     (first, one), *others = images.items()
     for key, other in others:
         if other.shape[1:] != one.shape[1:]:
-            raise DataError(
-                f"{path}: images in '{first}' are {_shape(one.shape[1:])} and those in '{key}' "
-                f"{_shape(other.shape[1:])}: all must be alike"
-            )
+            shapes = f"images in '{first}' are {_shape(one.shape[1:])} and those in '{key}' {_shape(other.shape[1:])}"
+            raise DataError(f"{path}: {shapes}: all must be alike")
     pixels, note, top = _scale(path, images)
     return Pictures(str(path), pixels, labels, files, of_part if len(parts) > 1 else None, note, top)
 
@@ -87,11 +85,11 @@ class ArrayReader:
             return np.empty((0, *self.size, self.channels), np.uint8)
         images = _channels_last(HELD, "images", values) if values.ndim > 2 else None
         if images is None or images.shape[1:] != (*self.size, self.channels):
-            colours = "grey" if self.channels == 1 else "with 3 channels"
-            raise DataError(
-                f"{HELD}: images are {_shape(values.shape[1:] if values.ndim > 2 else values.shape)}, and this run "
-                f"reads {_shape(self.size)} pixels (height × width), {colours}"
+            shape = _shape(values.shape[1:] if values.ndim > 2 else values.shape)
+            wanted = (
+                f"{_shape(self.size)} pixels (height × width), {'grey' if self.channels == 1 else 'with 3 channels'}"
             )
+            raise DataError(f"{HELD}: images are {shape}, and this run reads {wanted}")
         return _scale(HELD, {"images": images}, self.learned_top(values))[0]
 
     def learned_top(self, values: NDArray[Any]) -> int | None:
@@ -186,10 +184,8 @@ def _channels_last(path: object, key: str, images: NDArray[Any]) -> NDArray[Any]
     if images.ndim == 4 and images.shape[3] not in (1, 3) and images.shape[1] in (1, 3):
         images = np.moveaxis(images, 1, 3)
     if images.ndim != 4 or images.shape[3] not in (1, 3):
-        raise DataError(
-            f"{path}: '{key}' is {_shape(images.shape)}, and images are N×H×W, N×H×W×C or N×C×H×W with C 1 or 3: "
-            "reshape it"
-        )
+        wanted = "N×H×W, N×H×W×C or N×C×H×W with C 1 or 3"
+        raise DataError(f"{path}: '{key}' is {_shape(images.shape)}, and images are {wanted}: reshape it")
     if not images.size:
         raise DataError(f"{path}: '{key}' is {_shape(images.shape)}: there are no images in it")
     return images
@@ -208,14 +204,11 @@ def _scale(
     lowest = min(float(values.min()) for values in images.values())
     highest = max(float(values.max()) for values in images.values())
     top = learned or next((top for top in RANGES if highest <= top * (1 + ROUNDING)), None)
-    if learned is not None and not -ROUNDING <= lowest <= highest <= learned * (1 + ROUNDING):
-        raise DataError(
-            f"{path}: pixels from {lowest:g} to {highest:g}, and this run has learned from 0 to {learned}: scale them"
+    if top is None or not -ROUNDING <= lowest <= highest <= top * (1 + ROUNDING):
+        wanted = (
+            "0 to 1, 16, 255 or 65535 are understood" if learned is None else f"this run learned from 0 to {learned}"
         )
-    if top is None or lowest < -ROUNDING:
-        raise DataError(
-            f"{path}: pixels from {lowest:g} to {highest:g}, and 0 to 1, 16, 255 or 65535 are understood: scale them"
-        )
+        raise DataError(f"{path}: pixels from {lowest:g} to {highest:g}, and {wanted}: scale them")
     if top == 255 and all(values.dtype == np.uint8 for values in images.values()):
         return np.concatenate(list(images.values())), "", top
     scaled = [np.rint(values * RANGES[top]).astype(np.uint8) for values in images.values()]
@@ -228,9 +221,8 @@ def _texts(path: object, key: str, labels: NDArray[Any], *, images: int) -> list
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or labels.dtype.kind not in "buifUS":
-        raise DataError(
-            f"{path}: '{key}' is {_shape(labels.shape)} ({labels.dtype}), and one number or name an image is wanted"
-        )
+        shape = f"{_shape(labels.shape)} ({labels.dtype})"
+        raise DataError(f"{path}: '{key}' is {shape}, and one number or name per image is wanted")
     if len(labels) != images:
         raise DataError(f"{path}: {images:,} images, but {len(labels):,} labels in '{key}'")
     texts = [_text(value) for value in labels.tolist()]

@@ -18,7 +18,7 @@ from glassformer.data.io.picture_arrays import PARTS, read_arrays
 from glassformer.data.io.place import files_below, find
 from glassformer.data.io.source import RUN_FILE
 from glassformer.data.io.table import Pictures, Table
-from glassformer.data.wording import counted, line_in_words, listed
+from glassformer.data.wording import counted, listed
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 """How the name of an image file ends."""
@@ -75,7 +75,7 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
             pictures = replace(read_arrays(path), name=path_or_name)
         else:
             raise DataError(
-                f"{path_or_name} holds no labelled pictures: give a folder of class folders, or a .npz file"
+                f"{path_or_name} holds no labelled pictures: pass a folder of class folders, or a .npz file"
             )
         if size is not None and pictures.pixels.shape[1:3] != size:
             pictures = replace(
@@ -87,9 +87,7 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
         label = pictures.labels[0]
         wrapped = path is not None and path.is_dir() and len(_folders(path / label)) > 1
         hint = f"; did you mean {Path(path_or_name, label)}?" if wrapped else ""
-        raise DataError(
-            f"all pictures of {path_or_name} are of one class, '{label}': there is nothing to tell apart{hint}"
-        )
+        raise DataError(f"all pictures of {path_or_name} are of one class, '{label}': nothing to tell apart{hint}")
     return pictures
 
 
@@ -158,8 +156,8 @@ def read_images(table: Table, column: str, rows: list[int], settings: DataSettin
     files = [names[row].strip() for row in rows]
     for row, file in zip(rows, files, strict=True):
         if not (folder / file).is_file():
-            where = f"{table.name}, {line_in_words(table.lines[row])}, column '{column}'"
-            raise DataError(f"{where}: {f'no image at {folder / file}' if file else 'no image: take such rows out'}")
+            missing = f"no image at {folder / file}" if file else "no image: take such rows out"
+            raise DataError(f"{table.at(row, column)}: {missing}")
     return read_files(table.name, folder, files, settings.size_of_images())
 
 

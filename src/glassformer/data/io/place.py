@@ -103,9 +103,7 @@ def find(path_or_name: str, *, several: bool = False) -> Path | None:
         raise DataError("no data given: name a text file, a folder, a table or an embedded data set")
     if (files := files_of(path_or_name)) is not None:
         if not several and len(files) > 1:
-            raise DataError(
-                f"{short_name(path_or_name)}: only texts and tables can be read from several files: name one"
-            )
+            raise DataError(f"{short_name(path_or_name)}: only texts and tables can be several files: name one")
         return find(str(files[0]))
     path = Path(path_or_name).expanduser()
     try:

@@ -82,11 +82,9 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
     size, line = 0, 1  # bytes read, line reached
     for block in itertools.chain(byte_blocks(path), [b""]):  # nothing more: what was kept must be whole
         if not may_hold_nul and (nul := block.find(b"\0")) >= 0:
-            looks = (
-                "looks like UTF-16, try --data.encoding utf-16" if _has_utf16_mark(path) else "binary data, not text"
-            )
             line += block.count(b"\n", 0, nul)
-            raise DataError(f"{path} holds a NUL byte at position {size + nul:,} (line {line:,}): {looks}")
+            where = f"position {size + nul:,} (line {line:,})"
+            raise DataError(f"{path} holds a NUL byte at {where}: binary data, or UTF-16 (--data.encoding utf-16)")
         size += len(block)
         try:
             text = decoder.decode(block, final=not block)
@@ -95,10 +93,6 @@ def text_blocks(path: Path, encoding: str) -> Iterator[str]:
         text = newlines.decode(text, final=not block)
         line += text.count("\n")
         yield text.removeprefix("\ufeff") if size == len(block) else text
-
-
-def _has_utf16_mark(path: Path) -> bool:
-    return next(byte_blocks(path), b"").startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def _undecodable(

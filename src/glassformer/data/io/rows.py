@@ -156,6 +156,9 @@ def _names(header: list[str], where: str) -> list[str]:
     return names
 
 
+CLOSED_BADLY = "a quote is not closed, or text follows a closing quote; within quotes, a quote is written twice"
+
+
 def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[Fields]:
     """Rows by the rules of CSV: a quoted field may hold delimiters, newlines, and quotes that are doubled."""
     held: list[Line] = []  # the lines of the row being read
@@ -166,9 +169,8 @@ def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[
         for line in lines:
             length = len(line[1]) + (length + 1 if held else 0)
             if length > most:  # a quote that is never closed would swallow the rest of a large file
-                what = "a quote opens here and is not closed for" if held else "a line of"
-                where = _opened(held, delimiter) if held else line[0]
-                refuse_beyond("field_bytes", length, f"{path}, line {where:,}: {what} {{}}")
+                what = "a quote opens in this row and is not closed for" if held else "a line of"
+                refuse_beyond("field_bytes", length, f"{path}, line {held[0][0] if held else line[0]:,}: {what} {{}}")
             held.append(line)
             yield line[1] + "\n"
 
@@ -180,34 +182,13 @@ def _quoted_rows(path: Path, lines: Iterable[Line], delimiter: str) -> Iterator[
         try:
             fields = next(rows, None)
         except csv.Error as error:
-            raise _bad_quotes(path, held, delimiter, error) from None
+            where = f"{path}, line {held[0][0]:,}" if held else path
+            raise DataError(f"{where}: {'not a table' if not held else CLOSED_BADLY} ({error})") from None
         if fields is None:
             return
         names = names or len(fields)
         if fields and (names == 1 or len(fields) > 1 or fields[0].strip()):  # a blank line is no row
             yield held[0][0], fields
-
-
-def _bad_quotes(path: Path, held: list[Line], delimiter: str, error: csv.Error) -> DataError:
-    if not held:
-        return DataError(f"{path}: not a table: {error}")
-    opened = _opened(held, delimiter)
-    if "expected after" not in str(error):
-        return DataError(f"{path}, line {opened:,}: a quote opens here and is never closed")
-    return DataError(
-        f"{path}, line {held[-1][0]:,}: text follows a closing quote (the quote opened on line {opened:,}): "
-        "a quote inside quotes is written twice"
-    )
-
-
-def _opened(held: list[Line], delimiter: str) -> int:
-    """Of a row's lines, the one with the quote that is not closed as it should be."""
-    row = "\n".join(text for _, text in held)
-    field = re.compile(rf'"(?:[^"]|"")*+"(?={delimiter}|\n|\Z)|(?!")[^{delimiter}]*')
-    at = 0
-    while (found := field.match(row, at)) and found.end() < len(row):
-        at = found.end() + 1
-    return held[0][0] + row.count("\n", 0, at)
 
 
 TAB_FIELD = re.compile(r'(?:^|\t)(?:"((?:[^"]|"")*+)"(?=\t|\Z)|([^\t]*))')

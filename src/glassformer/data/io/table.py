@@ -19,7 +19,7 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.data.io.place import files_of, find, short_name
 from glassformer.data.io.reading import ESTIMATED_AT, HeldMemory, check_encoding, numbered_lines, times_first_lines
 from glassformer.data.io.rows import TYPED, NoRows, Row, is_table, kind_of, read_rows
-from glassformer.data.wording import listed
+from glassformer.data.wording import line_in_words, listed
 
 EMPTY = ("", "na", "n/a", "nan", "null", "none", "-", "?")
 """Values of a cell that say there is none."""
@@ -44,6 +44,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def at(self, row: int, column: str | None = None) -> str:
+        """Return where a row, or a cell of it, is in its file."""
+        cell = "" if column is None else f", column '{column}'"
+        return f"{self.name}, {line_in_words(self.lines[row])}{cell}"
 
     def texts(self, name: str) -> list[str]:
         """The text of each row: a column, or where its name is title,body, several joined."""

@@ -27,10 +27,8 @@ class WindowOrder:
 
     def __init__(self, length: int, context: int, batch_size: int, seed: int) -> None:
         if length < context + 1:
-            raise DataError(
-                f"context {context} needs at least {context + 1} tokens, but the training part has {length}: "
-                "lower --model.context"
-            )
+            needed = f"context {context} needs at least {context + 1} tokens"
+            raise DataError(f"{needed}, but the training part has {length}: lower --model.context")
         self.context = context
         self.batch_size = batch_size
         self._length = length

@@ -229,10 +229,8 @@ def _split_documents(found: Survey, fractions: dict[str, float], settings: DataS
     assignment = assign(held, digests, groups, alone, settings)
     if assignment is None:
         left = groups[~np.any([alone, *held.values()], axis=0)]
-        raise DataError(
-            f"{found.source.name} has {counted(len(left), 'document')} that are not the test, "
-            f"{len(np.unique(left)):,} of them different: too few for {settings.folds} folds (--folds)"
-        )
+        there = f"{counted(len(left), 'document')} that are not the test, {len(np.unique(left)):,} of them different"
+        raise DataError(f"{found.source.name} has {there}: too few for {settings.folds} folds (--folds)")
     parts = {}
     for name, inside in assignment.parts.items():
         chosen = np.zeros_like(found.filled)
@@ -261,10 +259,9 @@ def _hold_out(where: str, digests: Numbers, groups: Rows, fractions: dict[str, f
     contents = np.full(len(counts), np.iinfo(np.uint64).max, dtype=np.uint64)
     np.minimum.at(contents, groups, digests)
     if len(contents) < len(fractions) + 1:
-        raise DataError(
-            f"{where} has {len(digests):,} documents, {len(contents):,} of them different: too few for "
-            f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})"
-        )
+        parts = f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})"
+        there = f"{len(digests):,} documents, {len(contents):,} of them different"
+        raise DataError(f"{where} has {there}: too few for {parts}")
     order = np.argsort(mix(contents, number(seed)))
     held = {}
     for place, (name, fraction) in enumerate(fractions.items()):

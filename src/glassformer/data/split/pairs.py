@@ -33,9 +33,7 @@ def pair_columns(where: str, names: Iterable[str], settings: DataSettings) -> tu
     source = source or _other_side(where, [name for name in names if name != target], "source")
     target = target or _other_side(where, [name for name in names if name != source], "target")
     if source == target:
-        raise DataError(
-            f"{where}: column '{source}' cannot be both the source and the target: see --source and --target"
-        )
+        raise DataError(f"{where}: column '{source}' cannot be both the source (--source) and the target (--target)")
     return source, target
 
 

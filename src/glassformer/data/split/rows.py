@@ -44,7 +44,7 @@ from glassformer.data.split.base import (
     requested_parts,
     training_in_words,
 )
-from glassformer.data.wording import counted, line_in_words, lines_in_words
+from glassformer.data.wording import counted, lines_in_words
 
 T = TypeVar("T")
 
@@ -159,10 +159,8 @@ class RowPart:
         pixels = None
         if self.pixels is not None and other.pixels is not None:
             if self.pixels.shape[1:] != other.pixels.shape[1:]:
-                raise DataError(
-                    f"{other.origin}: images of another size than those of {self.origin}: bring all to one size with "
-                    "--data.image_size"
-                )
+                sizes = f"{other.origin}: images of another size than those of {self.origin}"
+                raise DataError(f"{sizes}: --data.image_size brings all to one size")
             pixels = np.concatenate([self.pixels, other.pixels])
         texts, labels, lines = self.texts + other.texts, self.labels + other.labels, self.lines + other.lines
         return type(self)(self.name, texts, labels, lines, self.origin, columns, pixels, self.top)
@@ -259,8 +257,7 @@ def split_rows(
         raise too_few(f"{len(fractions) + 1} parts ({', '.join(['train', *fractions])})")
     if times and settings.folds is not None and not settings.refit:
         raise DataError(
-            f"{table.name}: data.folds would learn from rows later than those held out by column '{column}': "
-            "leave --data.split_by or the folds away"
+            f"{table.name}: data.folds would learn from rows later than those held out by column '{column}'"
         )
     assignment = assign(held, digests, groups, classes, settings)
     if assignment is None:
@@ -300,10 +297,8 @@ def _split_by(
     times = [moment for moment in moments if moment is not None]
     if len(times) < len(values) and (times or are_other_dates(values)):
         odd = moments.index(None)
-        raise DataError(
-            f"{table.name}, {line_in_words(table.lines[rows[odd]])}, column '{column}': '{values[odd][:40]}' among "
-            "dates: write it as 2024-05-31, or choose another column with --data.split_by"
-        )
+        problem = f"'{values[odd][:40]}' among dates: write it as 2024-05-31 (--data.split_by)"
+        raise DataError(f"{table.at(rows[odd], column)}: {problem}")
     return values, times
 
 
