@@ -18,9 +18,8 @@ from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import segments_of
 from glassformer.data.split.documents import Part
-from glassformer.data.wording import counted
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ErrorRequest, ends, percent, sentence, worst
+from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ErrorRequest, percent, sentence, worst
 from glassformer.families.base import Family, Prepared
 from glassformer.models.modules import device_of
 from glassformer.rendering.curves import Records
@@ -233,65 +232,69 @@ def _bytes_by_document(part: Part) -> list[int]:
 
 
 def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
-    """The mean loss after so many tokens of a window: what more context is worth."""
+    """Return the mean loss after so many tokens of a window: what more context is worth."""
     last = int(tokens.before.max())
-    borders = np.arange(1, last + 2)
-    if last > MOST_POINTS:
-        borders = np.unique(np.geomspace(1, last + 1, MOST_POINTS + 1).round().astype(int))
+    borders = np.unique(np.geomspace(1, last + 1, min(last, MOST_POINTS) + 1).round().astype(int))
     means = {}
     for low, high in pairwise(borders.tolist()):
         here = tokens.losses[(tokens.before >= low) & (tokens.before < high)]
-        if len(here):
+        if len(here) > 1:
             means[(low + high - 1) / 2] = weighted_mean_interval(here)
     if len(means) < 2:
         return ErrorFinding()
+    x, intervals = list(means), list(means.values())
+    y, low_ends, high_ends = zip(*((one.value, one.low, one.high) for one in intervals), strict=True)
     panel = Lines(
         title="Loss by place in the window",
-        series=[
-            Line(
-                name="mean loss",
-                x=list(means),
-                y=[mean.value for mean in means.values()],
-                low=[mean.low if math.isfinite(mean.low) else mean.value for mean in means.values()],
-                high=[mean.high if math.isfinite(mean.high) else mean.value for mean in means.values()],
-                dots=len(means) <= 24,
-            )
-        ],
+        series=[Line(name="mean loss", x=x, y=y, low=low_ends, high=high_ends, dots=True)],
         x_name="tokens read before",
         y_name="nats per token",
         log_x=last > 16,
         note="Each point with its interval. Where the curve is flat, more to read is no help any more.",
     )
-    early = tokens.losses[tokens.before <= max(1, last // 8)]
-    late = tokens.losses[tokens.before > last // 2]
-    if not len(early) or not len(late):
-        return ErrorFinding([panel])
-    return ErrorFinding([panel], sentence("place", early=early.mean(), late=late.mean()))
+    return ErrorFinding([panel], sentence("place", early=y[0], late=y[-1]))
+
+
+def grouped_losses(
+    title: str,
+    head: str,
+    groups: NDArray[Any],
+    losses: Float[Array, " N"],
+    name: Callable[[Any], str] = str,
+    *,
+    least: int = 1,
+    by_mean: bool = False,
+) -> ErrorFinding:
+    """Return the tokens of each group with their losses, and name a group whose tokens are unusually hard to predict.
+
+    The first rows hold most of the loss, or have the largest mean (`by_mean`) of groups with at least `least` tokens.
+    """
+    keys, places = np.unique(groups, return_inverse=True)
+    counts, sums = np.bincount(places), np.bincount(places, weights=losses)
+    means, token_shares, loss_shares = sums / counts, counts / len(losses), sums / (sums.sum() or 1.0)
+    order = np.argsort(-(means if by_mean else sums), kind="stable")
+    order = order[counts[order] >= min(least, counts.max())][:MOST_ERRORS]
+    names = {place: name(keys[place]) for place in order.tolist()}
+    table = Table(
+        title=title,
+        columns=[head, "tokens", "of the tokens", "of the loss", "mean nats"],
+        rows=[
+            [words, int(counts[place]), *(float(column[place]) for column in (token_shares, loss_shares, means))]
+            for place, words in names.items()
+        ],
+        bars=("of the tokens", "of the loss"),
+    )
+    first = max(names, key=lambda place: loss_shares[place] - token_shares[place])
+    if by_mean or len(keys) < 2 or loss_shares[first] < MUCH * token_shares[first]:
+        return ErrorFinding([table])
+    facts = {"loss_share": percent(loss_shares[first]), "token_share": percent(token_shares[first])}
+    return ErrorFinding([table], sentence("kind", head=head, name=names[first], **facts))
 
 
 def loss_by_token(tokens: TokenLosses, display: Callable[[int], str]) -> ErrorFinding:
-    """The tokens that hold the most loss together, and those that are dearest each."""
-    ids, places = np.unique(tokens.ids, return_inverse=True)
-    sums, counts = np.bincount(places, weights=tokens.losses), np.bincount(places)
-    whole, means = float(sums.sum()), sums / counts
-    shares = sums / (whole or 1.0)
-
-    def name(place: int) -> str:
-        return visible(display(int(ids[place])))
-
-    columns = ["token", "times", "mean nats", "nats in all", "share of the loss"]
-    total = np.argsort(-sums, kind="stable")
-    order = total[:MOST_ERRORS].tolist()
-    rows: Rows = [
-        [name(place), int(counts[place]), float(means[place]), float(sums[place]), float(shares[place])]
-        for place in order
-    ]
-    table = Table(title="Tokens that hold the loss", columns=columns, rows=rows, bars=columns[-1:])
-    loss_share, token_share = float(shares[total[0]]), int(counts[total[0]]) / len(tokens)
-    facts = {"tokens": counted(len(tokens), "token"), "each": whole / len(tokens), "name": name(total[0])}
-    key = "tokens: one" if loss_share >= MUCH * token_share else "tokens"  # else it is only frequent
-    said = sentence(key, **facts, token_share=percent(token_share), loss_share=percent(loss_share))
-    return ErrorFinding([table], said)
+    """Return the tokens that hold most of the loss together."""
+    title = "Tokens that hold the loss"
+    return grouped_losses(title, "token", tokens.ids, tokens.losses, lambda id: visible(display(int(id))))
 
 
 def loss_by_kind(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> ErrorFinding:
@@ -300,25 +303,17 @@ def loss_by_kind(tokens: TokenLosses, text: Callable[[int], str | None], *, whol
     `text`: the text of a token; None for a special one. `whole_words`: each token is a word.
     """
     kinds = _kinds(tokens, text, whole_words=whole_words)
-    whole = float(tokens.losses.sum()) or 1.0
-    rows: list[tuple[str, int, float, float]] = []
-    intervals = {}
-    for name in sorted(set(kinds.tolist())):
-        here = tokens.losses[kinds == name]
-        rows.append((name, len(here), len(here) / len(kinds), float(here.sum()) / whole))
-        intervals[name] = weighted_mean_interval(here)
-    rows.sort(key=lambda row: -row[3])
-    table = Table(
-        title="Loss by kind of token",
-        columns=["kind", "tokens", "of the tokens", "of the loss", "mean nats", "from", "to"],
-        rows=[[*row, intervals[row[0]].value, *ends(intervals[row[0]])] for row in rows],
-        bars=("of the tokens", "of the loss"),
-    )
-    name, _, token_share, loss_share = max(rows, key=lambda row: row[3] - row[2])
-    if len(rows) < 2 or loss_share < MUCH * token_share:
-        return ErrorFinding([table])
-    facts = {"loss_share": percent(loss_share), "token_share": percent(token_share)}
-    return ErrorFinding([table], sentence("kind", name=name, **facts))
+    return grouped_losses("Loss by kind of token", "kind", kinds, tokens.losses)
+
+
+def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning: Callable[[int], str]) -> ErrorFinding:
+    """Return the documents with the largest loss per token. `beginning`: the first words of a document."""
+    if len(set(documents.tolist())) < 2:
+        return ErrorFinding()
+    return grouped_losses(
+        "Worst documents", "it begins", documents, tokens.losses, lambda number: beginning(int(number)), least=LEAST,
+        by_mean=True,
+    )  # fmt: skip
 
 
 def _kinds(tokens: TokenLosses, text: Callable[[int], str | None], *, whole_words: bool) -> NDArray[np.object_]:
@@ -343,27 +338,6 @@ def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
         return "a word"
     inside = before is not None and before[-1:].isalnum() and not text[:1].isspace()
     return "inside a word" if inside else "the first of a word"
-
-
-def loss_by_document(documents: Int[Array, " N"], tokens: TokenLosses, beginning: Callable[[int], str]) -> ErrorFinding:
-    """The documents with the largest loss per token; `beginning`: the first words of one."""
-    numbers, places = np.unique(documents, return_inverse=True)
-    if len(numbers) < 2:
-        return ErrorFinding()
-    counts = np.bincount(places)
-    means = np.bincount(places, weights=tokens.losses) / counts
-    enough = np.flatnonzero(counts >= min(LEAST, int(counts.max())))
-    order = enough[np.argsort(-means[enough], kind="stable")][:MOST_ERRORS].tolist()
-    table = Table(
-        title="Worst documents",
-        columns=["number", "it begins", "tokens", "mean nats"],
-        rows=[
-            [int(numbers[place]) + 1, beginning(int(numbers[place])), int(counts[place]), float(means[place])]
-            for place in order
-        ],
-        note=f"Of {len(numbers):,} documents; {tokens.losses.mean():.3f} nats per token in all of them.",
-    )
-    return ErrorFinding([table])
 
 
 def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]]) -> list[Panel]:

@@ -348,48 +348,37 @@ def _refuse(panel: Heads, most: int) -> None:
 
 
 def _all(panel: Heads, weights: Float[Array, "L h T S"], wish: float) -> Block:
-    """A small heat map for every layer and head."""
+    """Return a small heat map for every layer and head."""
     _refuse(panel, MOST_CELLS)
     count, each, rows, columns = weights.shape
     scale = weight_scale(weights)
-    side = width_of(f"layer {count - 1}") + 2 * GAP
-    wide = min(LARGEST_MAP, (wish - side - room_for_bar(scale)) / each - 2 * GAP)
+    wide = min(LARGEST_MAP, (wish - room_for_bar(scale)) / each - 2 * GAP)
     if wide < LEAST_MAP:
         raise Misuse(f"{each} heads a layer are too many for one picture: choose a layer and a head, or write .html")
     tall = float(np.clip(wide * rows / columns, LEAST_MAP, 2 * LARGEST_MAP))
-    names = [[paragraph(name, wide, SMALL, colour=GREY, lines=MOST_LINES) for name in layer] for layer in panel.names]
-    beneath = [max((name.height for name in layer), default=0.0) for layer in names] or [0.0] * count
-    top = TEXT.line_height + GAP / 2
-    tops = [top + sum(tall + below + 2 * GAP for below in beneath[:layer]) for layer in range(count + 1)]
-    width, high = each * (wide + 2 * GAP), tops[-1]
 
-    def draw(sheet: Sheet, x: float, y: float) -> None:
-        axes = sheet.axes(x + side, y, width, high)
-        axes.axis("off")
-        for layer, head in np.ndindex(count, each):
-            left, upper = head * (wide + 2 * GAP), tops[layer]
-            place = (left, left + wide, upper + tall, upper)
-            image = axes.imshow(weights[layer, head], cmap=UP, norm=scale, extent=place, aspect="auto")
+    def head_map(layer: int, head: int) -> Block:
+        def draw(sheet: Sheet, x: float, y: float) -> None:
+            axes = sheet.axes(x, y, wide, tall)
+            axes.imshow(weights[layer, head], cmap=UP, norm=scale, aspect="auto")
             if panel.causal:
-                hatch(axes, rows, (left, left + wide, upper, upper + tall))
-            axes.add_patch(Rectangle((left, upper), wide, tall, fill=False, edgecolor=RULE, linewidth=0.8))
-            if names:
-                names[layer][head].draw(sheet, x + side + left, y + upper + tall + GAP / 2)
-        axes.set(xlim=(0, width), ylim=(high, 0))
-        for head in range(each):
-            middle = x + side + head * (wide + 2 * GAP) + wide / 2
-            label = f"head {head}" if width_of(f"head {each - 1}") < wide else f"{head}"
-            sheet.words(middle, y, label, ha="center", color=GREY)
-        for layer in range(count):
-            sheet.words(x, y + tops[layer] + tall / 2 - TEXT.line_height / 2, f"layer {layer}", color=GREY)
-        colour_bar(sheet, (x + side + width + GAP, y + top), min(max(tall, 0.8), 2.0), image)
+                hatch(axes, rows, (-0.5, columns - 0.5, -0.5, rows - 0.5))
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_color(RULE)
 
+        role = panel.names[layer][head] if panel.names else ""
+        words = paragraph(f"{layer}.{head} {role}", wide, SMALL, colour=GREY, lines=MOST_LINES)
+        return stack([Block(wide, tall, draw), words], GAP / 2)
+
+    colours = ScalarMappable(scale, UP)
+    bar = Block(room_for_bar(scale), 1.0, lambda sheet, x, y: colour_bar(sheet, (x, y), 1.0, colours))
+    layers = [beside([head_map(layer, head) for head in range(each)], 2 * GAP) for layer in range(count)]
     masked = f"; {HATCHED}" if panel.causal else ""
     subtitle = (
-        f"down: {panel.row_name or 'the token that looks'}; across: {panel.column_name or 'the one looked at'}{masked}"
+        f"layer.head; down: {panel.row_name or 'the token that looks'}; "
+        f"across: {panel.column_name or 'the one looked at'}{masked}"
     )
-    block = Block(side + width + room_for_bar(scale), max(high, top + 0.8), draw)
-    return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), block])
+    return stack([paragraph(subtitle, MOST_WIDTH, colour=GREY), beside([stack(layers, 2 * GAP), bar], 2 * GAP)])
 
 
 # --- images ---
