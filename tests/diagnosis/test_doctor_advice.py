@@ -22,7 +22,6 @@ from glassformer.diagnosis.evaluation import (
     class_collapse,
     ignored_source,
     no_better_than_chance,
-    output_collapse,
     small_validation,
 )
 from glassformer.diagnosis.layers import (
@@ -100,7 +99,6 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     for count in (100, 5000):
         yield small_validation([{"label": "a", "predicted": "ab"[n % 2]} for n in range(100)], "text", advise, count)
     yield no_better_than_chance({"loss": 9.0}, [], 1.0, advise)
-    yield output_collapse([{"source": str(n), "target": str(n), "output": "x"} for n in range(20)], advise)
     yield ignored_source([{"target": f"right {n}", "output": "x"} for n in range(20)], advise)
     yield learning_rate_too_high([1.0] * 20 + [9.0] * 30, advise)
     yield learning_rate_too_low([layers] * 8, advise)

@@ -14,7 +14,7 @@ from glassformer.data.packing.store import Tokens
 from glassformer.data.split.labelled import Labelled
 from glassformer.error_analysis.analysis import brief_errors, compare_errors, error_findings
 from glassformer.error_analysis.comparison import RunPair, match_records
-from glassformer.error_analysis.finding import ErrorRequest
+from glassformer.error_analysis.finding import ErrorRequest, ReportedPart
 from glassformer.families.base import EvaluatedPart, Family
 from glassformer.families.evaluate import evaluate_run
 from glassformer.families.language import LanguageFamily
@@ -444,7 +444,7 @@ def test_a_family_of_ones_own_has_its_worst_records() -> None:
     assert isinstance(table, Table)
     assert table.rows == [["b", 2.5], ["a", 0.5], ["c", 0.0]]
     assert found.sentence == "3 things: loss 1 on average, 2.5 at worst."
-    brief = brief_errors(Things(), None, None, "test", {"test": request.evaluated.evaluation})
+    brief = brief_errors(Things(), ReportedPart(None, None, "test", {"test": request.evaluated.evaluation}))  # type: ignore[arg-type]
     assert [panel.title for panel in brief] == ["Worst by loss"]
     misses = evaluated({"misses": 1}, {"misses": 3})
     (found,) = error_findings(Things(), replace(request, evaluated=misses))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from glassformer.error_analysis.calibration import FEWEST, ScoredExamples, calibration, halves
+from glassformer.error_analysis.calibration import FEWEST, ScoredExamples, calibration_finding, halves
 from glassformer.error_analysis.finding import ErrorFinding
 from glassformer.rendering.panels import Lines, Table, Words
 
@@ -21,7 +21,7 @@ def drawn(count: int, seed: int, sharper: float = 1.0) -> ScoredExamples:
 def found_in(
     shown: ScoredExamples, fitted: ScoredExamples | None, accuracy: float = 0.9, missing: str = "gone"
 ) -> ErrorFinding:
-    return calibration(shown, fitted, "text", accuracy, missing)
+    return calibration_finding(shown, fitted, "text", accuracy, missing)
 
 
 def table(found: ErrorFinding) -> Table:

@@ -8,11 +8,11 @@ import pytest
 
 from glassformer.error_analysis.finding import MOST_ERRORS, worst
 from glassformer.error_analysis.labelling import confident_error_images, confident_errors, largest_errors, thumbnail
-from glassformer.error_analysis.language import MOST_SURPRISING, surprising_passages
+from glassformer.error_analysis.language import MOST_SURPRISING, surprising_stretch
 from glassformer.error_analysis.translations import MOST_SCORED, worst_translations
 from glassformer.rendering.confusion import MOST_CLASSES, confusion
 from glassformer.rendering.curves import MOST_POINTS, curves
-from glassformer.rendering.panels import Gallery, Grid, Lines, Table, Tokens, Words
+from glassformer.rendering.panels import Gallery, Grid, Lines, Table, Words
 from glassformer.reporting.report import by_class, samples, scores, three_digits
 
 
@@ -238,38 +238,12 @@ def test_of_very_many_translations_those_least_expected() -> None:
     assert str(MOST_SCORED) in table.note
 
 
-def test_surprising_passages() -> None:
-    one = (["the", " cat", " sat"], np.array([0.5, 3.0, 0.25]))
-    two = (["a", "b"], np.array([1.0, 7.0]))
-    first, second, table = surprising_passages([one, two])
-    assert isinstance(first, Tokens)
-    assert isinstance(second, Tokens)
-    assert isinstance(table, Table)
-    assert first.tokens == ["the", " cat", " sat"]
-    assert first.values.tolist() == [[0.5, 3.0, 0.25]]
-    assert first.note == "1.250 nats per token in the whole passage of 3 tokens."
-    assert [row[1] for row in table.rows] == ["b", " cat", "a", "the", " sat"]
-    assert table.rows[1] == ["…the", " cat", 3.0, math.exp(-3.0)]
-    assert surprising_passages([]) == []
-
-
-def test_words_have_blanks_between_them() -> None:
-    *_, table = surprising_passages([(["once", "ruth", "asked"], np.array([0.5, 1.0, 3.0]))], " ")
-    assert isinstance(table, Table)
-    assert table.title == "Most surprising tokens in these passages"
-    assert table.rows[0][:2] == ["…once ruth", "asked"]
-
-
 def test_of_a_long_passage_the_most_surprising_stretch() -> None:
     losses = np.full(300, 0.5)
     losses[150 : 150 + MOST_SURPRISING] = 1.5
     losses[299] = 9.0
-    tokens, table = surprising_passages([([str(n) for n in range(300)], losses)])
-    assert isinstance(tokens, Tokens)
-    assert isinstance(table, Table)
-    assert tokens.tokens == [str(n) for n in range(150, 150 + MOST_SURPRISING)]
-    assert tokens.values.tolist() == [[1.5] * MOST_SURPRISING]
-    assert table.rows[0][1] == "299"
+    assert surprising_stretch(losses) == slice(150, 150 + MOST_SURPRISING)
+    assert surprising_stretch(losses[:7]) == slice(0, 7)
 
 
 def test_worst() -> None:

@@ -271,17 +271,12 @@ def test_the_most_surprising_passages_of_a_language_model(made: Callable[[str], 
         assert len(shown.tokens) == shown.values.shape[1]
         asked = [token != "<start>" for token in shown.tokens]
         assert shown.values.sum() / sum(asked) == pytest.approx(mean, rel=1e-5)
-    table = panel(view_of(run), "Most surprising tokens in these passages")
-    largest = max(float(shown.values.max()) for shown in passages if isinstance(shown, Tokens))
-    assert table.rows[0][2] == pytest.approx(largest)
 
 
-def test_words_are_not_run_together(tmp_path: Path) -> None:
+def test_no_weights_are_learned_from_what_is_held_out(tmp_path: Path) -> None:
     settings = tiny(training__steps=3, training__keep="last", tokenizer__kind="word", tokenizer__min_count=1)
     train(DATA, out=tmp_path / "run", **settings)
     view = view_of(tmp_path / "run")
-    rows = panel(view, "Most surprising tokens in these passages").rows
-    assert any(" " in row[0] for row in rows)
     (data,) = [one for one in view.panels if one.title.startswith("Data: ")]
     assert data.note.endswith("No weights are learned from validation and test.")  # the last ones are kept
 

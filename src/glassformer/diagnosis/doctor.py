@@ -15,17 +15,6 @@ from glassformer.diagnosis.advice import Findings as Checks
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
 from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
-from glassformer.diagnosis.layers import learning_rate_too_low, vanishing_gradients
-from glassformer.diagnosis.loss import (
-    divergence,
-    first_loss,
-    flat_loss,
-    learning_rate_too_high,
-    missing_causal_mask,
-    overfitting,
-    stopped_too_early,
-    too_good_loss,
-)
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.build import prepare_again
 from glassformer.families.card import learned_of
@@ -120,36 +109,36 @@ class Doctor:
         return self.new(self._after_validation(), self.log.step) if line.get("event") == "validation" else []
 
     def diverged(self, event: Diverged) -> list[Finding]:
-        return self.new([divergence(event, self.facts.advise)], event.batch)
+        return self.new([loss.divergence(event, self.facts.advise)], event.batch)
 
     def end(self) -> list[Finding]:
         """Report what shows only when the budget is spent."""
         log, advise = self.log, self.facts.advise
-        too_early = stopped_too_early(log.validations, self.facts.guessing, advise, log.step)
-        return self.new([learning_rate_too_low(log.layers, advise), too_early], log.step)
+        too_early = loss.stopped_too_early(log.validations, self.facts.guessing, advise, log.step)
+        return self.new([layers.learning_rate_too_low(log.layers, advise), too_early], log.step)
 
     def _after_step(self, line: Line, earlier: float) -> Checks:
         """`earlier`: the part of the budget that was spent before."""
         log, facts, advise = self.log, self.facts, self.facts.advise
         if line["step"] == 1:
             if not advise.config.model.causal_mask and advise.config.idle("model.causal_mask") is None:
-                yield missing_causal_mask(advise)
+                yield loss.missing_causal_mask(advise)
             if facts.guessing is not None and facts.judges_first:
                 squared = facts.family.label_kind == NUMBER
-                yield first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
+                yield loss.first_loss(line["loss"], facts.guessing, facts.guess, advise, squared=squared)
         if line.get("layers"):
-            yield vanishing_gradients(log.layers, advise)
+            yield layers.vanishing_gradients(log.layers, advise)
         if earlier < A_THIRD <= log.done:
-            yield flat_loss(log.losses, line["done"], advise)
+            yield loss.flat_loss(log.losses, line["done"], advise)
 
     def _after_validation(self) -> Checks:
         log, facts, advise = self.log, self.facts, self.facts.advise
-        yield learning_rate_too_high(log.losses, advise)
+        yield loss.learning_rate_too_high(log.losses, advise)
         if can_overfit(log.step, facts):
             primary, lower = facts.family.selection(advise.config)
-            yield overfitting(log.validations, primary, advise, lower=lower, guessing=facts.guessing)
+            yield loss.overfitting(log.validations, primary, advise, lower=lower, guessing=facts.guessing)
         if "bits_per_byte" in log.validations[-1]:
-            yield too_good_loss(log.validations[-1]["bits_per_byte"], advise)
+            yield loss.too_good_loss(log.validations[-1]["bits_per_byte"], advise)
 
     # --- what data and model show ---
 

@@ -16,16 +16,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.data.wording import counted
+from glassformer.diagnosis import layers
 from glassformer.diagnosis.advice import Advice, Findings, TrainingFacts, finding
-from glassformer.diagnosis.layers import (
-    attention_heads,
-    dead_shares,
-    dead_units,
-    head_entropies,
-    saturated_shares,
-    saturated_units,
-    training_loss,
-)
 from glassformer.diagnosis.loss import generalisation_gap
 from glassformer.error_analysis.translations import sentence_scores
 from glassformer.families.base import Family, Prepared
@@ -47,10 +39,6 @@ CHANCE = 0.05
 CLASS_ENOUGH, CLASSES_SHOWN = 5, 4
 """Examples of a class, of two in all: that none of fewer was found, or all taken for one class, may be chance. And
 classes that are named."""
-SOURCES_ENOUGH = 10
-"""Different sources, below which one output for most of them may be chance."""
-MOST = 0.5
-"""The share of the sources that one output may stand for."""
 LEAST, JUDGED = 20, 300
 """Pairs that can tell whether the source is read, and as many as are looked at."""
 
@@ -72,8 +60,7 @@ def evaluation_findings_of_translator(
     family: TranslationFamily, prepared: Prepared, evaluation: Evaluation, facts: TrainingFacts
 ) -> Findings:
     yield from evaluation_findings.dispatch(Family)(family, prepared, evaluation, facts)
-    records, advise = evaluation.records, facts.advise
-    yield output_collapse(records, advise) or ignored_source(records, advise)
+    yield ignored_source(evaluation.records, facts.advise)
 
 
 @evaluation_findings.register
@@ -96,12 +83,12 @@ def model_findings(
     task, advise = prepared.task, facts.advise
     model.eval()
     with torch.random.fork_rng(devices=[]):
-        learned = training_loss(model, task)
+        learned = layers.training_loss(model, task)
         if learned is not None and evaluation is not None and "loss" in evaluation.metrics:
             yield generalisation_gap(learned, evaluation.metrics["loss"], facts.guessing, advise)
-        yield dead_units(dead_shares(model, task), advise)
-        yield from attention_heads(head_entropies(model, task), advise)
-        yield saturated_units(saturated_shares(model, task), advise)
+        yield layers.dead_units(layers.dead_shares(model, task), advise)
+        yield from layers.attention_heads(layers.head_entropies(model, task), advise)
+        yield layers.saturated_units(layers.saturated_shares(model, task), advise)
 
 
 # --- enough of it ---
@@ -225,21 +212,6 @@ def class_collapse(labels: Sequence[str], matrix: Sequence[Sequence[int]], advis
     more = f" and {len(missed) - CLASSES_SHOWN} more" if len(missed) > CLASSES_SHOWN else ""
     classes = {"classes": [labels[place] for place in missed]}
     return finding(advise, "missed-class", WARNING, classes, try_first=weights, named=named + more)
-
-
-def output_collapse(records: Records, advise: Advice) -> Finding | None:
-    """Report that most sources get the same output, though they should not."""
-    outputs = list({record["source"]: record for record in records}.values())
-    count = len(outputs)
-    if count < SOURCES_ENOUGH:
-        return None
-    ((output, times),) = Counter(record["output"] for record in outputs).most_common(1)
-    wanted = sum(record["target"] == output for record in outputs)
-    if times - wanted <= MOST * count:
-        return None
-    shown = output if len(output) <= 60 else f"{output[:59]}…"
-    numbers = {"output": output, "times": times, "of": count}
-    return finding(advise, "collapse: output", PROBLEM, numbers, shown=shown)
 
 
 def ignored_source(records: Records, advise: Advice) -> Finding | None:

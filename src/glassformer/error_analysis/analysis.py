@@ -3,12 +3,11 @@
 A family that registers nothing of its own has what its base class has; `Family` itself has the worst records.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 
 import numpy as np
 import torch
-from torch import nn
 
 from glassformer.config.errors import Misuse, Say, silent
 from glassformer.config.presets import CLASS
@@ -16,8 +15,16 @@ from glassformer.data.wording import counted
 from glassformer.error_analysis import labelling, language, translations
 from glassformer.error_analysis.calibration import ACCURACY
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores, shared_part, training_overlap
-from glassformer.error_analysis.finding import ErrorFinding, ErrorRequest, panels_of, sentence, sentences, worst
-from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family, Prepared
+from glassformer.error_analysis.finding import (
+    ErrorFinding,
+    ErrorRequest,
+    ReportedPart,
+    panels_of,
+    sentence,
+    sentences,
+    worst,
+)
+from glassformer.families.base import FAMILIES, AnyRun, EvaluatedPart, Family
 from glassformer.families.evaluate import OwnDataGone, evaluate_part, own_corpus
 from glassformer.families.labelling import ClassificationFamily, MultilabelFamily, RegressionFamily
 from glassformer.families.language import LanguageFamily, StreamFamily
@@ -28,7 +35,6 @@ from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Rows, Table
 from glassformer.rendering.view import View
 from glassformer.runs.run import Run
-from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 # --- what each family looks at ---
@@ -41,11 +47,9 @@ def error_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
 
 
 @singledispatch
-def brief_errors(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    """Where a run is wrong on a part, in short: what a report tells of it. `evaluations`: of this and other parts."""
-    return panels_of(worst_records(family, evaluations[part].records))
+def brief_errors(family: Family, report: ReportedPart) -> list[Panel]:
+    """Return where a run is wrong on a part, in short."""
+    return panels_of(worst_records(family, report.records))
 
 
 @singledispatch

@@ -11,16 +11,7 @@ from glassformer.config.arrays import Array
 from glassformer.data.wording import counted
 from glassformer.error_analysis.finding import ErrorFinding, percent, sentence, span
 from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table, Words
-from glassformer.statistics.calibration import (
-    COLDEST,
-    HOTTEST,
-    Bin,
-    coverage,
-    expected_error,
-    fit_temperature,
-    reliability,
-    threshold_for,
-)
+from glassformer.statistics import calibration
 from glassformer.statistics.intervals import share_interval
 
 MOST_POINTS = 200
@@ -66,8 +57,8 @@ class ScoredExamples:
         """The probability of the likeliest class."""
         return np.asarray(np.exp(self.logs(temperature).max(1)))
 
-    def reliability(self, temperature: float = 1.0) -> list[Bin]:
-        return reliability(self.confidence(temperature), self.right)
+    def reliability(self, temperature: float = 1.0) -> list[calibration.Bin]:
+        return calibration.reliability(self.confidence(temperature), self.right)
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -81,7 +72,7 @@ def halves(scored: ScoredExamples) -> tuple[ScoredExamples, ScoredExamples]:
     return scored.select(np.sort(order[:middle])), scored.select(np.sort(order[middle:]))
 
 
-def calibration(
+def calibration_finding(
     examples: ScoredExamples,
     validation: ScoredExamples | None,
     noun: str,
@@ -100,8 +91,8 @@ def calibration(
     if fitted is not None and len(fitted) < FEWEST:
         where, fitted = sentence("not fitted: few", examples=counted(len(fitted), noun), least=FEWEST), None
     if fitted is not None:
-        temperature = fit_temperature(fitted.logits, fitted.answers)
-        if not COLDEST * 1.01 < temperature < HOTTEST / 1.01:
+        temperature = calibration.fit_temperature(fitted.logits, fitted.answers)
+        if not calibration.COLDEST * 1.01 < temperature < calibration.HOTTEST / 1.01:
             where, temperature = sentence("not fitted: endless", where=where), None
     panels: list[Panel] = [
         _sureness(examples, temperature, where),
@@ -127,7 +118,7 @@ def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -
         temperatures["with the temperature fitted there"], key = temperature, "temperature: fitted"
     rows: Rows = []
     for name, value in temperatures.items():
-        error, sure = expected_error(examples.reliability(value)), float(examples.confidence(value).mean())
+        error, sure = calibration.expected_error(examples.reliability(value)), float(examples.confidence(value).mean())
         rows.append([name, value, examples.loss(value), error, sure, float(examples.right.mean())])
     return Table(
         title="As sure as it is right?",
@@ -158,7 +149,7 @@ def _reliability(examples: ScoredExamples, temperature: float | None, noun: str)
 
 def _when_sure(examples: ScoredExamples, noun: str, accuracy: float) -> Lines:
     """How many answers are right, if only the surest are given."""
-    shares, accuracies = coverage(examples.confidence(), examples.right)
+    shares, accuracies = calibration.coverage(examples.confidence(), examples.right)
     places = np.unique(np.linspace(0, len(shares) - 1, MOST_POINTS).round().astype(int))
     wanted = Line(name=f"{percent(accuracy)} right", x=[float(shares[0]), 1.0], y=[accuracy, accuracy], faint=True)
     return Lines(
@@ -173,7 +164,7 @@ def _threshold(examples: ScoredExamples, fitted: ScoredExamples | None, noun: st
     """Say below which probability a person should look, chosen on the `fitted` examples."""
     if fitted is None:
         return sentence("threshold: none")
-    best = threshold_for(fitted.confidence(), fitted.right, accuracy)
+    best = calibration.threshold_for(fitted.confidence(), fitted.right, accuracy)
     if best is None:
         return sentence("threshold: never", wanted=percent(accuracy))
     answered = examples.confidence() >= best.threshold

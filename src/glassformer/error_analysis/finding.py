@@ -8,13 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from glassformer.config.errors import Say
 from glassformer.config.sentences import sentence as read_sentence
-from glassformer.families.base import DataParts, EvaluatedPart
+from glassformer.families.base import DataParts, EvaluatedPart, Prepared
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Panel, Rows, Table, Words
 from glassformer.statistics.intervals import Interval
+from glassformer.tasks.base import Evaluation
 
 CHANCE = 0.05
 """What happens by chance less often than this is said."""
@@ -56,6 +58,25 @@ class ErrorRequest:
     def train(self) -> Any:
         """The training part; None where it is not there."""
         return None if self.corpus is None else self.corpus.parts["train"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedPart:
+    """A part that was evaluated for the report of a training run."""
+
+    prepared: Prepared
+    model: nn.Module
+    part: str
+    evaluations: Mapping[str, Evaluation]
+    """Evaluations of this and other parts."""
+
+    @property
+    def records(self) -> Records:
+        return self.evaluations[self.part].records
+
+    @property
+    def inputs(self) -> Any:
+        return self.prepared.task.parts[self.part]
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from glassformer.data.features.inputs import Inputs
 from glassformer.data.wording import counted
 from glassformer.error_analysis import comparison, traits
-from glassformer.error_analysis.calibration import ScoredExamples, calibration
+from glassformer.error_analysis.calibration import ScoredExamples, calibration_finding
 from glassformer.error_analysis.finding import (
     LABELS,
     MOST_ERRORS,
     ErrorFinding,
     ErrorRequest,
+    ReportedPart,
     ends,
     is_wrong,
     panels_of,
@@ -28,7 +28,7 @@ from glassformer.error_analysis.finding import (
     worst,
     wrong_rows,
 )
-from glassformer.families.base import Family, Prepared
+from glassformer.families.base import Family
 from glassformer.families.evaluate import evaluate_part
 from glassformer.families.predict import images_in, texts_in
 from glassformer.families.requests import EvaluateOptions
@@ -60,7 +60,7 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
         confusions(records, inputs.noun),
         surest_mistakes(records, inputs),
         *error_traits(request),
-        calibration(examples, validation, inputs.noun, request.accuracy, missing),
+        calibration_finding(examples, validation, inputs.noun, request.accuracy, missing),
     ]
 
 
@@ -129,21 +129,18 @@ def _validation_scores(request: ErrorRequest) -> tuple[ScoredExamples | None, st
 # --- a classifier in a report ---
 
 
-def classification_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    inputs, records = prepared.task.parts[part], evaluations[part].records
-    validation, missing = None, "" if part == VALIDATION else "nothing else was held out"
-    if part != VALIDATION and VALIDATION in evaluations:
-        validation = scored(evaluations[VALIDATION], prepared.task.parts[VALIDATION])
-    sureness = calibration(scored(evaluations[part], inputs), validation, inputs.noun, missing=missing)
+def classification_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    inputs, records, evaluations = report.inputs, report.records, report.evaluations
+    validation, missing = None, "" if report.part == VALIDATION else "nothing else was held out"
+    if report.part != VALIDATION and VALIDATION in evaluations:
+        validation = scored(evaluations[VALIDATION], report.prepared.task.parts[VALIDATION])
+    examples = scored(evaluations[report.part], inputs)
+    sureness = calibration_finding(examples, validation, inputs.noun, missing=missing)
     return panels_of([surest_mistakes(records, inputs), *text_findings(records, inputs), sureness])
 
 
-def multilabel_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    return [least_expected_labels(evaluations[part].records, prepared.task.parts[part].noun)]
+def multilabel_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    return [least_expected_labels(report.records, report.inputs.noun)]
 
 
 # --- two classifiers ---
@@ -179,10 +176,8 @@ def regression_findings(family: Family, request: ErrorRequest) -> list[ErrorFind
     ]
 
 
-def regression_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    return [largest_errors(evaluations[part].records, prepared.task.parts[part].noun)]
+def regression_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    return [largest_errors(report.records, report.inputs.noun)]
 
 
 def compare_numbers(family: Family, pair: comparison.RunPair) -> list[ErrorFinding]:

@@ -1,7 +1,7 @@
 """Where a language model's loss is, causal or masked: by place in the window, by token, kind of token and document."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import nn
 
 from glassformer.bricks.losses import head_losses
 from glassformer.config.arrays import Array
@@ -19,15 +18,23 @@ from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import segments_of
 from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
-from glassformer.error_analysis.finding import MOST_ERRORS, ErrorFinding, ErrorRequest, percent, sentence, worst
-from glassformer.families.base import Family, Prepared
+from glassformer.error_analysis.finding import (
+    MOST_ERRORS,
+    ErrorFinding,
+    ErrorRequest,
+    ReportedPart,
+    percent,
+    sentence,
+    worst,
+)
+from glassformer.families.base import Family
 from glassformer.models.modules import device_of
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Line, Lines, Panel, Rows, Table
 from glassformer.rendering.panels import Tokens as TokensPanel
 from glassformer.statistics.intervals import weighted_mean_interval
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.language_model import answers
+from glassformer.tasks.language_model import WindowTask, answers
 from glassformer.text.display import cut, visible
 from glassformer.text.tokenizer import Tokenizer
 
@@ -132,42 +139,43 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
     def loss_per_token(record: Mapping[str, Any]) -> float | None:
         return record["loss"] / record["tokens"] if record["tokens"] >= max(1, enough) else None
 
-    passages = []
-    for record in worst(records, loss_per_token, PASSAGES):
+    panels: list[Panel] = []
+    for number, record in enumerate(worst(records, loss_per_token, PASSAGES), 1):
         window = ids[record["start"] - 1 : record["start"] + record["covered"]].astype(np.int64)
         batch = torch.from_numpy(window)[None].to(device_of(model))
         following = answers(batch, tokenizer.start)
         segments = segments_of(batch[:, :-1], tokenizer.start, tokenizer.end) if apart else None
         features = model.features(batch[:, :-1], segments=segments)[0]
-        losses = head_losses(model.head, features, following[0])
-        passages.append(([tokenizer.shown(id) for id in window[1:].tolist()], losses.double().cpu().numpy()))
-    return surprising_passages(passages)
+        losses = head_losses(model.head, features, following[0]).double().cpu().numpy()
+        stretch = surprising_stretch(losses)
+        panels.append(
+            TokensPanel(
+                title=f"Surprising passage {number}",
+                tokens=[tokenizer.shown(id) for id in window[1:][stretch].tolist()],
+                values=losses[None, stretch],
+                names=("nats",),
+                note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
+            )
+        )
+    return panels
 
 
 # --- in a report ---
 
 
-def stream_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    assert prepared.tokenizer is not None
-    losses = token_losses(evaluations[part], prepared.task.parts[part])
-    return loss_by_token(losses, prepared.tokenizer.shown).panels
+def stream_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    assert report.prepared.tokenizer is not None
+    losses = token_losses(report.evaluations[report.part], report.inputs)
+    return loss_by_token(losses, report.prepared.tokenizer.shown).panels
 
 
-def language_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    assert prepared.tokenizer is not None
-    task: Any = prepared.task
-    tokens, evaluation = task.parts[part], evaluations[part]
-    by_token = stream_brief(family, prepared, model, part, evaluations)
-    by_place = loss_by_place(token_losses(evaluation, tokens)).panels
-    return [
-        *by_token,
-        *by_place,
-        *_passages(model, tokens.ids, prepared.tokenizer, evaluation.records, apart=task.apart),
-    ]
+def language_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    tokenizer, task = report.prepared.tokenizer, report.prepared.task
+    assert tokenizer is not None
+    assert isinstance(task, WindowTask)
+    losses = token_losses(report.evaluations[report.part], report.inputs)
+    passages = _passages(report.model, report.inputs.ids, tokenizer, report.records, apart=task.apart)
+    return [*stream_brief(family, report), *loss_by_place(losses).panels, *passages]
 
 
 # --- two runs ---
@@ -340,24 +348,7 @@ def _kind(text: str | None, before: str | None, *, whole_words: bool) -> str:
     return "inside a word" if inside else "the first of a word"
 
 
-def surprising_passages(passages: Sequence[tuple[Sequence[str], Float[Array, "T"]]]) -> list[Panel]:
-    """Return passages whose tokens were hard to predict, each token with its loss in nats."""
-    panels: list[Panel] = []
-    for number, (tokens, losses) in enumerate(passages, 1):
-        stretch = _most_surprising_stretch(losses)
-        panels.append(
-            TokensPanel(
-                title=f"Surprising passage {number}",
-                tokens=list(tokens[stretch]),
-                values=losses[None, stretch],
-                names=("nats",),
-                note=f"{losses.mean():.3f} nats per token in the whole passage of {len(losses):,} tokens.",
-            )
-        )
-    return panels
-
-
-def _most_surprising_stretch(losses: Float[Array, "T"]) -> slice:
+def surprising_stretch(losses: Float[Array, "T"]) -> slice:
     """The tokens in a row, of a long passage, whose losses are the largest together."""
     width = min(len(losses), MOST_SURPRISING)
     first = int(np.convolve(losses, np.ones(width), mode="valid").argmax())

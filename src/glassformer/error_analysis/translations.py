@@ -1,12 +1,10 @@
 """Where a translator is wrong: the worst by chrF, by length, and outputs that are odd in a way that can be counted."""
 
 from collections import Counter
-from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
-from torch import nn
 
 from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
@@ -16,16 +14,16 @@ from glassformer.error_analysis.finding import (
     MOST_ERRORS,
     ErrorFinding,
     ErrorRequest,
+    ReportedPart,
     percent,
     sentence,
     table_or_words,
 )
 from glassformer.error_analysis.traits import lengths_of, means, quartiles, unknown_tokens
-from glassformer.families.base import Family, Prepared
+from glassformer.families.base import Family
 from glassformer.rendering.curves import Records
 from glassformer.rendering.panels import Cell, Panel, Rows, Table
 from glassformer.statistics.intervals import share_interval, weighted_mean_interval
-from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
 
 MOST_SCORED = 500
@@ -54,10 +52,8 @@ def translation_findings(family: Family, request: ErrorRequest) -> list[ErrorFin
     ]
 
 
-def translation_brief(
-    family: Family, prepared: Prepared, model: nn.Module, part: str, evaluations: Mapping[str, Evaluation]
-) -> list[Panel]:
-    return [worst_translations(evaluations[part].records)]
+def translation_brief(family: Family, report: ReportedPart) -> list[Panel]:
+    return [worst_translations(report.records)]
 
 
 def compare_translations(family: Family, pair: RunPair) -> list[ErrorFinding]:

@@ -23,8 +23,8 @@ LOGARITHMIC = 10
 
 JUDGED = ("accuracy", "chrf", "rmse")
 """What is drawn beside the loss, where it is there."""
-LOWER = ("rmse",)
-"""Those of them of which less is better."""
+LOWER = ("rmse", "loss")
+"""Metrics of which less is better."""
 
 
 def draw_curves(
@@ -69,7 +69,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     return [
         Lines(
             title="Loss",
-            takeaway=_lowest(validations, losses),
+            takeaway=_extreme("loss", validations) or f"The training loss {course(smoothed(losses))}",
             series=series,
             y_name=f"loss ({unit})",
             x_name="updates",
@@ -88,21 +88,13 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
     ]
 
 
-def _lowest(validations: Records, losses: Sequence[float]) -> str:
-    """Where the loss is lowest, and whether it still falls."""
-    known = [(line["step"], line["loss"]) for line in validations if math.isfinite(line.get("loss", math.nan))]
-    if not known:
-        return f"The training loss {course(smoothed(losses))}"
-    step, lowest = min(known, key=lambda pair: pair[1])
-    return f"Validation is lowest after {counted(step, 'update')}: {three(lowest)}"
-
-
 def _extreme(name: str, validations: Records) -> str:
+    """Return the best validation by a metric; "" if it is unknown."""
     known = [(line["step"], line[name]) for line in validations if math.isfinite(line.get(name, math.nan))]
     if not known:
         return ""
-    best = (min if name in LOWER else max)(known, key=lambda pair: pair[1])
-    return f"The best is {three(best[1])}, after {counted(best[0], 'update')}"
+    step, best = (min if name in LOWER else max)(known, key=lambda pair: pair[1])
+    return f"The best validation is {three(best)}, after {counted(step, 'update')}"
 
 
 def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = False) -> Line:

@@ -24,6 +24,7 @@ from glassformer.config.units import metric_name
 from glassformer.data.wording import counted
 from glassformer.diagnosis.doctor import logged_panel
 from glassformer.error_analysis.analysis import brief_errors
+from glassformer.error_analysis.finding import ReportedPart
 from glassformer.families.base import FAMILIES, AnyRun, Family, Loaded, OwnModel, Prepared
 from glassformer.families.build import prepare_again
 from glassformer.families.card import BEFORE, forgetting_line, label_names, learned_of, nothing_held_out, size_in_words
@@ -99,7 +100,7 @@ def report_of(
     if model is not None and evaluations:
         part = "test" if "test" in evaluations else "validation"
         panels += [*_quality(evaluations), *went[:-1], logged_panel(metrics)]
-        errors = brief_errors(FAMILIES[config.task], prepared, model, part, evaluations)
+        errors = brief_errors(FAMILIES[config.task], ReportedPart(prepared, model, part, evaluations))
         panels += (replace(panel, folded=place >= OPEN_ERRORS) for place, panel in enumerate(errors))
         panels += [*samples(metrics), *held_out_attention(run, config, prepared, model)]
     else:
