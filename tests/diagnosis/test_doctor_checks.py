@@ -10,7 +10,6 @@ from glassformer.config.resolve import resolve
 from glassformer.diagnosis.advice import Advice, TrainingFacts
 from glassformer.diagnosis.data import (
     class_imbalance,
-    few_tokens,
     repeated_examples,
     truncated_texts,
     unknown_tokens,
@@ -341,18 +340,15 @@ def test_one_class_is_all_that_is_said() -> None:
 
 
 def test_what_is_lost_in_reading() -> None:
-    assert unknown_tokens({"train": 0.0, "validation": 0.02}, 99, PLAIN) is None
-    named(unknown_tokens({"train": 0.01, "validation": 0.08}, 99, PLAIN), "unknown", NOTE, "8.0% of validation")
-    named(unknown_tokens({"train": 0.0, "validation": 0.2}, 99, PLAIN), "unknown", WARNING, "never learned")
-    assert unknown_tokens({}, 99, PLAIN) is None
+    assert unknown_tokens({"train": 0.0, "validation": 0.02}, PLAIN) is None
+    named(unknown_tokens({"train": 0.01, "validation": 0.08}, PLAIN), "unknown", NOTE, "8.0% of validation")
+    named(unknown_tokens({"train": 0.0, "validation": 0.2}, PLAIN), "unknown", WARNING, "never learned")
+    assert unknown_tokens({}, PLAIN) is None
     short = advice_for(model__context=64)
     named(truncated_texts(20, 100, short), "cut", NOTE, "20 of 100", "64 tokens")
     named(truncated_texts(70, 100, short, dropped=True), "cut", WARNING, "left out")
     assert truncated_texts(5, 100, short) is None
     assert truncated_texts(0, 0, short) is None
-    named(few_tokens(1000, 50_000, 30.0, PLAIN), "few-tokens", NOTE, "0.02 each", "30 times")
-    assert few_tokens(1000, 50_000, None, PLAIN) is None
-    assert few_tokens(100_000, 50_000, 30.0, PLAIN) is None
     named(
         repeated_examples(["12 texts", "warning: 3 of 9 rows of test also in training"], PLAIN),
         "repeated",

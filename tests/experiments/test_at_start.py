@@ -13,7 +13,6 @@ from glassformer.config.resolve import resolve
 from glassformer.experiments import at_start
 from glassformer.experiments.at_start import DEPTH, HEAD_WIDTHS, KEYS, VARIANTS, softmax_by_width
 from glassformer.models.build import build_language_model
-from glassformer.rendering.panels import Table
 from glassformer.verbs.scaling import Growth, scaling
 
 
@@ -79,15 +78,10 @@ def test_the_part_measures_only_the_models_of_the_request() -> None:
     assert "Transformer" not in found.findings[0]
     assert "largest weight" not in found.findings[0]
     titles = [panel.title for panel in found.parts["start"].panels]
-    assert titles == ["Gradient before training, by depth", "Gradient before training, by layer"]
+    assert titles == ["Gradient before training, by depth"]
 
 
-def test_findings_table_and_numbers(found: Growth) -> None:
+def test_findings_and_numbers(found: Growth) -> None:
     assert found.findings[0].startswith("Before training, over 64 random keys of width 1,024, the largest weight")
     assert "Transformer, post-norm, no residual " in found.findings[0]
     assert set(found.to_dict()["start"]) == {"largest_weight", "entropy", "gradient", "layers"}
-    table = found.parts["start"].panels[-1]
-    assert isinstance(table, Table)
-    assert table.columns == ["model", "layer 1", "layer 4", "layer 8", "layer 12", "layer 16"]
-    assert [row[0] for row in table.rows] == list(found.to_dict()["start"]["gradient"])
-    assert all(row[-1] == "1" for row in table.rows)

@@ -110,25 +110,21 @@ def test_a_gradient_that_does_not_arrive_is_not_drawn() -> None:
     back = [float(k) for k in range(6)]
     curves = {"lstm": Curve(back, [1, 0.5, 0.25, 0.125, 0.1, 0.02]), "cnn": Curve(back, [1, 0.5, 0.3, 0, 0, 0])}
     section = gradient_section(curves, {"lstm": None, "cnn": 2})
-    (chart,), (table,) = charts_of(section), tables_of(section)
+    (chart,) = charts_of(section)
     assert chart.log_y
     assert (line(chart, "CNN").x, line(chart, "CNN").y) == ([0, 1, 2], [1, 0.5, 0.3])
     assert len(line(chart, "LSTM").x) == 6
-    assert table.columns == ["model", "k = 1", "k = 4", "k = 5"]
-    assert table.rows == [["LSTM", "0.5", "0.1", "0.02"], ["CNN", "0.5", "nothing", "nothing"]]
     assert section.finding.endswith("5 tokens back arrive: LSTM 0.02; CNN nothing (it reads 2 tokens back).")
 
 
 def test_recall() -> None:
     curves = {"rnn": Curve([1, 8], [1.0, 0.25]), "transformer": Curve([1, 8], [1.0, 0.75])}
     section = recall_section(curves, updates=30, asked=20, chance=0.1)
-    (chart,), (table,) = charts_of(section), tables_of(section)
+    (chart,) = charts_of(section)
     assert line(chart, "chance").y == [0.1, 0.1]
     assert line(chart, "RNN").y == [1.0, 0.25]
     assert "30 updates" in chart.note
     assert "20 new rows" in chart.note
-    assert table.rows == [["RNN", 1.0, 0.25], ["Transformer", 1.0, 0.75]]
-    assert list(table.bars) == list(table.columns[1:]) == ["1", "8"]
     assert (
         "8 other pairs in between, so much is remembered: RNN 0.25; Transformer 0.75; chance is 0.10" in section.finding
     )
@@ -137,13 +133,11 @@ def test_recall() -> None:
 def test_positions_end_where_they_have_no_vector() -> None:
     losses = {"learned": [4.0, 3, 2, 2, 1, 1, 2, 4], "rotary": [float(k) for k in range(32)]}
     section = beyond_section(losses, context=8, updates=30)
-    (chart,), (table,) = charts_of(section), tables_of(section)
+    (chart,) = charts_of(section)
     assert (line(chart, "learned").x, line(chart, "learned").y) == ([1, 3, 5, 7], [3.5, 2, 1, 3])
     assert len(line(chart, "rotary").x) == 16
     border = line(chart, "length of training")
     assert (border.x, border.y) == ([8, 8], [0.5, 30.5])
-    assert table.columns == ["positions", "positions 4 to 8", "the last 4 of 32"]
-    assert table.rows == [["learned", 2.0, "has no vector there"], ["rotary", 5.5, 29.5]]
     assert section.finding.endswith("at 4× of it: learned 2.00 → has no vector there; rotary 5.50 → 29.50.")
 
 

@@ -16,18 +16,11 @@ from glassformer.training.events import Finding, lower_rate
 
 DROPOUTS = (0.1, 0.2, 0.3, 0.5)
 """The steps of dropout; beyond the last, more of it seldom helps."""
-CLIP, DECAY, PATIENCE = 1.0, 0.1, 3
-"""Where these three usually stand."""
+CLIP = 1.0
+"""The usual limit of the norm of the gradient."""
 UNEVEN = 1.5
 """Times the smallest class that the largest must be, for weights of classes to change anything."""
-FEW_ROWS = 2000
-"""Rows in all, below which folds make more of them than a larger validation part does."""
-LARGE_VOCABULARY = 100_000
-"""Tokens beyond which a vocabulary is not made larger: rare words are better cut, or counted from the first."""
-MOST_HELD = 0.3
-"""The largest share of the rows for validation."""
 LEAST_WIDTH = 16
-COMPARE = "compare over several seeds (glassformer compare)"
 
 
 Findings = Iterator[Finding | None]
@@ -165,13 +158,6 @@ class Advice:
         higher = next((step for step in DROPOUTS if step > self.config.model.dropout), None)
         return None if higher is None else self.put("model.dropout", value_text(higher))
 
-    def decay(self) -> str | None:
-        return f"--training.weight_decay {DECAY}" if self.config.training.weight_decay < DECAY else None
-
-    def patience(self) -> str | None:
-        settings = self.config.training
-        return f"--training.patience {PATIENCE}" if settings.patience is None and settings.keep == "best" else None
-
     def smaller(self) -> str | None:
         """The next smaller size, or half the width."""
         config, model = self.config, self.config.model
@@ -215,33 +201,12 @@ class Advice:
             return None
         return self.put("training.class_weights", "balanced")
 
-    def more_held_out(self, rows: int | None) -> str:
-        """A larger validation set. `rows`: number of rows of all parts; None if unknown."""
-        data = self.config.data
-        if data.folds is not None:
-            return "judge by all folds together (train --folds)"
-        if data.validation is None and data.validation_fraction < MOST_HELD:
-            if FAMILIES[self.config.task].labels_examples and rows is not None and rows < FEW_ROWS:
-                return "cross-validation, which judges every row once: train --folds 5"
-            more = min(MOST_HELD, 2 * data.validation_fraction)
-            return f"hold out more (--data.validation_fraction {more:.2g}), or {COMPARE}"
-        return f"a larger validation set, or {COMPARE}"
-
-    def known_tokens(self, vocab: int) -> str:
-        """Fewer unknown tokens. `vocab`: number of tokens that were learned; only a full vocabulary is made larger."""
-        size = self.config.tokenizer.vocab_size
-        useless = size is None or vocab < size or size > LARGE_VOCABULARY
-        larger = None if size is None or useless else self.put("tokenizer.vocab_size", str(2 * size))
-        bpe = self.put("tokenizer.kind", "bpe")
-        knows = f"{bpe} (which knows every text)" if bpe else None
-        return joined(knows, larger, self.put("tokenizer.min_count", "1")) or "more text to learn tokens from"
-
 
 REMEDIES: Mapping[str, Callable[[Advice], str | None]] = {
     remedy.__name__: remedy
     for remedy in (
-        Advice.another_rate, Advice.attention, Advice.clip, Advice.decay, Advice.dropout, Advice.gated,
-        Advice.higher_rate, Advice.longer, Advice.lower_rate, Advice.more_blocks, Advice.norm, Advice.patience,
+        Advice.another_rate, Advice.attention, Advice.clip, Advice.dropout, Advice.gated,
+        Advice.higher_rate, Advice.longer, Advice.lower_rate, Advice.more_blocks, Advice.norm,
         Advice.positions, Advice.shorter, Advice.smaller, Advice.warmup,
     )
 }  # fmt: skip

@@ -13,14 +13,11 @@ from glassformer.families.predict import texts_in
 from glassformer.families.translation import TranslationFamily
 from glassformer.finetuning.settings import bound_positions
 from glassformer.training.events import NOTE, WARNING, Finding
-from glassformer.training.schedule import total_steps
 
 UNKNOWN, MANY_UNKNOWN = 0.05, 0.15
 """Share of tokens that are unknown: a word in twenty, and one in every seven, which leaves few sentences whole."""
 CUT, MUCH_CUT = 0.1, 0.5
 """Share of texts whose end is not read."""
-FEW_TOKENS, MANY_TIMES = 0.2, 10.0
-"""Training tokens for each parameter, and how often each is seen: enough room and time to learn them by heart."""
 WARNS = "warning: "
 """How remarks on the data begin that are more than remarks."""
 LARGEST, RATIO = 0.8, 20.0
@@ -31,37 +28,34 @@ LARGEST, RATIO = 0.8, 20.0
 
 
 @singledispatch
-def data_findings(family: Family, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
-    """What the parts of a training show. `parameters`: how many are learned."""
+def data_findings(family: Family, prepared: Prepared, advise: Advice) -> Findings:
+    """Judge the parts of the data."""
     return iter(())
 
 
 @data_findings.register
-def data_findings_of_streams(family: StreamFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
+def data_findings_of_streams(family: StreamFamily, prepared: Prepared, advise: Advice) -> Findings:
     task = prepared.task
     counts = {name: (part.unknown, len(part.ids)) for name, part in task.parts.items()}
-    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
-    total = total_steps(advise.config.training, task)
-    times = None if total is None else total / task.steps_per_epoch
-    yield few_tokens(prepared.tokens["train"], parameters, times, advise)
+    yield unknown_tokens(_rates(counts), advise)
 
 
 @data_findings.register
-def data_findings_of_pairs(family: TranslationFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
+def data_findings_of_pairs(family: TranslationFamily, prepared: Prepared, advise: Advice) -> Findings:
     parts = prepared.task.parts
     counts = {name: (sum(part.unknown), len(part.source.ids) + len(part.target.ids)) for name, part in parts.items()}
-    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
+    yield unknown_tokens(_rates(counts), advise)
     cut, dropped = sum(part.cut for part in parts.values()), sum(len(part.dropped) for part in parts.values())
     pairs = sum(len(part) for part in parts.values()) + dropped
     yield truncated_texts(cut or dropped, pairs, advise, dropped=not cut)
 
 
 @data_findings.register
-def data_findings_of_labels(family: LabellingFamily, prepared: Prepared, parameters: int, advise: Advice) -> Findings:
+def data_findings_of_labels(family: LabellingFamily, prepared: Prepared, advise: Advice) -> Findings:
     classes = family.class_counts(prepared.task)
     texts = {name: text for name, part in prepared.task.parts.items() if (text := texts_in(part)) is not None}
     counts = {name: (part.unknown, len(part.ids)) for name, part in texts.items()}
-    yield unknown_tokens(_rates(counts), _vocabulary(prepared), advise)
+    yield unknown_tokens(_rates(counts), advise)
     yield truncated_texts(sum(part.cut for part in texts.values()), sum(map(len, texts.values())), advise)
     yield class_imbalance(list(classes), list(classes.values()), advise)
 
@@ -71,24 +65,18 @@ def _rates(counts: Mapping[str, tuple[int, int]]) -> dict[str, float]:
     return {name: some / of for name, (some, of) in counts.items() if of}
 
 
-def _vocabulary(prepared: Prepared) -> int:
-    """How many tokens were learned, of a translation's two tokenizers by the larger."""
-    tokenizers = (prepared.tokenizer, prepared.target_tokenizer)
-    return max((tokenizer.vocab_size for tokenizer in tokenizers if tokenizer is not None), default=0)
-
-
 # --- each finding ---
 
 
-def unknown_tokens(rates: Mapping[str, float], vocab: int, advise: Advice) -> Finding | None:
-    """Report the share of unknown tokens by part. `vocab`: number of known tokens."""
+def unknown_tokens(rates: Mapping[str, float], advise: Advice) -> Finding | None:
+    """Report the share of unknown tokens by part."""
     worst = max(rates.values(), default=0.0)
     if worst < UNKNOWN:
         return None
     shares = ", ".join(f"{rate:.1%} of {name}" for name, rate in rates.items())
     key = "unknown: some" if rates.get("train") else "unknown: never"
     severity = WARNING if worst >= MANY_UNKNOWN else NOTE
-    return finding(advise, key, severity, dict(rates), try_first=advise.known_tokens(vocab), shares=shares)
+    return finding(advise, key, severity, dict(rates), shares=shares)
 
 
 def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False) -> Finding | None:
@@ -102,14 +90,6 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
     key = "cut: dropped" if dropped else "cut: short"
     severity = WARNING if cut / of >= MUCH_CUT else NOTE
     return finding(advise, key, severity, {"cut": cut, "of": of, "context": context}, try_first=longer, share=cut / of)
-
-
-def few_tokens(tokens: int, parameters: int, times: float | None, advise: Advice) -> Finding | None:
-    """Report a language model that sees few tokens over and over. `times`: how often each; None if unknown."""
-    if not parameters or tokens / parameters >= FEW_TOKENS or times is None or times < MANY_TIMES:
-        return None
-    numbers = {"tokens": tokens, "parameters": parameters, "times": times}
-    return finding(advise, "few-tokens", NOTE, numbers, each=tokens / parameters)
 
 
 def repeated_examples(remarks: Sequence[str], advise: Advice) -> Finding | None:

@@ -17,7 +17,6 @@ from glassformer.diagnosis.data import data_findings, repeated_examples
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.build import prepare_again
-from glassformer.families.card import learned_of
 from glassformer.rendering.panels import Panel, Table, Words
 from glassformer.rendering.view import View
 from glassformer.runs.files import SEVERITIES
@@ -142,10 +141,9 @@ class Doctor:
 
     # --- what data and model show ---
 
-    def look_at_data(self, prepared: Prepared, parameters: int) -> list[Finding]:
-        """`parameters`: number of trained parameters."""
+    def look_at_data(self, prepared: Prepared) -> list[Finding]:
         repeated = repeated_examples(prepared.corpus.remarks, self.facts.advise)
-        return self.new([repeated, *data_findings(self.facts.family, prepared, parameters, self.facts.advise)], step=0)
+        return self.new([repeated, *data_findings(self.facts.family, prepared, self.facts.advise)], step=0)
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
@@ -262,7 +260,7 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
         findings += doctor.new(at_end, step=None)
         return findings_view(name, findings, looked, f"data and model, but for what the log tells of them: {error}")
     looked += OF_THE_DATA
-    findings += doctor.look_at_data(prepared, learned_of(card))
+    findings += doctor.look_at_data(prepared)
     missing = ""
     try:
         loaded = load_model()

@@ -69,8 +69,7 @@ def evaluation_findings_of_labels(
 ) -> Findings:
     task: Any = prepared.task
     counts = family.class_counts(task)
-    rows = sum(map(len, task.parts.values()))
-    yield small_validation(evaluation.records, task.noun, facts.advise, rows)
+    yield small_validation(evaluation.records, task.noun, facts.advise)
     yield no_better_than_chance(evaluation.metrics, evaluation.records, facts.guessing, facts.advise, counts)
     if "confusion" in evaluation.details:
         yield class_collapse(**evaluation.details["confusion"], advise=facts.advise)
@@ -94,8 +93,8 @@ def model_findings(
 # --- enough of it ---
 
 
-def small_validation(records: Records, noun: str, advise: Advice, rows: int | None = None) -> Finding | None:
-    """Report too few examples to tell one score from another, by answers, losses or errors. `rows`: of all parts."""
+def small_validation(records: Records, noun: str, advise: Advice) -> Finding | None:
+    """Report too few examples to tell one score from another, by answers, losses or errors."""
     if not records:
         return None
     first = records[0]
@@ -115,7 +114,7 @@ def small_validation(records: Records, noun: str, advise: Advice, rows: int | No
         return None
     numbers = {"value": interval.value, "low": interval.low, "high": interval.high, "of": len(records)}
     facts: dict[str, Any] = {"examples": counted(len(records), noun), "metric": metric, "half": half}
-    return finding(advise, "small-validation", NOTE, numbers, try_first=advise.more_held_out(rows), **facts)
+    return finding(advise, "small-validation", NOTE, numbers, **facts)
 
 
 # --- better than guessing ---

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from glassformer.config.errors import Say
 from glassformer.config.resolve import resolve
 from glassformer.data.datasets.generated import recall_rows
-from glassformer.experiments.growth import Curve, Curves, Section, by_model, lines, named, plain, sentence
+from glassformer.experiments.growth import Curve, Curves, Section, by_model, lines, plain, sentence
 from glassformer.experiments.models import brief_training, same_size_models, sizes_of, train_briefly
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.rendering.panels import Line, Lines, Table
+from glassformer.rendering.panels import Line, Lines
 from glassformer.tasks.base import Batch, Evaluation, Task
 
 SIGNS = ascii_lowercase + digits + "?"
@@ -125,7 +125,7 @@ def recall_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section
 def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -> Section:
     """`curves`: the part of the questions that is answered rightly, by distance."""
     distances = [float(x) for x in next(iter(curves.values())).x]
-    longest, columns = distances[-1], [f"{x:,.0f}" for x in distances]
+    longest = distances[-1]
     chart = Lines(
         title="Remembered over a distance",
         series=[*lines(curves), Line(name="chance", x=distances, y=[chance] * len(distances), faint=True)],
@@ -134,13 +134,6 @@ def recall_section(curves: Curves, *, updates: int, asked: int, chance: float) -
         log_x=True,
         note=sentence("note recall", updates=updates, asked=asked),
     )
-    table = Table(
-        title="Answered rightly, by distance",
-        columns=["model", *columns],
-        rows=[[named(model), *curve.y] for model, curve in curves.items()],
-        bars=columns,
-    )
     last = by_model({model: f"{curve.y[-1]:.2f}" for model, curve in curves.items()})
-    return Section(
-        [chart, table], sentence("finding recall", updates=updates, longest=longest, last=last, chance=chance)
-    )
+    finding = sentence("finding recall", updates=updates, longest=longest, last=last, chance=chance)
+    return Section([chart], finding)

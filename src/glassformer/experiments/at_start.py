@@ -16,7 +16,7 @@ from glassformer.encoders.base import Encoder
 from glassformer.experiments.growth import NAMES, Curve, Curves, Section, by_model, lines, plain, sentence, small
 from glassformer.experiments.request import ScalingRequest
 from glassformer.models.build import build_language_model
-from glassformer.rendering.panels import Lines, Table
+from glassformer.rendering.panels import Lines
 
 HEAD_WIDTHS = (4, 16, 64, 256, 1024)
 KEYS, QUERIES = 64, 512
@@ -32,7 +32,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no norm, no residual": {"model.norm": "none", "model.residual": False},
 }
 """Variants of the lectures' Transformer (style classic, whose own norm is post-norm), by the settings that differ."""
-SHOWN_LAYERS = (1, 4, 8, 12, DEPTH)
 
 
 def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
@@ -42,7 +41,7 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
     first = by_model({name: small(curve.y[0]) for name, curve in gradients.items()})
     finding = sentence("finding start", layers=DEPTH, first=first)
     if TRANSFORMER not in plan.models:
-        return Section(_depth_panels(gradients), finding, numbers)
+        return Section([_depth_chart(gradients)], finding, numbers)
     largest, entropy = softmax_by_width(plan.seed)
     charts = [
         _width_chart("Softmax at the start: the largest weight", largest, f"of 1, over {KEYS} keys"),
@@ -52,7 +51,7 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
     facts = {"without": widest["without"], "scaled": widest["with 1/√d"]}
     sharpness = sentence("finding sharpness", keys=KEYS, width=HEAD_WIDTHS[-1], **facts)
     numbers |= {"largest_weight": plain(largest), "entropy": plain(entropy)}
-    return Section([*charts, *_depth_panels(gradients)], sharpness + finding, numbers)
+    return Section([*charts, _depth_chart(gradients)], sharpness + finding, numbers)
 
 
 # --- softmax ---
@@ -151,8 +150,8 @@ def _hidden_layers(encoder: Encoder) -> list[nn.Module]:
     return [units.layer for units in encoder.hidden_units()]
 
 
-def _depth_panels(gradients: Curves) -> list[Lines | Table]:
-    chart = Lines(
+def _depth_chart(gradients: Curves) -> Lines:
+    return Lines(
         title="Gradient before training, by depth",
         series=lines(gradients, positive=True),
         x_name="layer",
@@ -160,9 +159,3 @@ def _depth_panels(gradients: Curves) -> list[Lines | Table]:
         log_y=True,
         note=sentence("note depth", layers=DEPTH, width=WIDTH, texts=TEXTS, tokens=TOKENS),
     )
-    table = Table(
-        title="Gradient before training, by layer",
-        columns=["model", *(f"layer {layer}" for layer in SHOWN_LAYERS)],
-        rows=[[name, *(small(curve.y[layer - 1]) for layer in SHOWN_LAYERS)] for name, curve in gradients.items()],
-    )
-    return [chart, table]

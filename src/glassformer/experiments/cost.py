@@ -261,7 +261,6 @@ def gradient_part(plan: ScalingRequest, device: torch.device, say: Say) -> growt
 def gradient_section(curves: growth.Curves, reaches: Mapping[str, int | None]) -> growth.Section:
     """`curves`: the gradient's size k tokens back, as a part of that at the last token; 0 cannot be drawn."""
     furthest = int(max(curve.x[-1] for curve in curves.values()))
-    marks = [*(mark for mark in (1, 4, 16, 64, 256, 1024) if mark < furthest), furthest]
     chart = Lines(
         title="The gradient that reaches a token k back",
         series=growth.lines(curves, positive=True, dots=False),
@@ -270,21 +269,13 @@ def gradient_section(curves: growth.Curves, reaches: Mapping[str, int | None]) -
         log_y=True,
         note=growth.sentence("note gradient"),
     )
-    table = Table(
-        title="What is left of the gradient",
-        columns=["model", *(f"k = {mark:,}" for mark in marks)],
-        rows=[
-            [growth.named(model), *(growth.small(curve.y[mark]) for mark in marks)] for model, curve in curves.items()
-        ],
-    )
     left = {
         model: growth.small(curve.y[furthest])
         + ("" if curve.y[furthest] else f" (it reads {growth.reach_text(reaches[model])} back)")
         for model, curve in curves.items()
     }
-    return growth.Section(
-        [chart, table], growth.sentence("finding gradient", furthest=furthest, left=growth.by_model(left))
-    )
+    finding = growth.sentence("finding gradient", furthest=furthest, left=growth.by_model(left))
+    return growth.Section([chart], finding)
 
 
 def gradient_by_distance(

@@ -22,7 +22,7 @@ from glassformer.experiments.request import HEADS, MINUTES, ScalingRequest
 from glassformer.families.build import build_model, prepare
 from glassformer.families.recognition import infer_config
 from glassformer.models.modules import LanguageModel, device_of
-from glassformer.rendering.panels import Line, Lines, Table
+from glassformer.rendering.panels import Line, Lines
 from glassformer.tasks.language_model import answers
 
 POSITIONS = {"learned": "learned", "sine": "sine and cosine", "rotary": "rotary", "none": "none"}
@@ -104,14 +104,9 @@ def beyond_section(losses: Mapping[str, Sequence[float]], *, context: int, updat
         note=sentence("note beyond", updates=updates, context=context, width=width),
     )
     longest, missing = max(map(len, losses.values())), "has no vector there"
-    table = Table(
-        title="Loss within and beyond",
-        columns=["positions", f"positions {half:,} to {context:,}", f"the last {half:,} of {longest:,}"],
-        rows=[[kind, within[kind], beyond.get(kind, missing)] for kind in losses],
-    )
     ends = {kind: f"{beyond[kind]:.2f}" if kind in beyond else missing for kind in losses}
     changes = "; ".join(f"{kind} {within[kind]:.2f} → {end}" for kind, end in ends.items())
-    return Section([chart, table], sentence("finding beyond", times=longest // context, changes=changes))
+    return Section([chart], sentence("finding beyond", times=longest // context, changes=changes))
 
 
 def _stretches(values: Sequence[float], width: int) -> Curve:

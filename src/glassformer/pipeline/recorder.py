@@ -92,7 +92,7 @@ class Recorder:
         self.loggers.add(self.lines)
         self.lines, self.flushed = [], time.monotonic()
 
-    def begin_diagnosis(self, parameters: int) -> None:
+    def begin_diagnosis(self) -> None:
         """Let a doctor read the log so far and hear all that is logged from now on; report what the data shows."""
         lines = self.run.read_metrics()
         kept = [line for line in lines if not line.get("end")]
@@ -101,7 +101,7 @@ class Recorder:
         self.doctor = Doctor(training_facts(self.config, self.run.card()))
         self.doctor.take_up(kept)
         if not self.doctor.log.step:
-            self.tell(self.doctor.look_at_data(self.prepared, parameters))
+            self.tell(self.doctor.look_at_data(self.prepared))
 
     def conclude_diagnosis(self, model: nn.Module | None, evaluation: Evaluation | None) -> None:
         """Report what shows at the end. `model`: with the weights that are kept; None: it is not looked at.

@@ -23,7 +23,6 @@ from glassformer.families.card import forgetting_line, run_card
 from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.families.resume import resumed_config, same_settings, snapshot_to_resume
 from glassformer.finetuning.sources import copy_extras, refuse_out
-from glassformer.models.build import learned_count
 from glassformer.models.weights import shapes_alone
 from glassformer.pipeline.continuing import (
     OldText,
@@ -293,7 +292,7 @@ class Training:
         )
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:
-            recorder.begin_diagnosis(learned_count(self.model))
+            recorder.begin_diagnosis()
             self.held.callback(self.loggers.end)
             self.loggers.begin(card, self.snapshot.progress.step if self.snapshot else 0, same=self.same)
         self.processes.barrier()
