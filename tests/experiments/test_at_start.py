@@ -18,18 +18,15 @@ from glassformer.verbs.scaling import Growth, scaling
 
 def test_the_scale_keeps_softmax_as_sharp_at_any_width() -> None:
     """Against the same in numpy: scores of variance d are those of variance 1, times √d."""
-    largest, entropy = softmax_by_width(seed=0)
+    largest = softmax_by_width(seed=0)
     scores = np.random.default_rng(0).normal(size=(4000, KEYS))
     for at, width in enumerate(HEAD_WIDTHS):
         for name, spread in (("with 1/√d", 1.0), ("without", math.sqrt(width))):
             weights = np.exp(spread * (scores - scores.max(-1, keepdims=True)))
             weights /= weights.sum(-1, keepdims=True)
-            nats = -(weights * np.log(np.maximum(weights, 1e-300))).sum(-1).mean()
             if width >= 16:  # few products are not yet normal
                 assert largest[name].y[at] == pytest.approx(weights.max(-1).mean(), abs=0.05)
-                assert entropy[name].y[at] == pytest.approx(nats, abs=0.15)
     assert largest["without"].y[-1] > 0.9
-    assert entropy["with 1/√d"].y[-1] > 0.8 * math.log(KEYS)
 
 
 @pytest.fixture(scope="module")
@@ -84,4 +81,4 @@ def test_the_part_measures_only_the_models_of_the_request() -> None:
 def test_findings_and_numbers(found: Growth) -> None:
     assert found.findings[0].startswith("Before training, over 64 random keys of width 1,024, the largest weight")
     assert "Transformer, post-norm, no residual " in found.findings[0]
-    assert set(found.to_dict()["start"]) == {"largest_weight", "entropy", "gradient", "layers"}
+    assert set(found.to_dict()["start"]) == {"largest_weight", "gradient", "layers"}

@@ -86,16 +86,6 @@ def test_whole_numbers_have_whole_ticks(x: list[float]) -> None:
     assert found == x
 
 
-@pytest.mark.parametrize("y", [[1.0, 1.0, 1.0], [0.97, 0.99, 1.0], [0.0, 0.5, 0.99]])
-def test_no_share_is_above_1(y: list[float]) -> None:
-    panel = Lines(series=[Line(name="a", x=[0, 1, 2], y=y)])
-    assert 0 < max(ticks_of(panel, "y")) <= 1 + 1e-9
-    low, high = drawn(panel).axes[0].get_ylim()
-    assert max(y) < high <= 1 + 0.05 * (1 - low)
-    more = Lines(series=[Line(name="a", x=[0, 1, 2], y=[*y[:2], 1.3])])
-    assert max(ticks_of(more, "y")) > 1
-
-
 def test_short_numbers() -> None:
     values = (0.00002, 0.5, 1, 500, 2000, 10_000, 250_000, 1e6, 3.5e7, 2e9)
     said = ["2e−5", "0.5", "1", "500", "2,000", "10k", "250k", "1M", "35M", "2B"]

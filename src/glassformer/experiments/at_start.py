@@ -1,6 +1,5 @@
 """Models before training: how sharp the softmax of attention is, and how much gradient reaches each layer."""
 
-import math
 from typing import Any
 
 import torch
@@ -42,50 +41,37 @@ def start_part(plan: ScalingRequest, device: torch.device, say: Say) -> Section:
     finding = sentence("finding start", layers=DEPTH, first=first)
     if TRANSFORMER not in plan.models:
         return Section([_depth_chart(gradients)], finding, numbers)
-    largest, entropy = softmax_by_width(plan.seed)
-    charts = [
-        _width_chart("Softmax at the start: the largest weight", largest, f"of 1, over {KEYS} keys"),
-        _width_chart("Softmax at the start: entropy", entropy, f"nats; uniform: {math.log(KEYS):.2f}"),
-    ]
+    largest = softmax_by_width(plan.seed)
+    chart = Lines(
+        title="Softmax at the start: the largest weight",
+        series=lines(largest),
+        x_name="d, width of a head",
+        y_name=f"of 1, over {KEYS} keys",
+        log_x=True,
+    )
     widest = {name: curve.y[-1] for name, curve in largest.items()}
     facts = {"without": widest["without"], "scaled": widest["with 1/√d"]}
     sharpness = sentence("finding sharpness", keys=KEYS, width=HEAD_WIDTHS[-1], **facts)
-    numbers |= {"largest_weight": plain(largest), "entropy": plain(entropy)}
-    return Section([*charts, _depth_chart(gradients)], sharpness + finding, numbers)
+    numbers["largest_weight"] = plain(largest)
+    return Section([chart, _depth_chart(gradients)], sharpness + finding, numbers)
 
 
 # --- softmax ---
 
 
-def softmax_by_width(seed: int) -> tuple[Curves, Curves]:
-    """Return the mean largest weight and the mean entropy of attention by head width d, with and without 1/√d.
+def softmax_by_width(seed: int) -> Curves:
+    """Return the mean largest weight of attention by head width d, with and without 1/√d.
 
     Queries and keys are random with variance 1, so that their dot products have variance d.
     """
     draw = torch.Generator().manual_seed(seed)
     largest: dict[str, list[float]] = {name: [] for name in SCALES}
-    entropy: dict[str, list[float]] = {name: [] for name in SCALES}
     for width in HEAD_WIDTHS:
         queries, keys = (torch.randn(1, 1, count, width, generator=draw) for count in (QUERIES, KEYS))
         for name, scaled in SCALES.items():
             weights = attention_weights(queries, keys, scale=None if scaled else 1.0)
             largest[name].append(float(weights.amax(-1).mean()))
-            entropy[name].append(float(torch.special.entr(weights).sum(-1).mean()))
-    return _curves(largest), _curves(entropy)
-
-
-def _curves(values: dict[str, list[float]]) -> Curves:
-    return {name: Curve([float(width) for width in HEAD_WIDTHS], each) for name, each in values.items()}
-
-
-def _width_chart(title: str, curves: Curves, y_name: str) -> Lines:
-    return Lines(
-        title=title,
-        series=lines(curves),
-        x_name="d, width of a head",
-        y_name=y_name,
-        log_x=True,
-    )
+    return {name: Curve([float(width) for width in HEAD_WIDTHS], each) for name, each in largest.items()}
 
 
 # --- gradient by depth ---

@@ -103,10 +103,7 @@ def time_part(plan: ScalingRequest, device: torch.device, say: Say) -> growth.Se
         back = growth.reach_text(reach(settings))
         rows.append([growth.NAMES[name], weights, steps, additions, serial_order(settings), path or "none", back])
     counted = Table(
-        title=f"Counted, at T = {longest:,}",
-        columns=COUNTED,
-        rows=rows,
-        note=growth.sentence("note counted"),
+        title=f"Counted, at T = {longest:,}", columns=COUNTED, rows=rows, note=growth.sentence("note counted")
     )
     numbers = {
         "models": sizes_of(models),

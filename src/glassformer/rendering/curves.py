@@ -44,10 +44,7 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
         return []
     at, losses = [line["step"] for line in steps], [line["loss"] for line in steps]
     label = f"training, with label smoothing {smoothing:g}" if smoothing else "training"
-    series = [
-        _line("each update", at, losses, faint=True),
-        _line(f"{label}, running average", at, smoothed(losses)),
-    ]
+    series = [_line("each update", at, losses, faint=True), _line(f"{label}, running average", at, smoothed(losses))]
     if validations:
         series.append(_validations("loss", "validation", validations))
     if any("training_loss" in line for line in validations):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
@@ -75,8 +75,6 @@ def lines(panel: Lines, wish: float) -> Block:
             axes.set_xticks(range(0, len(panel.x_ticks), every), panel.x_ticks[::every])
         elif not log_x and all(float(at).is_integer() for line in panel.series for at in line.x):
             axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
-        if not log_y:
-            _no_share_above_1(axes, panel.series)
         _fit(sheet, axes, (x, y, width, HIGH))
 
     return stack([legend(keys if len(keys) > 1 else [], width), Block(width, HIGH, draw)])
@@ -111,17 +109,6 @@ def _logarithmic(axes: Axes, which: Any) -> None:
     which.set_minor_formatter(NullFormatter())
     if decades < 0.6:
         which.set_major_locator(MaxNLocator(5))
-
-
-def _no_share_above_1(axes: Axes, series: Sequence[Line]) -> None:
-    """Where all values lie between 0 and 1, so do the ticks, and the axis ends close by."""
-    parts = [part for line in series for part in (line.y, line.low, line.high) if part is not None]
-    values = [value for part in parts for value in part if np.isfinite(value)]
-    low, high = axes.get_ylim()
-    if not values or min(values) < 0 or max(values) > 1 or high <= 1:
-        return
-    axes.set_ylim(low, min(high, 1 + 0.05 * (1 - low)))
-    axes.yaxis.set_major_locator(FixedLocator([tick for tick in axes.get_yticks() if low <= tick <= 1 + 1e-9]))
 
 
 def short_number(value: float) -> str:
