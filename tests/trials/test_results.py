@@ -225,16 +225,6 @@ def test_what_has_learned_from_the_examples_has_no_rank() -> None:
     assert found.words[0].startswith("Best of the trained models: lstm")
 
 
-def test_a_budget_that_was_not_used_up() -> None:
-    short = [
-        replace(one, cell=replace(one.cell, settings={"training.steps": 300}), steps=120)
-        for one in outcomes_of("lstm", 0.8)
-    ]
-    assert "stopped after 120 of 300 updates" in marks(of(short, outcomes_of("cnn", 0.7)))["lstm"]
-    uneven = [replace(one, steps=100 + 10 * seed) for seed, one in enumerate(outcomes_of("cnn", 0.7))]
-    assert "100 to 120 updates" in marks(of(uneven))["cnn"]
-
-
 def test_within_chance_is_rarely_wrong() -> None:
     """Of models that are truly alike, about one in twenty seems apart; of those truly apart, nearly all do."""
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.rendering.panels import Grid, Lines, Panel, Points
+from glassformer.rendering.panels import Lines, Panel, Points
 from glassformer.trials.outcome import FLOOR, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from helpers.simulated import failed, outcomes_of
@@ -67,7 +67,6 @@ def test_the_best_of_a_curve_is_that_with_the_best_score() -> None:
     assert [row.marks[:1] for row in found.rows] == [[], ["best"], ["recommended"]]
     assert all(one is None or one.value >= 0 for one in found.behind)
     assert "lstm, from 30 % to 100 % of the training data: significantly worse by 0.040 (" in found.words[0]
-    assert found.to_dict()["leader"]["model"] == "30 % of the data"
 
 
 def test_sizes() -> None:
@@ -95,18 +94,6 @@ def test_one_setting() -> None:
     assert "heads=3 failed: heads 3 do not divide 32." in found.words
     words = of("vary", *(outcomes_of("cnn", 0.7, varied={"model.norm": norm}) for norm in ("layer", "none")))
     assert not any(one.title.startswith("Along") for one in words.view().panels)
-
-
-def test_two_settings_are_a_grid() -> None:
-    groups = [
-        outcomes_of("lstm", 0.5 + heads / 100 + width / 1000, varied={"model.heads": heads, "model.width": width})
-        for heads in (2, 1)
-        for width in (64, 8)
-    ]
-    grid = panel(of("vary", *groups[:3]), "lstm: model.heads by model.width")
-    assert isinstance(grid, Grid)
-    assert (grid.rows, grid.columns) == (["1", "2"], ["8", "64"])
-    np.testing.assert_allclose(grid.values, [[np.nan, 0.574], [0.528, 0.584]])
 
 
 def test_parts_left_out() -> None:

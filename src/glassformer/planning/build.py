@@ -13,26 +13,13 @@ from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import Block
 from glassformer.models.build import learned_count, parameter_count, sized
+from glassformer.planning import training_step
 from glassformer.planning.capacity import MANY, SHARE, available_memory, fit, refuse_too_large
 from glassformer.planning.compute import parameters_by_part, probe, tied, time_plan, training_compute
 from glassformer.planning.plan import Plan, sentence
 from glassformer.planning.setup import CPU, PlannedTraining
 from glassformer.planning.sharding import Cluster, layerwise_memory
-from glassformer.planning.training_step import (
-    CANNOT,
-    LAYERS,
-    Piece,
-    Step,
-    StepDevice,
-    StepMemory,
-    as_fake,
-    fake_tensors,
-    has_recurrent_layers,
-    layered_step_memory,
-    measure_step_memory,
-    resized,
-    step_memory,
-)
+from glassformer.planning.training_step import Step, StepDevice, StepMemory
 from glassformer.training.device import choose_compile, choose_device, choose_precision
 from glassformer.training.optimiser import Optimiser
 
@@ -70,13 +57,13 @@ def local_plan(planned: PlannedTraining, memory: float | None, measure_speed: bo
     real_steps = device == CPU and config.model.encoder in RECURRENT
     if real_steps or config.model.layers > MANY:
         refuse_too_large(config, planned.build, room)
-    with fake_tensors(where):
+    with training_step.fake_tensors(where):
         model = planned.build(config)
     say(
         f"planning: {sized(parameter_count(model), learned_count(model))}, {counted(planned.batch, 'example')} in the "
         "largest batch"
     )
-    steps = _StepMemories(planned, where, really=device == CPU and has_recurrent_layers(model))
+    steps = _StepMemories(planned, where, really=device == CPU and training_step.has_recurrent_layers(model))
     rows = -(-planned.batch // training.accumulation_steps)
     needs = steps.needs(rows, training.accumulation_steps)
     batch_fit = fit(needs, rows, training.accumulation_steps, _pieces(planned), room, steps.needs)
@@ -107,7 +94,7 @@ def gpu_step_bytes(planned: PlannedTraining) -> int | None:
     rows = -(-planned.batch // training.accumulation_steps)
     try:
         return _StepMemories(planned, where, really=False).pretended(rows, training.accumulation_steps).peak
-    except CANNOT:
+    except training_step.CANNOT:
         return None
 
 
@@ -128,18 +115,22 @@ class _StepMemories:
         if not self.really:
             try:
                 return self.pretended(rows, pieces)
-            except CANNOT:
+            except training_step.CANNOT:
                 self.really = True
-        return measure_step_memory(replace(self._step(rows, pieces), where=StepDevice(CPU, self.where.precision)))
+        return training_step.measure_step_memory(
+            replace(self._step(rows, pieces), where=StepDevice(CPU, self.where.precision))
+        )
 
     def pretended(self, rows: int, pieces: int) -> StepMemory:
         """Return the memory from tensors without numbers."""
         planned, layers = self.planned, self.planned.blocks or 0
         two_stacks = planned.family.has_decoder or planned.config.training.l2  # the penalty goes through them once more
         step = self._step(rows, pieces)
-        if layers > LAYERS + 1 and not two_stacks:
-            return layered_step_memory(lambda count: replace(step, build=partial(planned.build_blocks, count)), layers)
-        return step_memory(step)
+        if layers > training_step.LAYERS + 1 and not two_stacks:
+            return training_step.layered_step_memory(
+                lambda count: replace(step, build=partial(planned.build_blocks, count)), layers
+            )
+        return training_step.step_memory(step)
 
     def _step(self, rows: int, pieces: int) -> Step:
         planned = self.planned
@@ -181,16 +172,18 @@ def cluster_plan(
             f"training.accumulation_steps {training.accumulation_steps}: {gpus * training.accumulation_steps} or more"
         )
     where = _paper_gpu(training.precision)
-    with fake_tensors(where):
+    with training_step.fake_tensors(where):
         model = planned.build(config)
         orthogonalised = sum(weight.nbytes for weight in Optimiser(model, training).orthogonalised)
     rows = -(-planned.batch // (gpus * training.accumulation_steps))
 
     def needs(layers: int, rows: int) -> StepMemory:
         build = partial(planned.build, planned.with_blocks(layers) if layers else config)
-        return step_memory(Step(build, planned.task, resized(planned.piece, rows), training, where))
+        return training_step.step_memory(
+            Step(build, planned.task, training_step.resized(planned.piece, rows), training, where)
+        )
 
-    border = _border(planned, resized(planned.piece, rows), where) if planned.blocks else 0
+    border = _border(planned, training_step.resized(planned.piece, rows), where) if planned.blocks else 0
     layerwise = layerwise_memory(needs, planned.blocks or 0, rows, border)
     half = 1.0 if where.precision == "fp32" else 0.5
     pieces = training.accumulation_steps
@@ -207,19 +200,19 @@ def cluster_plan(
     )
 
 
-def _border(planned: PlannedTraining, piece: Piece, where: StepDevice) -> int:
+def _border(planned: PlannedTraining, piece: training_step.Piece, where: StepDevice) -> int:
     """Bytes that go into a layer, of a translator into one of each side."""
     sizes: list[int] = []
 
     def look(block: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         sizes.append(inputs[0].nbytes)
 
-    with fake_tensors(where), where.autocast(), torch.no_grad():
+    with training_step.fake_tensors(where), where.autocast(), torch.no_grad():
         model = planned.build(planned.with_blocks(1))
         for block in model.modules():
             if isinstance(block, Block):
                 block.register_forward_pre_hook(look)
-        planned.task.loss(model, *as_fake(piece, where))
+        planned.task.loss(model, *training_step.as_fake(piece, where))
     return sum(sizes)
 
 

@@ -16,23 +16,3 @@ COPY = "copy the source"
 
 TFIDF, NGRAMS = "sklearn:tfidf", "sklearn:tfidf-ngrams"
 LINEAR, BOOSTING = "sklearn:linear", "sklearn:boosting"
-REFERENCES = {
-    TFIDF: "scikit-learn's TF-IDF of words with {head}",
-    NGRAMS: "scikit-learn's TF-IDF of words, pairs of words and character n-grams with {head}",
-    LINEAR: "scikit-learn's {head}",
-    BOOSTING: "scikit-learn's gradient-boosted trees",
-}
-HEADS = {
-    "accuracy": "logistic regression",
-    "micro_f1": "a logistic regression for each label",
-    "rmse": "ridge regression",
-}
-"""Linear models, by the metric that a task is judged by."""
-
-
-def reference_in_words(name: str, primary: str) -> str:
-    """What a reference is, spelled out. `primary`: the metric that the task is judged by."""
-    if name not in REFERENCES or primary not in HEADS:
-        return name
-    head = HEADS[primary].removeprefix("a ") if name == LINEAR else HEADS[primary]
-    return REFERENCES[name].format(head=head)

@@ -83,23 +83,11 @@ class Comparison:
                 "part": first.outcomes[0].part if first else None,
                 "best": self.best.label if self.best else None,
                 "recommended": self.recommended.label if self.recommended else None,
-                "leader": self._leader(),
                 "words": list(self.words),
                 "notes": list(self.notes),
                 "rows": rows,
             }
         )
-
-    def _leader(self) -> dict[str, Any] | None:
-        """The best of the trained models, against every other row: by how much it is better."""
-        leader = min(
-            (row for row in self.done if row.is_trained and row.is_judged), key=lambda row: row.rank, default=None
-        )
-        if leader is None:
-            return None
-        others = [row for row in self.done if row is not leader and not row.undertrained]
-        leads = {row.label: compare_rows(leader, row) for row in others}
-        return {"model": leader.label, "against": {label: lead and lead.numbers for label, lead in leads.items()}}
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The table as it is read: its columns, without those that are empty in every row, and its rows."""

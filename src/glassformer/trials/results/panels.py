@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.rendering.panels import Grid, Line, Lines, Panel, Points, model_colours
+from glassformer.rendering.panels import Line, Lines, Panel, Points, model_colours
 from glassformer.rendering.takeaways import leading, three
 from glassformer.trials.outcome import FLOOR
 from glassformer.trials.results.metrics import sentence, titled, unit_of
@@ -153,45 +153,14 @@ def _lines(title: str, rows: Sequence[Row], key: str, name: str, colours: Colour
 
 
 def _varied(rows: Sequence[Row], colours: Colours) -> list[Panel]:
-    """One setting: a line for each model where it is a number. Two: a grid for each model."""
-    keys = list(dict.fromkeys(key for row in rows for key in row.varied))
-    trained = [row for row in rows if row.is_trained and row.varied]
-    if len(keys) == 1:
-        values = [row.varied[keys[0]] for row in trained]
-        if not are_numbers(values) or len(set(values)) < 2:
-            return []
-        wide = min(values) > 0 and max(values) / min(values) >= 8
-        return [_lines(f"Along {keys[0]}", rows, keys[0], keys[0], colours, log=wide)]
-    names = dict.fromkeys(row.name for row in trained) if len(keys) == 2 else ()
-    return [_grid(name, [row for row in trained if row.name == name], keys) for name in names]
-
-
-def _grid(name: str, rows: Sequence[Row], keys: Sequence[str]) -> Grid:
-    down, across = (sorted({row.varied[key] for row in rows}, key=_order) for key in keys)
-    values = np.full((len(down), len(across)), np.nan)
-    for row in rows:
-        values[down.index(row.varied[keys[0]]), across.index(row.varied[keys[1]])] = row.score
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    judged = [row for row in rows if row.is_judged]
-    best = {"one": "The best is at {name}", "several": "{leaders} settings are equally good", "alone": ""}
-    return Grid(
-        title=f"{name}: {keys[0]} by {keys[1]}",
-        takeaway=leading([label_of("", row.varied) for row in judged], [-row.rank for row in judged], best),
-        values=values,
-        rows=[str(value) for value in down],
-        columns=[str(value) for value in across],
-        row_name=keys[0],
-        column_name=keys[1],
-        low=low - 0.25 * (high - low),
-        high=high if high > low else low + 1,
-        numbers=True,
-    )
-
-
-def _order(value: Any) -> tuple[bool, float, str]:
-    number = isinstance(value, int | float)
-    return not number, float(value) if number else 0.0, str(value)
+    """Return lines along a single setting whose values are numbers, a line for each model."""
+    keys = {key for row in rows for key in row.varied}
+    values = [value for row in rows if row.is_trained for value in row.varied.values()]
+    if len(keys) != 1 or not are_numbers(values) or len(set(values)) < 2:
+        return []
+    key = keys.pop()
+    wide = min(values) > 0 and max(values) / min(values) >= 8
+    return [_lines(f"Along {key}", rows, key, key, colours, log=wide)]
 
 
 def _left_out(rows: Sequence[Row]) -> list[Panel]:

@@ -10,31 +10,24 @@ from glassformer.trials.running.question import ABLATION
 
 BEST, LEVEL, USE = "best", "within chance", "recommended"
 FALLING, UNDERTRAINED = "↘", "undertrained"
-STEPS = "training.steps"
 
 
 def marks_of(row: Row, behind: Lead | None, best: bool, chosen: bool, mode: str) -> list[str]:
-    few, many = row.updates
+    """Return the remarks on a row."""
     failed, done = len(row.errors), len(row.outcomes)
-    budgets = {outcome.cell.settings.get(STEPS) for outcome in row.outcomes}
-    budget = next(iter(budgets)) if len(budgets) == 1 else None
-    stopped = row.is_trained and isinstance(budget, int) and few < budget
-    marks = {
-        BEST: best,
-        LEVEL: behind is not None and not behind.is_better and mode != ABLATION,
-        USE: chosen,
-        f"{FALLING} {UNDERTRAINED}": row.undertrained,
-        KINDS[row.kind]: row.kind != TRAINED,
-        f"{amount(row.learned)} parameters learned": row.learned is not None and row.learned < row.parameters,
-        f"{done} {row.repeats} alike": row.alike,
-        f"stopped after {few:,} of {budget or 0:,} updates": stopped,
-        f"{few:,} to {many:,} updates": row.is_trained and few < many and not stopped,
-        f"{failed} of {failed + done} {row.repeats} failed": failed and done,
-        "skipped": row.skipped,
-        "failed": failed and not done and not row.skipped,
-        **{outcome.note: bool(outcome.note) for outcome in row.outcomes},
-    }
-    return [mark for mark, holds in marks.items() if holds]
+    marks = [BEST] * best
+    marks += [LEVEL] * (behind is not None and not behind.is_better and mode != ABLATION)
+    marks += [USE] * chosen
+    marks += [f"{FALLING} {UNDERTRAINED}"] * bool(row.undertrained)
+    marks += [KINDS[row.kind]] * (row.kind != TRAINED)
+    if row.learned is not None and row.learned < row.parameters:
+        marks.append(f"{amount(row.learned)} parameters learned")
+    marks += [f"{done} {row.repeats} alike"] * row.alike
+    if failed and done:
+        marks.append(f"{failed} of {failed + done} {row.repeats} failed")
+    elif failed:
+        marks.append("skipped" if row.skipped else "failed")
+    return [*marks, *dict.fromkeys(outcome.note for outcome in row.outcomes if outcome.note)]
 
 
 def notes_of(rows: Sequence[Row], behind: Sequence[Lead | None], mode: str) -> list[str]:

@@ -19,8 +19,8 @@ from glassformer.trials.tuning.storage import OUTCOME as OUTCOME
 from glassformer.trials.tuning.storage import SETTINGS, START, Outcome, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
-FEWEST = 8
-"""Of fewer trials that are whole, nothing can be said of their settings."""
+MIN_TRIALS = 8
+"""Minimum number of complete trials for the importance of settings."""
 BEST_SHARE = 0.25
 """The share of them that counts as the best."""
 
@@ -205,30 +205,20 @@ def format_value(value: Any) -> str:
 
 
 def importance(study: "optuna.Study", search: Search) -> dict[str, float]:
-    """How far the values of the best trials stand from those of all (PED-ANOVA): a share for each setting of the best
-    model that all its trials have, the largest first; empty: too few trials.
+    """Return how far the settings of the best trials differ from those of all trials (PED-ANOVA), as shares.
+
+    Only trials of the best model count, and settings that all of them have. Empty if there are too few trials.
     """
-    drawn = [trial for trial in study.get_trials(states=(State.COMPLETE,)) if trial.params]
-    best = best_of(study.get_trials(deepcopy=False), search)
-    alike = [trial for trial in drawn if best is not None and trial.params.get(MODEL) == best.params.get(MODEL)]
-    if len(alike) < FEWEST:
-        return {}
-    common = set.intersection(*(set(trial.params) for trial in alike))
-    varied = sorted(name for name in common if len({str(trial.params[name]) for trial in alike}) > 1)
-    if not varied or len({trial.value for trial in alike}) < 3:  # nothing to tell the best from
+    done = study.get_trials(states=(State.COMPLETE,))
+    best = best_of(done, search)
+    alike = [trial for trial in done if trial.params and best and trial.params.get(MODEL) == best.params.get(MODEL)]
+    if len(alike) < MIN_TRIALS or len({trial.value for trial in alike}) < 3:
         return {}
     copy = optuna.create_study(direction=study.direction)
-    for trial in alike:
-        copy.add_trial(
-            optuna.trial.create_trial(
-                value=trial.value,
-                params={name: trial.params[name] for name in varied},
-                distributions={name: trial.distributions[name] for name in varied},
-            )
-        )
+    copy.add_trials(alike)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         warnings.filterwarnings("ignore", message="Target and region quantiles")  # many equal scores
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
         shares = optuna.importance.get_param_importances(copy, evaluator=evaluator)
-    return {name.split(": ")[-1]: float(share) for name, share in shares.items()}
+    return {name.split(": ")[-1]: float(share) for name, share in shares.items() if name != MODEL}

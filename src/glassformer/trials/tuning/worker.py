@@ -18,24 +18,9 @@ from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
 from glassformer.runs.files import read_json, write_json
 from glassformer.trials.places.base import STOPPED, Place, Task, TaskEnd, when_parent_is_gone
+from glassformer.trials.tuning import storage
 from glassformer.trials.tuning.search import Search
-from glassformer.trials.tuning.storage import (
-    PROCESS,
-    SETTINGS,
-    WORKER,
-    Outcome,
-    State,
-    ask,
-    begun,
-    gave_up,
-    give_up,
-    open_study,
-    optuna,
-    retry_lost,
-    retry_trials_of,
-    this_process,
-    trials_that_count,
-)
+from glassformer.trials.tuning.storage import Outcome, State, optuna
 from glassformer.trials.tuning.trial import OUTCOME, Stopped, best_of, line_of, run_trial, settings_of
 
 HOPELESS = 5
@@ -68,15 +53,17 @@ class Worker:
     def work(self) -> None:
         """Run trials until there are enough or the time is up; the first trial is not cut short."""
         while not self.stop():
-            retry_lost(self.study, self.say)
-            progress_of("trial")(len(trials_that_count(self.study)), self.trials or 0)
+            storage.retry_lost(self.study, self.say)
+            progress_of("trial")(len(storage.trials_that_count(self.study)), self.trials or 0)
             if self.is_done:
                 return
             self._check_hope()
-            self.study.sampler = sampler(int(self.search.settings.get("training.seed", 0)), begun(self.study), self.job)
-            trial = ask(self.study)
+            self.study.sampler = sampler(
+                int(self.search.settings.get("training.seed", 0)), storage.begun(self.study), self.job
+            )
+            trial = storage.ask(self.study)
             if self._enough(trial.number):
-                give_up(self.study, trial.number, retry=False)  # another process was faster
+                storage.give_up(self.study, trial.number, retry=False)  # another process was faster
                 return
             try:
                 with watched(None):
@@ -87,12 +74,12 @@ class Worker:
                 continue
             except Stopped:
                 timely = not self.stop()
-                give_up(self.study, trial.number, retry=not timely)
+                storage.give_up(self.study, trial.number, retry=not timely)
                 self.say(f"trial {trial.number}: {'the time is up' if timely else 'stopped'}")
                 return
             except BaseException:
                 with contextlib.suppress(Exception):
-                    give_up(self.study, trial.number, retry=True)
+                    storage.give_up(self.study, trial.number, retry=True)
                 raise
             self.study.tell(trial, outcome.get("value"), state=State.__members__[outcome["state"]])
             self._clear()
@@ -105,7 +92,7 @@ class Worker:
 
     def _enough(self, before: int | None = None) -> bool:
         """Whether there are enough trials. `before`: count those with smaller numbers only."""
-        counted = [trial.number for trial in trials_that_count(self.study)]
+        counted = [trial.number for trial in storage.trials_that_count(self.study)]
         return self.trials is not None and sum(before is None or number < before for number in counted) >= self.trials
 
     def _late(self) -> bool:
@@ -114,18 +101,18 @@ class Worker:
 
     def _check_hope(self) -> None:
         """Raise an error if the first trials have all failed."""
-        ended = [trial for trial in trials_that_count(self.study) if trial.state.is_finished()]
+        ended = [trial for trial in storage.trials_that_count(self.study) if trial.state.is_finished()]
         if len(ended) >= HOPELESS and not any(trial.state == State.COMPLETE for trial in ended):
             last = ended[-1].user_attrs[OUTCOME]["why"]
             raise RunError(f"none of the first {len(ended)} trials came to a score; the last: {last}")
 
     def _try(self, trial: "optuna.Trial") -> Outcome:
-        trial.set_user_attr(PROCESS, this_process())
-        trial.set_user_attr(WORKER, self.name)
+        trial.set_user_attr(storage.PROCESS, storage.this_process())
+        trial.set_user_attr(storage.WORKER, self.name)
         settings = settings_of(trial, self.search)
-        trial.set_user_attr(SETTINGS, settings)
+        trial.set_user_attr(storage.SETTINGS, settings)
         for other in self.study.get_trials(deepcopy=False, states=(State.COMPLETE,)):
-            if other.user_attrs.get(SETTINGS) == settings:
+            if other.user_attrs.get(storage.SETTINGS) == settings:
                 # trained with the same seed, it would come to the same
                 same: Outcome = other.user_attrs[OUTCOME]
                 return {**same, "seconds": 0.0, "why": f"as trial {other.number}"}
@@ -193,8 +180,8 @@ class WorkerTeam:
         for trial in worker.study.get_trials(deepcopy=False):
             if trial.state.is_finished() and trial.number not in self.reported:
                 self.reported.add(trial.number)
-                if not gave_up(trial):
-                    progress_of("trial")(len(trials_that_count(worker.study)), worker.trials or 0)
+                if not storage.gave_up(trial):
+                    progress_of("trial")(len(storage.trials_that_count(worker.study)), worker.trials or 0)
                     worker.say(line_of(trial.number, worker.study, worker.search))
 
     def starts_again(self, end: TaskEnd) -> bool:
@@ -243,11 +230,11 @@ def main(argv: list[str]) -> int:
     try:
         load_plugins()
         search = Search.from_dict(orders["search"])
-        with open_study(orders["where"], orders["name"], search) as study:
+        with storage.open_study(orders["where"], orders["name"], search) as study:
             folder, trials = Path(orders["folder"]), orders["trials"]
             until = None if orders["until"] is None else time.monotonic() + orders["until"] - time.time()
             name = " ".join(argv)
-            retry_trials_of(study, name)
+            storage.retry_trials_of(study, name)
             Worker(study, search, folder, trials, until, job=job, name=name, stop=gone.is_set).work()
     except GlassformerError as error:
         print(f"{ERROR}{error}", file=sys.stderr)
