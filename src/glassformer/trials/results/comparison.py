@@ -28,6 +28,8 @@ from glassformer.trials.running.question import ABLATION, LADDER
 FILE = "comparison"
 TEXT_COLUMNS = ("model", "remarks")
 """Columns that hold no numbers."""
+BEHIND = {"behind": "value", "behind_low": "low", "behind_high": "high", "p": "p"}
+"""Columns of the CSV file with the fields of `Lead`."""
 UNBROKEN = "\u00a0"
 """A space at which no line ends."""
 
@@ -42,12 +44,15 @@ class Comparison:
     mode: str
     rows: Sequence[Row]
     """The rows from best to worst, or along a number that is varied; what failed, last."""
-    behind: Sequence[Lead | None]
-    """How much better than each row the best is, or with parts left out the whole; None: not to be told."""
     words: Sequence[str]
     """What it says, a sentence or two each."""
     notes: Sequence[str]
     """How the numbers came about."""
+
+    @property
+    def behind(self) -> list[Lead | None]:
+        """How much better than each row the best is, or with parts left out the whole; None if not comparable."""
+        return [row.behind for row in self.rows]
 
     @property
     def best(self) -> Row | None:
@@ -68,10 +73,6 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, for programs; null where a number is not known, or an interval has no end."""
-        rows = [
-            {**row.to_dict(), "behind": behind and behind.numbers}
-            for row, behind in zip(self.rows, self.behind, strict=True)
-        ]
         first = next(iter(self.done), None)
         return json_safe(
             {
@@ -85,32 +86,28 @@ class Comparison:
                 "recommended": self.recommended.label if self.recommended else None,
                 "words": list(self.words),
                 "notes": list(self.notes),
-                "rows": rows,
+                "rows": [row.to_dict() for row in self.rows],
             }
         )
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """The table as it is read: its columns, without those that are empty in every row, and its rows."""
-        rows = [self._cells(row, behind) for row, behind in zip(self.rows, self.behind, strict=True)]
+        rows = [self._cells(row) for row in self.rows]
         names = [name for name in rows[0] if any(row[name] for row in rows)]
         return names, [[row[name] for name in names] for row in rows]
 
-    def _cells(self, row: Row, behind: Lead | None) -> dict[str, str]:
+    def _cells(self, row: Row) -> dict[str, str]:
         """A row's numbers by the heading of their column, as far as they are known."""
-        first = next(iter(self.done), row)
-        primary = first.outcomes[0].primary if first.outcomes else ""
+        first, reference = next(iter(self.done), row), "whole" if self.mode == ABLATION else "best"
+        primary, behind = first.outcomes[0].primary if first.outcomes else "", row.behind
         # of the whole part, where rows are ranked by a mean of its examples instead
-        of_all = (
-            rounded(row.metrics[primary], row.decimals) if row.outcomes and row.metric == MEANS.get(primary) else ""
-        )
+        is_mean = bool(row.outcomes) and row.metric == MEANS.get(primary)
         few, many = row.updates
         return {
             "model": f"{row.label} {FALLING}" if row.undertrained else row.label,
             titled(first.metric) if first.outcomes else "score": row.score_with_interval if row.outcomes else "",
-            f"{titled(primary)} of all": of_all,
-            f"behind the {'whole' if self.mode == ABLATION else 'best'}": ""
-            if behind is None
-            else from_to(behind.value, behind.low, behind.high),
+            f"{titled(primary)} of all": rounded(row.metrics[primary], row.decimals) if is_mean else "",
+            f"behind the {reference}": "" if behind is None else from_to(behind.value, behind.low, behind.high),
             "remarks": ", ".join(row.marks),
             "parameters": amount(row.parameters) if row.parameters else "",
             "training": row.took if row.outcomes and row.seconds else "",
@@ -130,15 +127,12 @@ class Comparison:
                 **{key: row.varied.get(key) for key in keys},
                 **row.numbers(),
                 "seeds": len(row.outcomes),
-                "behind": behind.value if behind else None,
-                "behind_low": behind.low if behind else None,
-                "behind_high": behind.high if behind else None,
-                "p": behind.p if behind else None,
+                **{key: getattr(row.behind, name, None) for key, name in BEHIND.items()},
                 "updates": row.updates[1] if row.outcomes else None,
                 **{f"mean_{name}": row.metrics.get(name) for name in QUALITY if name in there},
                 "remarks": "; ".join(row.marks),
             }
-            for row, behind in zip(self.rows, self.behind, strict=True)
+            for row in self.rows
         ]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -244,22 +238,17 @@ def summarise(
     ranked = rows_of(outcomes)
     verdict, rows = verdict_of(ranked, mode), in_order(ranked, mode)
     reference = parts_left_out(rows)[0] if mode == ABLATION else verdict.best
-    behind = [
-        None if reference is None or row is reference or not row.is_judged else compare_rows(reference, row)
-        for row in rows
-    ]
-    marked = [
-        replace(
-            row, marks=marks_of(row, lead, row is verdict.best and mode != ABLATION, row is verdict.recommended, mode)
-        )
-        for row, lead in zip(rows, behind, strict=True)
-    ]
+    marked = []
+    for row in rows:
+        best, chosen = row is verdict.best and mode != ABLATION, row is verdict.recommended
+        if reference is not None and row is not reference and row.is_judged:
+            row = replace(row, behind=compare_rows(reference, row))
+        marked.append(replace(row, marks=marks_of(row, best=best, chosen=chosen, mode=mode)))
     return Comparison(
         title=title[:1].upper() + title[1:],
         budget=budget,
         mode=mode,
         rows=marked,
-        behind=behind,
         words=verdict.words,
-        notes=[*notes_of(rows, behind, mode), *notes],
+        notes=[*notes_of(marked, mode), *notes],
     )

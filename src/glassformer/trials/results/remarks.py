@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from glassformer.trials.outcome import KINDS, TRAINED
 from glassformer.trials.results.metrics import amount, sentence, titled, unit_of
-from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.rows import Row
 from glassformer.trials.running.question import ABLATION
 
@@ -12,17 +11,22 @@ BEST, LEVEL, USE = "best", "within chance", "recommended"
 FALLING, UNDERTRAINED = "↘", "undertrained"
 
 
-def marks_of(row: Row, behind: Lead | None, best: bool, chosen: bool, mode: str) -> list[str]:
+def marks_of(row: Row, *, best: bool, chosen: bool, mode: str) -> list[str]:
     """Return the remarks on a row."""
     failed, done = len(row.errors), len(row.outcomes)
-    marks = [BEST] * best
-    marks += [LEVEL] * (behind is not None and not behind.is_better and mode != ABLATION)
-    marks += [USE] * chosen
-    marks += [f"{FALLING} {UNDERTRAINED}"] * bool(row.undertrained)
-    marks += [KINDS[row.kind]] * (row.kind != TRAINED)
+    marks = [BEST] if best else []
+    if row.behind is not None and not row.behind.is_better and mode != ABLATION:
+        marks.append(LEVEL)
+    if chosen:
+        marks.append(USE)
+    if row.undertrained:
+        marks.append(f"{FALLING} {UNDERTRAINED}")
+    if row.kind != TRAINED:
+        marks.append(KINDS[row.kind])
     if row.learned is not None and row.learned < row.parameters:
         marks.append(f"{amount(row.learned)} parameters learned")
-    marks += [f"{done} {row.repeats} alike"] * row.alike
+    if row.alike:
+        marks.append(f"{done} {row.repeats} alike")
     if failed and done:
         marks.append(f"{failed} of {failed + done} {row.repeats} failed")
     elif failed:
@@ -30,7 +34,7 @@ def marks_of(row: Row, behind: Lead | None, best: bool, chosen: bool, mode: str)
     return [*marks, *dict.fromkeys(outcome.note for outcome in row.outcomes if outcome.note)]
 
 
-def notes_of(rows: Sequence[Row], behind: Sequence[Lead | None], mode: str) -> list[str]:
+def notes_of(rows: Sequence[Row], mode: str) -> list[str]:
     """Return how the numbers of the table came about."""
     done = [row for row in rows if row.outcomes]
     if not done:
@@ -44,8 +48,9 @@ def notes_of(rows: Sequence[Row], behind: Sequence[Lead | None], mode: str) -> l
     notes = [sentence("note score", metric=titled(first.metric), on=on, better=better), *_uncertainty(done)]
     if any(row.undertrained for row in done):
         notes.append(sentence("note undertrained", mark=f"{FALLING} {UNDERTRAINED}"))
-    if any(lead is not None for lead in behind):
-        seeds = any(lead is not None and lead.seeds and row.is_trained for row, lead in zip(rows, behind, strict=True))
+    leads = [(row, row.behind) for row in rows if row.behind is not None]
+    if leads:
+        seeds = any(lead.seeds and row.is_trained for row, lead in leads)
         facts = {
             "reference": "the whole model" if mode == ABLATION else "the best",
             "unit": unit_of(first.metric),

@@ -45,6 +45,8 @@ class Row:
     """The score's interval: over seeds; with a single one over examples, where all rows have but one."""
     decimals: int | None = None
     """How many of its score are known."""
+    behind: Lead | None = None
+    """How much better the best row of the table is, or with parts left out the whole model; None: not comparable."""
     marks: Sequence[str] = field(default_factory=list)
     nameless: bool = False
     """All models have one name: what is varied says enough."""
@@ -219,6 +221,7 @@ class Row:
             "skipped": self.skipped,
             "errors": list(self.errors),
             "marks": list(self.marks),
+            "behind": self.behind and self.behind.numbers,
         }
 
 
