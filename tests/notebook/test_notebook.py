@@ -106,8 +106,7 @@ def test_long_work_is_a_bar_and_then_a_line(executed: tuple[Any, Seen]) -> None:
         (left,) = outputs(executed, cell)
         assert left.data["text/plain"].startswith(end)
     of_compare, of_tune, final = (outputs(executed, "compare")[0], *outputs(executed, "tune")[:2])
-    assert of_compare.data["text/plain"].endswith(": compared")
-    assert "training" in "".join(one["text/html"] for one in executed[1]["compare"])
+    assert of_compare.data["text/plain"].startswith("2 jobs in ")
     assert of_tune.data["text/plain"].startswith("2 trials in ")
     assert final.data["text/plain"].startswith("tuned/best: bag")
 

@@ -12,12 +12,13 @@ from typing import Any
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
 from glassformer.config.loggers import logger_names, logging_to
+from glassformer.config.progress import progress_of
 from glassformer.data.io.place import short_name
 from glassformer.data.wording import counted
 from glassformer.families.base import FAMILIES
 from glassformer.families.memory_data import takes_memory
 from glassformer.finetuning.sources import refuse_out
-from glassformer.notebook.display import in_notebook
+from glassformer.notebook.display import progress_bar
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
@@ -27,7 +28,6 @@ from glassformer.trials.places.choice import PlaceOptions
 from glassformer.trials.places.slurm import refuse_live_jobs
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
-from glassformer.trials.running.board import NotebookBoard
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
 from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
 from glassformer.trials.running.folder import Folder, id_of
@@ -90,8 +90,6 @@ def compare(
     adds rows that begin from these. What is in `out` already is not trained again. `data`, `keep_data`, `log_to`:
     as in `train`.
     """
-    board = NotebookBoard() if listen is silent and in_notebook() else None
-    listen = board or listen
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
@@ -134,9 +132,9 @@ def compare(
             say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
         engine = Engine(folder=folder, part=part, place=place, hear=listen, say=say)
         try:
-            with contextlib.closing(engine.run(waiting)) as outcomes:
-                for _ in outcomes:
-                    pass
+            with progress_bar(), contextlib.closing(engine.run(waiting)) as outcomes:
+                for done, _ in enumerate(outcomes, 1):
+                    progress_of("job")(done, len(waiting))
         except KeyboardInterrupt:
             _save_table(folder, question, short_name(where))
             raise KeyboardInterrupt(
@@ -147,8 +145,6 @@ def compare(
         if comparison is None:
             raise TrainingFailed(f"nothing was compared: {folder.path} holds no result")
     say(f"all of it: {folder.path / 'comparison.html'}")
-    if board is not None:
-        board.end(str(folder.path))
     chosen = comparison.recommended
     if chosen is not None and chosen.is_trained:
         run = folder.path / str(chosen.outcomes[0].run)

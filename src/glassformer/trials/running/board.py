@@ -1,10 +1,7 @@
-"""The progress of a comparison: a row for each model, over all of its seeds or folds; in a notebook, with a bar."""
+"""The progress of a comparison: a row for each model, over all of its seeds or folds."""
 
 from dataclasses import dataclass, field
 
-from glassformer.data.wording import counted
-from glassformer.notebook.display import Area
-from glassformer.notebook.html import bar, table
 from glassformer.trials.results.rows import label_of
 from glassformer.trials.running.engine import CellEvent
 
@@ -72,29 +69,3 @@ class BoardRows(dict[str, BoardRow]):
     @property
     def cells(self) -> list[list[str]]:
         return [row.cells for row in self.values()]
-
-
-class NotebookBoard:
-    """Draws a bar for all training runs and a row for each model."""
-
-    def __init__(self) -> None:
-        self.rows = BoardRows()
-        self.area = Area()
-
-    def __call__(self, event: CellEvent) -> None:
-        self.rows.hear(event)
-        self.area.show(self._html, self.words)
-
-    def end(self, where: str) -> None:
-        self.area.end(f"{self.words}: {where}")
-
-    @property
-    def words(self) -> str:
-        runs = sum(len(row.events) for row in self.rows.values())
-        return f"{counted(len(self.rows), 'model')} compared, {counted(runs, 'training run')}"
-
-    def _html(self) -> str:
-        rows = self.rows.values()
-        runs, over = sum(len(row.events) for row in rows), sum(row.over for row in rows)
-        share = sum(row.share * len(row.events) for row in rows) / runs
-        return bar(share, f"{over} of {runs} done") + table(COLUMNS, self.rows.cells)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO, Any, NotRequired, TypedDict
 
 from glassformer.config.errors import (
     GlassformerError,
@@ -64,19 +64,24 @@ SILENT = 10 * BEAT
 """Seconds after which a process on another machine, of which nothing is heard, counts as gone."""
 
 
-class Outcome(TypedDict, total=False):
-    """The structure of an outcome; that of a complete trial has all of it."""
+class Outcome(TypedDict):
+    """How a trial ended."""
 
     state: str
     """The name of one of Optuna's states: COMPLETE, PRUNED or FAIL."""
-    value: float
+    why: str
+    value: NotRequired[float]
+    seconds: NotRequired[float]
+
+
+class Score(Outcome):
+    """The outcome of a complete trial."""
+
     primary: str
     metrics: dict[str, float]
-    values: list[float]
-    parameters: int
-    steps: int
-    seconds: float
-    why: str
+    values: NotRequired[list[float]]
+    parameters: NotRequired[int]
+    steps: NotRequired[int]
 
 
 class Marks(TypedDict, total=False):
@@ -85,7 +90,7 @@ class Marks(TypedDict, total=False):
     settings: dict[str, str | float | bool | None]
     again: int
     start: str
-    outcome: Outcome
+    outcome: dict[str, Any]
 
 
 """The structure of a trial's marks, which are user attributes of Optuna: PROCESS, WORKER …"""
@@ -122,14 +127,11 @@ def open_study(where: str, name: str, search: Search, say: Say = silent) -> "Ite
                 load_if_exists=True,
                 pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=WARMUP),
             )
-        except ImportError as error:
-            lacking = getattr(error.__cause__, "name", None)
-            why = (
-                f"needs a package that is not installed: {lacking}" if lacking else f"cannot be opened: {error!s:.160}"
-            )
-            raise Misuse(f"--storage {address} {why}") from None
         except GlassformerError:
             raise
+        except ImportError as error:
+            lacking = getattr(error.__cause__, "name", None) or f"{error!s:.160}"
+            raise Misuse(f"--storage {address} needs a package that is not installed: {lacking}") from None
         except Exception as error:  # any error of a database, or of Optuna reading a journal
             if "://" not in where:
                 raise RunError(read_failure(address, error, remedy=REMEDY)) from None
@@ -156,17 +158,15 @@ def _check_marks(study: "optuna.Study", search: Search) -> None:
         is_gone(trial.user_attrs.get(PROCESS, NOBODY))
         if trial.state == State.RUNNING and not isinstance(trial.datetime_start, datetime.datetime):
             raise WrongShape(f"{place} has no start time")
-        needed = ["why"] if trial.state.is_finished() and not gave_up(trial) else []
         if trial.state == State.COMPLETE:
             check_shape(trial.value, float, f"{place}.value")
-            needed = ["why", "primary", "metrics"]
+            check_shape(trial.user_attrs.get(OUTCOME), Score, f"{place}.{OUTCOME}")
             settings = trial.user_attrs.get(SETTINGS, {})
             check_shape(settings.get("model"), str, f"{place}.{SETTINGS}.model")
             for name in numbers & settings.keys():
                 check_shape(settings[name], float | None, f"{place}.{SETTINGS}.{name}")
-        for name in needed:
-            if name not in trial.user_attrs.get(OUTCOME, {}):
-                raise WrongShape(f"it lacks {place}.{OUTCOME}.{name}")
+        elif trial.state.is_finished() and not gave_up(trial):
+            check_shape(trial.user_attrs.get(OUTCOME), Outcome, f"{place}.{OUTCOME}")
 
 
 @contextlib.contextmanager
@@ -216,19 +216,15 @@ def _drop_torn_line(path: Path, say: Say) -> None:
                 raise RunError(f"{path} is damaged in line {number:,}: {REMEDY} ({first_line(error)[:160]})") from None
 
 
-def _backend(path: Path, say: Say) -> "JournalFileBackend":
+def _journal(path: Path, say: Say) -> "JournalStorage":
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("ab") as file:
             lock_file(file, wait=True)
             _drop_torn_line(path, say)
     except OSError:  # a disk without locks
-        return JournalFileBackend(str(path))
-    return JournalFileBackend(str(path), lock_obj=_JournalLock(path))
-
-
-def _journal(path: Path, say: Say) -> "JournalStorage":
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return JournalStorage(_backend(path, say))
+        return JournalStorage(JournalFileBackend(str(path)))
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=_JournalLock(path)))
 
 
 def _check_search(study: "optuna.Study", address: str, search: Search) -> None:

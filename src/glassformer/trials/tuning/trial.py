@@ -16,7 +16,7 @@ from glassformer.trials.results.metrics import titled
 from glassformer.trials.tuning.search import MODEL, Search
 from glassformer.trials.tuning.space import Dimension, sample, to_word
 from glassformer.trials.tuning.storage import OUTCOME as OUTCOME
-from glassformer.trials.tuning.storage import SETTINGS, START, Outcome, State, heartbeat, optuna
+from glassformer.trials.tuning.storage import SETTINGS, START, Outcome, Score, State, heartbeat, optuna
 from glassformer.verbs.train import Trained, train
 
 MIN_TRIALS = 8
@@ -113,7 +113,7 @@ def _judge(watch: Watch, settings: dict[str, Any], folder: Path) -> Outcome:
     if not all(run.validation for run in runs):
         raise DataError("nothing is held out to judge a trial by: see --data.validation_fraction")
     values = [run.validation[watch.primary] for run in runs]
-    return Outcome(
+    return Score(
         state=State.COMPLETE.name,
         value=sum(values) / len(values),
         primary=watch.primary,
