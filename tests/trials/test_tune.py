@@ -248,7 +248,7 @@ def test_a_search_is_the_same_in_another_process(five: TuneResult, tmp_path: Pat
     plan = Search(
         task="classification",
         settings={"data.path": "/here/a.csv", "training.steps": 3},
-        spaces={"bag": list(five.space)},
+        spaces={"bag": list(five.search.spaces[five.model])},
         starts={"bag": {"training.lr": 0.01, "model.dropout": 0.5, "model.pool": "mean"}},
     )
     again = Search.from_dict(json.loads(json.dumps(plan.to_dict())))

@@ -45,31 +45,26 @@ class TuneResult:
     """A search that has ended."""
 
     out: str
-    task: str
+    search: Search = field(repr=False)
     model: str
     """The best model."""
     primary: str
-    lower_is_better: bool
     trials: list[TrialRecord]
     best: TrialRecord
     start: TrialRecord | None
-    """The best of those with nothing searched."""
+    """The best of the trials with the defaults."""
     settings: dict[str, Any]
-    """The best trial's settings, given and searched, by dotted key: what `train` takes."""
-    space: list[Dimension] = field(repr=False)
-    """What was searched for the best model."""
+    """The best trial's settings, fixed and searched, by dotted key, as `train` takes them."""
     importance: dict[str, float]
-    """How much each of its settings mattered, as a share."""
+    """The importance of each setting, as a share."""
     recipe: str
-    seeds: int = 1
-    folds: int | None = None
     run: str | None = None
-    """The best, trained once more as a whole run."""
+    """The complete run that was trained with the best settings."""
     validation: dict[str, float] | None = None
     """That run's metrics."""
     test: dict[str, float] | None = None
     looks: int = 0
-    """How often this search has looked at the test part."""
+    """Number of evaluations of this search on the test part."""
 
     @property
     def complete(self) -> list[TrialRecord]:
@@ -82,17 +77,10 @@ class TuneResult:
         states = Counter(trial.state for trial in self.trials)
         counts = [counted(len(self.trials), "trial")]
         counts += [f"{states[state]} {what}" for state, what in ENDS.items() if states[state]]
-        repeats = f"{self.folds} folds" if self.folds else f"{self.seeds} seeds" if self.seeds > 1 else ""
+        folds, repeats = self.search.folds, len(self.search.repeats)
+        mean = f" (mean over {repeats} {'folds' if folds else 'seeds'})" if repeats > 1 else ""
         metric = titled(self.primary)
-        parts = [
-            sentence(
-                "summary",
-                counts=", ".join(counts),
-                metric=metric,
-                best=self.best,
-                mean=f" (mean over {repeats})" if repeats else "",
-            )
-        ]
+        parts = [sentence("summary", counts=", ".join(counts), metric=metric, best=self.best, mean=mean)]
         if self.start is not None and self.start.number != self.best.number:
             parts.append(sentence("start", start=self.start))
         if states["complete"] > 1:
@@ -105,11 +93,8 @@ class TuneResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field and the summary, for JSON."""
-        return {
-            **asdict(self),
-            "summary": self.summary,
-            "space": {dimension.name: dimension.to_plain() for dimension in self.space},
-        }
+        fields = {name: value for name, value in asdict(self).items() if name != "search"}
+        return {**fields, "summary": self.summary, "search": self.search.to_dict()}
 
     def save(self, folder: str | Path) -> None:
         """tune.html and tune.json."""
@@ -151,7 +136,7 @@ class TuneResult:
 
     def _progress(self) -> Lines:
         numbers, values = [float(trial.number) for trial in self.complete], _values(self.complete)
-        best = np.minimum.accumulate(values) if self.lower_is_better else np.maximum.accumulate(values)
+        best = np.minimum.accumulate(values) if self.search.lower_is_better else np.maximum.accumulate(values)
         return Lines(
             title="Score by trial",
             series=[
@@ -164,7 +149,9 @@ class TuneResult:
 
     def _by_setting(self) -> Iterator[Panel]:
         """Score against each setting of the best model, the most important first: points for numbers, else a table."""
-        for dimension in sorted(self.space, key=lambda one: -self.importance.get(one.name, 0.0))[:MAX_PANELS]:
+        for dimension in sorted(self.search.spaces[self.model], key=lambda one: -self.importance.get(one.name, 0.0))[
+            :MAX_PANELS
+        ]:
             trials = [
                 trial
                 for trial in self.complete
@@ -187,7 +174,7 @@ class TuneResult:
         )
 
     def _by_choice(self, dimension: Dimension, trials: Sequence[TrialRecord]) -> Table:
-        best, rows = min if self.lower_is_better else max, list[list[Cell]]()
+        best, rows = min if self.search.lower_is_better else max, list[list[Cell]]()
         for value in dimension.values:
             if scores := _values([trial for trial in trials if trial.settings[dimension.key] == value]):
                 rows.append([format_value(value), len(scores), best(scores), float(np.median(scores))])
@@ -196,7 +183,7 @@ class TuneResult:
 
     def _trials(self) -> Table:
         """The best trials first, then those without a score."""
-        sign = 1 if self.lower_is_better else -1
+        sign = 1 if self.search.lower_is_better else -1
         trials = sorted(self.trials, key=lambda trial: math.inf if trial.value is None else sign * trial.value)
         trials.sort(key=lambda trial: trial.state != "complete")
         rows: Rows = [
@@ -232,7 +219,7 @@ def finish(
         say(f"{len(running)} trials are still under way elsewhere: the same command shows them once they have ended")
         final = False
     record, primary = record_of(best, search), best.user_attrs[OUTCOME]["primary"]
-    settings, model = {**search.settings, **record.settings}, record.settings["model"]
+    settings = {**search.settings, **record.settings}
     among = f"the best of {len(done)} trials (so it is optimistic)" if len(done) > 1 else "the only trial"
     recipe = folder / "recipe.yaml"
     write_recipe(recipe, settings, f"{titled(primary)} {best.value:.4f} on validation, {among}")
@@ -241,19 +228,15 @@ def finish(
     start = best_of([trial for trial in done if START in trial.user_attrs], search)
     result = TuneResult(
         out=str(folder),
-        task=search.task,
-        model=model,
+        search=search,
+        model=record.settings["model"],
         primary=primary,
-        lower_is_better=search.lower_is_better,
         trials=[record_of(trial, search) for trial in done],
         best=record,
         start=None if start is None else record_of(start, search),
         settings=settings,
-        space=search.spaces[model],
         importance=importance(study, search),
         recipe=str(recipe),
-        seeds=search.seeds,
-        folds=search.folds,
         run=None if run is None else str(run.path),
         validation=card.get("validation"),
         test=card.get("test"),
