@@ -64,9 +64,9 @@ def test_csv_has_a_line_for_each_row(comparison: Comparison) -> None:
     rows = list(csv.DictReader(io.StringIO(comparison.csv())))
     assert [row["name"] for row in rows] == ["transformer", "lstm", "majority class", "cnn"]
     assert float(rows[0]["score"]) == pytest.approx(0.868)
-    assert float(rows[1]["behind"]) == pytest.approx(0.007)
-    assert float(rows[0]["mean_loss"]) == pytest.approx(0.132)
-    assert [name for name in rows[0] if name.startswith("mean_")] == ["mean_accuracy", "mean_loss"]
+    assert float(rows[1]["behind_value"]) == pytest.approx(0.007)
+    assert float(rows[0]["metrics_loss"]) == pytest.approx(0.132)
+    assert rows[0]["seeds"] == "0; 1; 2"
     assert (rows[0]["seconds"], rows[0]["memory"], rows[3]["score"]) == ("180.0", str(300 * 2**20), "")
 
 

@@ -75,7 +75,7 @@ def test_several_labels_are_ranked_by_what_is_paired() -> None:
     header, _, first, *_ = [line for line in found.markdown().splitlines() if line.startswith("|")]
     assert header.startswith("| model | mean F1 of the examples | micro F1 of all | behind the best |")
     assert first.startswith("| lstm | 0.75 | 0.61 |")
-    assert "mean_micro_f1" in found.csv()
+    assert "metrics_micro_f1" in found.csv()
     told = of(labelled("lstm", [80.0, 60.0], 71.0, "chrf"), labelled("cnn", [50.0, 40.0], 44.0, "chrf"))
     assert (told.rows[0].metric, told.rows[0].score) == ("sentence_chrf", 70.0)
 

@@ -16,7 +16,7 @@ from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
 from glassformer.text.escaping import markdown, spreadsheet_cell
 from glassformer.trials.outcome import Outcome, json_safe
-from glassformer.trials.results.metrics import MEANS, QUALITY, amount, from_to, rounded, sentence, titled
+from glassformer.trials.results.metrics import MEANS, amount, from_to, rounded, sentence, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.pairs import Lead
 from glassformer.trials.results.panels import against_cost, learning_curves, panels_of_mode, row_colours
@@ -28,8 +28,6 @@ from glassformer.trials.running.question import ABLATION, LADDER
 FILE = "comparison"
 TEXT_COLUMNS = ("model", "remarks")
 """Columns that hold no numbers."""
-BEHIND = {"behind": "value", "behind_low": "low", "behind_high": "high", "p": "p"}
-"""Columns of the CSV file with the fields of `Lead`."""
 UNBROKEN = "\u00a0"
 """A space at which no line ends."""
 
@@ -117,26 +115,13 @@ class Comparison:
         }
 
     def csv(self) -> str:
-        """A line for each row, plain numbers."""
-        keys = list(dict.fromkeys(key for row in self.rows for key in row.varied))
-        there = {name for row in self.rows for name in row.metrics}
-        rows = [
-            {
-                "name": row.name,
-                "kind": row.kind,
-                **{key: row.varied.get(key) for key in keys},
-                **row.numbers(),
-                "seeds": len(row.outcomes),
-                **{key: getattr(row.behind, name, None) for key, name in BEHIND.items()},
-                "updates": row.updates[1] if row.outcomes else None,
-                **{f"mean_{name}": row.metrics.get(name) for name in QUALITY if name in there},
-                "remarks": "; ".join(row.marks),
-            }
-            for row in self.rows
-        ]
+        """Return the numbers of `to_dict` as a table, a line for each row; the values of lists stand in one cell."""
+        rows = [_flat(row.to_dict()) for row in self.rows]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerows(map(spreadsheet_cell, row) for row in (rows[0], *(row.values() for row in rows)))
+        lines: list[list[Any]] = [columns, *([row.get(name) for name in columns] for row in rows)]
+        writer.writerows(map(spreadsheet_cell, line) for line in lines)
         return out.getvalue()
 
     def markdown(self) -> str:
@@ -223,6 +208,17 @@ def _headline(rows: Sequence[Row], mode: str) -> str:
         metric=titled(best[0].metric),
         value=best[0].score_text,
     )
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without nested values: `metrics` becomes metrics_accuracy and so on, a list a text."""
+    flat: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}_{key}": inner for key, inner in value.items()}
+        else:
+            flat[name] = "; ".join(map(str, value)) if isinstance(value, list) else value
+    return flat
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -23,8 +23,6 @@ MEANS = {"micro_f1": EXAMPLE_F1, "chrf": SENTENCE_CHRF}
 NAMES = {EXAMPLE_F1: "mean F1 of the examples", SENTENCE_CHRF: "mean chrF of the sentences"}
 UNITS = {"loss": "nats", EXAMPLE_F1: "F1", SENTENCE_CHRF: "chrF"}
 """Units of differences, where the metric's name is none."""
-LABELLED = ("accuracy", "macro_f1", "average_precision", EXAMPLE_F1)
-"""Where there are labels to be told."""
 SCALES = {
     **dict.fromkeys(("accuracy", "micro_f1", "macro_f1", "average_precision", EXAMPLE_F1), (0.0, 1.0)),
     **dict.fromkeys(("chrf", SENTENCE_CHRF), (0.0, 100.0)),

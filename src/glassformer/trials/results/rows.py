@@ -190,10 +190,13 @@ class Row:
         names = [name for name in next(iter(of_each), {}) if all(name in metrics for metrics in of_each)]
         return {name: float(np.mean([metrics[name] for metrics in of_each])) for name in names}
 
-    def numbers(self) -> dict[str, Any]:
-        """The row in plain numbers, as JSON and CSV have it; None: not known."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers, for programs, with each seed or fold; None for unknown numbers."""
         known = bool(self.outcomes)
         return {
+            "name": self.name,
+            "kind": self.kind,
+            "varied": dict(self.varied),
             "score": self.score if known else None,
             "low": self.interval.low if self.interval else None,
             "high": self.interval.high if self.interval else None,
@@ -203,15 +206,6 @@ class Row:
             "seconds": self.seconds if known else None,
             "seconds_per_example": self.per_example,
             "memory": self.memory,
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, for programs, with each seed or fold."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "varied": dict(self.varied),
-            **self.numbers(),
             "values": self.values,
             "seeds": [outcome.cell.repeat for outcome in self.outcomes],
             "metrics": self.metrics,
