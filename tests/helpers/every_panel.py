@@ -22,7 +22,6 @@ from glassformer.rendering.panels import (
     Panel,
     Patches,
     Points,
-    Sketch,
     Table,
     Tokens,
     Tree,
@@ -53,7 +52,6 @@ RED = np.broadcast_to(np.array([200, 30, 10], np.uint8), (8, 8, 3))
 
 def two_lanes(**more: Any) -> Diagram:
     """Two lanes; in the second, three groups of which the last two are like the first."""
-    looks = Sketch(columns=3, rows=2, lines=[(0, 0, 1, 1, True), (1, 0, 1, 1, True), (2, 0, 2, 1, False)])
     heat = np.array([[128, 255], [0, 191]], np.uint8)
     bricks = [
         Brick(name="source", title="source", kind="data", width=1, detail="uno dos"),
@@ -66,7 +64,7 @@ def two_lanes(**more: Any) -> Diagram:
         names = [f"{part}{block}" for part in ("attend", "sum")]
         bricks += [
             Brick(name=names[0], title="Attention", kind="attention", width=16, hidden=64, parameters=400, lane=1,
-                  group=f"block{block}", detail="2 heads", sketch=looks, heat=heat,
+                  group=f"block{block}", detail="2 heads", heat=heat,
                   numbers=[("shape", "2×2"), ("largest", f"{block + 1}.5")]),
             Brick(name=names[1], title="+", kind="add", width=16, lane=1, group=f"block{block}"),
         ]  # fmt: skip

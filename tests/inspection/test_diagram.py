@@ -287,9 +287,6 @@ def test_receptive_fields() -> None:
     kernel = made("cnn")[0].encoder.convolutions[0].slide.kernel_size[0]  # type: ignore[union-attr, index]
     assert first.detail.endswith(f"sees {kernel} tokens")
     assert second.detail.endswith(f"sees {kernel + 2 * (kernel - 1)} tokens")
-    assert second.sketch is not None
-    read = sorted(line[0] for line in second.sketch.lines if line[4])
-    assert {b - a for a, b in itertools.pairwise(read)} == {2}
 
 
 class Doubling(nn.Module):

@@ -45,9 +45,9 @@ NO_HEAD = "is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several
 @pytest.mark.parametrize(
     ("text", "stacks", "message"),
     [
-        ("3.0", ONE, "there is no head 3.0: this model has 3 layers of 5 heads, so 0.0 to 2.4"),
-        ("0.5", ONE, "there is no head 0.5: this model has 3 layers of 5 heads, so 0.0 to 2.4"),
-        ("cross:0.1", {"cross": (1, 1)}, "there is no head cross:0.1: this model has 1 layer of 1 head, so 0.0 to 0.0"),
+        ("3.0", ONE, "there is no head 3.0: this model has heads 0.0 to 2.4"),
+        ("0.5", ONE, "there is no head 0.5: this model has heads 0.0 to 2.4"),
+        ("cross:0.1", {"cross": (1, 1)}, "there is no head cross:0.1: this model has heads 0.0 to 0.0"),
         ("2", ONE, f"'2' {NO_HEAD}"),
         ("0.1,", ONE, f"'' {NO_HEAD}"),
         ("-1.0", ONE, f"'-1.0' {NO_HEAD}"),

@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,14 +152,3 @@ def test_all_views_are_there_in_a_fresh_process() -> None:
     code = "from glassformer.inspection.views.registry import all_views; print(*all_views())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == list(VIEWS)
-
-
-def test_every_file_of_views_is_in_the_manifest() -> None:
-    folder = Path(registry.__file__).parent
-    files = {f"glassformer.inspection.views.{path.stem}" for path in folder.glob("*.py")}
-    without_view = ("__init__", "registry", "gold_alignments", "head_roles")
-    apart = {f"glassformer.inspection.views.{name}" for name in without_view}
-    numbers = {f"glassformer.inspection.numbers.{name}" for name in ("training", "walk")}
-    assert (files - apart) | numbers == {
-        name for name in registry.MODULES if name.startswith("glassformer.inspection.")
-    }

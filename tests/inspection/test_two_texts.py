@@ -199,7 +199,7 @@ def test_the_view_of_two_texts() -> None:
     a = by_hand([1.0, 0.0], "dog bites man", attention=np.full((2, 1, 3, 3), 1 / 3, np.float32))
     b = by_hand([0.0, 1.0], "man bites dog now", answers={"never": 0.125, "no": 0.375, "maybe": 0.5})
     view = versus_view([Pair(a, b)])
-    answers, first, second, lines, layers, heads = view.panels
+    answers, first, second, lines, heads = view.panels
     assert isinstance(answers, Table)
     assert answers.rows == [("yes", 0.75, None), ("no", 0.25, 0.375), ("maybe", None, 0.5), ("never", None, 0.125)]
     assert list(answers.bars) == ["first text", "second text"]
@@ -209,9 +209,8 @@ def test_the_view_of_two_texts() -> None:
     assert (list(first.tokens), list(second.tokens)) == (["dog", "bites", "man"], ["man", "bites", "dog", "now"])
     assert isinstance(lines, Lines)
     assert list(lines.series[0].y) == pytest.approx([0.0, 2**0.5])
-    assert isinstance(layers, Table)
-    assert [row[0] for row in layers.rows] == ["embedding", "layer 0"]
-    assert [row[1] for row in layers.rows] == pytest.approx([1, 0])
+    assert list(lines.x_ticks) == ["embedding", "layer 0"]
+    assert list(lines.series[1].y) == pytest.approx([1, 0])
     assert isinstance(heads, Heads)
     assert heads.title == "attention in the first text"
     assert heads.weights.shape == (2, 1, 3, 3)
@@ -257,7 +256,7 @@ def test_two_runs_beside_each_other() -> None:
     )
     assert "without: The model cannot tell them apart" in view.note
     ends = []
-    for pair, (first, second, lines, layers, *heads) in zip(pairs, (panels[:6], panels[6:]), strict=True):
+    for pair, (first, second, lines, *heads) in zip(pairs, (panels[:5], panels[5:]), strict=True):
         assert isinstance(first, Tokens)
         assert isinstance(second, Tokens)
         assert (first.title, second.title) == (f"{pair.run}: the first text", f"{pair.run}: the second text")
@@ -265,8 +264,7 @@ def test_two_runs_beside_each_other() -> None:
         assert second.values.tolist() == [[1, 0, 1, 1, 1]]
         assert isinstance(lines, Lines)
         ends.append(lines.series[0].y[-1])
-        assert isinstance(layers, Table)
-        assert layers.title == f"{pair.run}: layer by layer"
+        assert lines.title == f"{pair.run}: layer by layer"
         for panel, name, shown in zip(heads, ("first", "second"), (pair.first, pair.second), strict=True):
             assert isinstance(panel, Heads)
             assert panel.title == f"{pair.run}: attention in the {name} text"

@@ -2,7 +2,9 @@
 may register its own words, and without them it is a box with its name.
 """
 
+from collections.abc import Callable
 from functools import singledispatch
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -19,10 +21,10 @@ from glassformer.bricks.recurrent import Recurrent
 from glassformer.bricks.tap import Tap
 from glassformer.data.wording import counted
 from glassformer.encoders.blocks import OwnAttention
-from glassformer.inspection.diagram_plan import Plan
+from glassformer.inspection.diagram_plan import Axes, Plan
+from glassformer.inspection.views.registry import wording
 from glassformer.models.inputs import ColumnTokens, FlatColumns, FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import Transform
-from glassformer.rendering.panels import Sketch
 
 SILENT = (nn.Dropout, nn.Identity, WordDropout, Tap, NoNorm, NoPositions)
 """Modules that change nothing that is looked at."""
@@ -32,18 +34,6 @@ KINDS = {
     "feed": "feed-forward", "mlp": "feed-forward",
 }  # fmt: skip
 """What a module is whose name has these letters in it."""
-POOLS = {
-    "": "a learned query looks at every token",
-    "mean": "the average of all tokens",
-    "sum": "the sum of all tokens",
-    "max": "the largest of each number",
-    "last": "the vector at the last token",
-    "first": "the vector at the first token",
-    "ends": "forwards the last token, backwards the first",
-    "flatten": "all vectors end to end",
-}
-DOTS = 8
-"""Tokens in a sketch."""
 
 
 LISTS = (nn.ModuleList, nn.ModuleDict, nn.Sequential)
@@ -74,43 +64,6 @@ def describe_children(module: nn.Module, plan: Plan, path: str) -> None:
         recorded = f"{path}.output" if path else "logits"
         title = f"{type(module).__name__}: its own weights"
         plan.add(f"{path or 'model'}.own", title, "other", weights=rest, recorded=recorded, guessed=True)
-
-
-# --- sketches: the tokens above, what is made of them beneath ---
-
-
-def looks(sees: list[tuple[int, int]], strong: int) -> Sketch:
-    """Lines from each token to the outputs that see it; those of one output stand out."""
-    faint_first = sorted(sees, key=lambda pair: pair[1] == strong)
-    return Sketch(columns=DOTS, rows=2, lines=[(s, 0, t, 1, t == strong) for s, t in faint_first])
-
-
-def all_to_all(causal: bool) -> Sketch:
-    pairs = [(s, t) for t in range(DOTS) for s in range(DOTS) if s <= t or not causal]
-    return looks(pairs, DOTS - 2 if causal else DOTS // 2)
-
-
-def windows(kernel: int, dilation: int, before: int) -> Sketch:
-    """What a convolution sees; of one that reaches far, as much as there is room for."""
-    pairs = [(t + i * dilation - before, t) for t in range(DOTS) for i in range(kernel)]
-    strong = DOTS - 1 if before == (kernel - 1) * dilation else DOTS // 2
-    return looks([(s, t) for s, t in pairs if 0 <= s < DOTS], strong)
-
-
-def chain(both_ways: bool) -> Sketch:
-    """States over time: each is made of a token and the state beside it; both ways, the tokens lie in the middle."""
-    steps = range(DOTS)
-    middle, forth = (1, 0) if both_ways else (0, 1)
-    lines = [(t, middle, t, forth, False) for t in steps] + [(t, forth, t + 1, forth, True) for t in steps[:-1]]
-    if both_ways:
-        lines += [(t, 1, t, 2, False) for t in steps] + [(t + 1, 2, t, 2, True) for t in steps[:-1]]
-    return Sketch(columns=DOTS, rows=3 if both_ways else 2, lines=lines)
-
-
-def gathered(counts: list[int]) -> Sketch:
-    """One vector of all tokens; those that count stand out."""
-    lines = [(t, 0, (DOTS - 1) / 2, 1, t in counts) for t in sorted(range(DOTS), key=lambda t: t in counts)]
-    return Sketch(columns=DOTS, rows=2, lines=lines)
 
 
 # --- what goes in ---
@@ -145,58 +98,79 @@ def describe_image(module: ImageTokens, plan: Plan, path: str) -> None:
     plan.add_vectors(path, "Convolutions", cut, detail, kind="convolution", axes=axes, weights=weights)
 
 
-@describe.register
-def describe_columns(module: ColumnTokens, plan: Plan, path: str) -> None:
-    detail = f"a vector for each of {module.tokens} columns"
-    plan.add_vectors(path, "Column vectors", module, detail, axes=(("T", module.tokens), ("d", module.width)))
-
-
+@describe.register(ColumnTokens)
 @describe.register(FlatColumns)
 @describe.register(FlatPixels)
-def describe_flat(module: FlatColumns | FlatPixels, plan: Plan, path: str) -> None:
+@describe.register(MixedTokens)
+def describe_inputs(module: ColumnTokens | FlatColumns | FlatPixels | MixedTokens, plan: Plan, path: str) -> None:
+    tokens = module.tokens if isinstance(module, ColumnTokens | MixedTokens) else 1
     title, detail = "Columns in a row", "numbers as they are, categories one-hot"
-    if isinstance(module, FlatPixels):
+    if isinstance(module, ColumnTokens):
+        title, detail = "Column vectors", f"a vector for each of {tokens} columns"
+    elif isinstance(module, FlatPixels):
         title, detail = "Pixels in a row", "row by row"
-    plan.add_vectors(path, title, module, detail, axes=(("T", 1), ("d", module.width)))
-
-
-@describe.register
-def describe_mixed(module: MixedTokens, plan: Plan, path: str) -> None:
-    parts = {"columns": module.columns, "patches": module.image, "words": module.words}
-    detail = ", then ".join(name for name, part in parts.items() if part is not None)
-    plan.add_vectors(path, "Mixed tokens", module, detail, axes=(("T", module.tokens), ("d", module.width)))
+    elif isinstance(module, MixedTokens):
+        parts = {"columns": module.columns, "patches": module.image, "words": module.words}
+        title, detail = "Mixed tokens", ", then ".join(name for name, part in parts.items() if part is not None)
+    plan.add_vectors(path, title, module, detail, axes=(("T", tokens), ("d", module.width)))
 
 
 @describe.register
 def describe_bag(module: BagOfWords, plan: Plan, path: str) -> None:
     rows, out = module.table.weight.shape
     weighting = "TF-IDF" if module.weighting == "tfidf" else "counts"
-    runs = f", runs of up to {module.ngrams}" if module.ngrams > 1 else ""
+    runs = f", n-grams of up to {module.ngrams}" if module.ngrams > 1 else ""
     detail = f"{weighting}{runs}: the sum of {rows:,} rows' share"
-    plan.add(path, "Bag of words", "embedding", module, detail, axes=(("d", out),), sketch=gathered([*range(DOTS)]))
+    plan.add(path, "Bag of words", "embedding", module, detail, axes=(("d", out),))
 
 
 # --- the parts of blocks ---
 
 
-@describe.register
-def describe_positions(module: AddedPositions, plan: Plan, path: str) -> None:
+class Box(NamedTuple):
+    """How a module that keeps the shape of its input is drawn."""
+
+    title: str
+    kind: str
+    detail: Callable[[Any], str] = lambda module: ""
+
+
+def _positions(module: AddedPositions) -> str:
     known = f"{module.limit:,} learned" if module.limit else "sine and cosine waves"
-    plan.add(path, "Positions", "positions", module, f"{known}, {'appended' if module.kind == 'onehot' else 'added'}")
+    return f"{known}, {'appended' if module.kind == 'onehot' else 'added'}"
 
 
-@describe.register(LayerNorm)
-@describe.register(RMSNorm)
-@describe.register(BatchNorm)
-def describe_norm(module: nn.Module, plan: Plan, path: str) -> None:
-    title = {LayerNorm: "Layer norm", RMSNorm: "RMS norm"}.get(type(module), "Batch norm")
-    plan.add(path, title, "norm", module, recorded=_normed(plan, path))
+def _own_name(module: OwnAttention | OwnNorm | OwnPositions) -> str:
+    return str(module.part)
 
 
-def _normed(plan: Plan, path: str) -> str:
-    """The name by which the output of a norm is captured: inside a residual, that of the residual."""
+BOXES: dict[type[nn.Module], Box] = {
+    AddedPositions: Box("Positions", "positions", _positions),
+    LayerNorm: Box("Layer norm", "norm"),
+    RMSNorm: Box("RMS norm", "norm"),
+    BatchNorm: Box("Batch norm", "norm"),
+    UnitLength: Box("Length 1", "norm", lambda module: "x / ‖x‖"),
+    MemoryAttention: Box("Attention", "attention", lambda module: f"{module.kind} scores, along the source"),
+    Bias: Box("Bias", "head", lambda module: "added"),
+    Transform: Box(
+        "Transform", "feed-forward", lambda module: f"linear map, {activation_name(module.activation)}, norm"
+    ),
+    OwnAttention: Box("Your attention", "attention", _own_name),
+    OwnNorm: Box("Your norm", "norm", _own_name),
+    OwnPositions: Box("Your positions", "positions", _own_name),
+}
+
+
+def describe_box(module: nn.Module, plan: Plan, path: str) -> None:
+    box = next(BOXES[kind] for kind in type(module).__mro__ if kind in BOXES)
     above = path.rpartition(".")[0]
-    return f"{above}.normed" if isinstance(plan.model.get_submodule(above), Residual) else f"{path}.output"
+    # capture records what a norm inside a residual returns under the name of the residual
+    recorded = f"{above}.normed" if isinstance(plan.model.get_submodule(above), Residual) else f"{path}.output"
+    plan.add(path, box.title, box.kind, module, box.detail(module), recorded=recorded)
+
+
+for _kind in BOXES:
+    describe.register(_kind)(describe_box)
 
 
 @describe.register
@@ -210,28 +184,7 @@ def describe_attention(module: Attention, plan: Plan, path: str) -> None:
         detail += f", {module.kv_heads} for keys and values"
     inner = module.heads * module.head_width
     width = None if module.output is not None else inner
-    plan.add(path, title, "attention", module, detail, hidden=inner, width=width, sketch=all_to_all(module.causal))
-
-
-@describe.register
-def describe_own_attention(module: OwnAttention, plan: Plan, path: str) -> None:
-    plan.add(path, "Your attention", "attention", module, str(module.part), sketch=all_to_all(module.causal))
-
-
-@describe.register
-def describe_own_norm(module: OwnNorm, plan: Plan, path: str) -> None:
-    plan.add(path, "Your norm", "norm", module, str(module.part), recorded=_normed(plan, path))
-
-
-@describe.register
-def describe_own_positions(module: OwnPositions, plan: Plan, path: str) -> None:
-    plan.add(path, "Your positions", "positions", module, str(module.part))
-
-
-@describe.register
-def describe_own_pool(module: OwnPool, plan: Plan, path: str) -> None:
-    axes, sketch = (("d", plan.width),), gathered([*range(DOTS)])
-    plan.add(path, "Your pooling", "pool", module, str(module.part), axes=axes, sketch=sketch)
+    plan.add(path, title, "attention", module, detail, hidden=inner, width=width)
 
 
 @describe.register
@@ -251,11 +204,9 @@ def activation_name(activation: object) -> str:
 
 @describe.register
 def describe_convolution(module: Convolution, plan: Plan, path: str) -> None:
-    slide = module.slide
-    kernel, dilation = slide.kernel_size[0], slide.dilation[0]
+    kernel, dilation = module.slide.kernel_size[0], module.slide.dilation[0]
     detail = f"kernel {kernel}" + (f", dilation {dilation}" if dilation > 1 else "")
-    sketch = windows(kernel, dilation, module.before)
-    plan.add(path, "Convolution", "convolution", module, detail, width=slide.out_channels, sketch=sketch)
+    plan.add(path, "Convolution", "convolution", module, detail, width=module.slide.out_channels)
 
 
 @describe.register
@@ -281,14 +232,7 @@ def describe_recurrent(module: Recurrent, plan: Plan, path: str) -> None:
             width=state * ways,
             weights=weights if layer else [*weights, *first],
             recorded=f"{path}.output" if is_last else [f"{path}.{way['h']}" for way in names[layer]],
-            sketch=chain(cell.bidirectional),
         )
-
-
-@describe.register
-def describe_memory_attention(module: MemoryAttention, plan: Plan, path: str) -> None:
-    detail = f"{module.kind} scores, along the source"
-    plan.add(path, "Attention", "attention", module, detail, sketch=all_to_all(causal=False))
 
 
 # --- the end ---
@@ -296,13 +240,17 @@ def describe_memory_attention(module: MemoryAttention, plan: Plan, path: str) ->
 
 @describe.register(Pool)
 @describe.register(AttentionPool)
-def describe_pool(module: Pool | AttentionPool, plan: Plan, path: str) -> None:
-    every, width, tokens = [*range(DOTS)], plan.width, plan.axes[0][1]
-    kind = next((name for name, function in FUNCTIONS.items() if function is getattr(module, "function", None)), "")
-    axes = (("d", width),) if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
-    counts = {"last": every[-1:], "first": every[:1], "ends": [every[0], every[-1]]}.get(kind, every)
-    detail, sketch = (POOLS.get(kind, ""), gathered(counts)) if tokens != 1 else ("of one vector: as it is", None)
-    plan.add(path, f"Pool: {kind or 'attention'}", "pool", module, detail, axes=axes, sketch=sketch)
+@describe.register(OwnPool)
+def describe_pool(module: Pool | AttentionPool | OwnPool, plan: Plan, path: str) -> None:
+    width, tokens, title = plan.width, plan.axes[0][1], "Your pooling"
+    axes: Axes = (("d", width),)
+    detail = str(getattr(module, "part", ""))
+    if not isinstance(module, OwnPool):
+        function = getattr(module, "function", None)
+        kind = next((name for name, known in FUNCTIONS.items() if known is function), "attention")
+        title, detail = f"Pool: {kind}", wording("pools")[kind] if tokens != 1 else "of one vector: as it is"
+        axes = axes if kind != "flatten" else (("T·d", width * tokens if tokens else None),)
+    plan.add(path, title, "pool", module, detail, axes=axes)
 
 
 @describe.register
@@ -322,18 +270,3 @@ def scores(layer: nn.Linear, plan: Plan, path: str, letter: str = "out") -> None
     """The map to what is answered."""
     axes = (*plan.axes[:-1], (letter, layer.out_features))
     plan.add(path, "Scores", "head", layer, f"{layer.in_features} → {layer.out_features:,}", axes=axes)
-
-
-@describe.register
-def describe_bias(module: Bias, plan: Plan, path: str) -> None:
-    plan.add(path, "Bias", "head", module, "added")
-
-
-@describe.register
-def describe_unit_length(module: UnitLength, plan: Plan, path: str) -> None:
-    plan.add(path, "Length 1", "norm", module, "x / ‖x‖")
-
-
-@describe.register
-def describe_transform(module: Transform, plan: Plan, path: str) -> None:
-    plan.add(path, "Transform", "feed-forward", module, f"linear map, {activation_name(module.activation)}, norm")

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.rendering.panels import Arrow, Brick, Group, Sketch
+from glassformer.rendering.panels import Arrow, Brick, Group
 
 Axes = tuple[tuple[str, int | None], ...]
 """Letter and length of each axis; None: as long as the text."""
@@ -73,7 +73,6 @@ class Plan:
         weights: Iterable[tuple[str, Tensor]] | None = None,
         recorded: str | Sequence[str] = "",
         hidden: int = 0,
-        sketch: Sketch | None = None,
         guessed: bool = False,
     ) -> None:
         """One more brick beneath the last. Its shape: that of the last, with another width, or other axes.
@@ -98,7 +97,6 @@ class Plan:
             detail=detail,
             lane=len(self.lanes) - 1,
             group=self._group,
-            sketch=sketch,
             code=code_of(module),
         )
         names = (recorded or f"{name}.output",) if isinstance(recorded, str) else tuple(recorded)

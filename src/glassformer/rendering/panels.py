@@ -307,16 +307,6 @@ class Gallery(Panel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sketch:
-    """What becomes of what, drawn small into a brick: lines between points, and a dot at each of their ends."""
-
-    columns: int
-    rows: int
-    lines: Sequence[tuple[float, int, float, int, bool]]
-    """Column and row of both ends, and whether it stands out."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Brick:
     """A box of a `Diagram`, and what is shown when it is opened."""
 
@@ -335,7 +325,6 @@ class Brick:
     lane: int = 0
     """Bricks of one lane stand one beneath another, lanes side by side."""
     group: str = ""
-    sketch: Sketch | None = None
     numbers: Sequence[tuple[str, str]] = ()
     heat: UInt8[Array, "T d"] | None = None
     """What it gave, small: 128 is 0, 255 as large as any."""

@@ -83,6 +83,8 @@ class Predictions:
     losses: Vector
     gradient: Float[Array, "N C"]
     """The gradient of the mean loss, at the scores."""
+    gradients: Mapping[str, Tensor]
+    """The gradient of each weight that is learned."""
     at: int
     answer: int
     """The right column of the one worked out."""
@@ -144,6 +146,7 @@ def training_step(
         answers=array(right),
         losses=array(losses),
         gradient=array(by_scores),
+        gradients=gradients,
         at=at,
         answer=int(right[at]) if loss == "softmax" else 0,
         rows=rows,
@@ -155,9 +158,9 @@ def training_step(
     )
     x = array(read[-1].reshape(-1, read[-1].shape[-1])) if read else np.zeros((0, 0))
     if linear is not None and linear.out_features == scores.shape[1] and len(x) == len(asked):
-        panels += linear_panels(twin, linear, gradients, predictions, x[asked], lr)
+        panels += linear_panels(twin, linear, predictions, x[asked], lr)
     elif isinstance(twin, BagPredictor):
-        panels.append(bag_panel(twin, given, gradients, predictions, words or tokens, lr))
+        panels.append(bag_panel(twin, given, predictions, words or tokens, lr))
     panels.append(norm_table(weights, gradients))
     with torch.no_grad():
         for name, weight in weights.items():
@@ -272,19 +275,14 @@ def loss_panels(predictions: Predictions, loss: Loss, probabilities: Float[Array
 
 
 def linear_panels(
-    model: nn.Module,
-    linear: nn.Linear,
-    gradients: Mapping[str, Tensor],
-    predictions: Predictions,
-    x: Float[Array, "N d"],
-    lr: float,
+    model: nn.Module, linear: nn.Linear, predictions: Predictions, x: Float[Array, "N d"], lr: float
 ) -> list[Panel]:
     """Return the gradient and the update of the row of the last map that scores the answer; none if it is frozen."""
     names = [name for name, weight in model.named_parameters(remove_duplicate=False) if weight is linear.weight]
-    if names[0] not in gradients:
+    if names[0] not in predictions.gradients:
         return []
     row, w = predictions.answer, array(linear.weight[predictions.answer])
-    g = array(gradients[names[0]][row])
+    g = array(predictions.gradients[names[0]][row])
     formula = "g = Σ ∂loss/∂y · x, over the predictions"
     note = worked("g₀", products(predictions.gradient[:, row], x[:, 0]), g[0])
     if len(names) > 1:
@@ -294,20 +292,15 @@ def linear_panels(
 
 
 def bag_panel(
-    model: BagPredictor,
-    inputs: Sequence[Tensor | None],
-    gradients: Mapping[str, Tensor],
-    predictions: Predictions,
-    tokens: Sequence[str],
-    lr: float,
+    model: BagPredictor, inputs: Sequence[Tensor | None], predictions: Predictions, tokens: Sequence[str], lr: float
 ) -> Panel:
-    """The row of the bag's table for the first word."""
+    """Return the update of the row of the bag's table for the first word."""
     ids, mask = (*inputs, None)[:2]
     assert ids is not None
     features, real = model.bag.features(ids, mask)
     row = int(features[0, 0])
     x = float((model.bag.weights(features, real)[0] * (features[0] == row)).sum())
-    w, g = array(model.bag.table.weight[row]), array(gradients["bag.table.weight"][row])
+    w, g = array(model.bag.table.weight[row]), array(predictions.gradients["bag.table.weight"][row])
     note = worked("g₀", f"{number(x)}·{number(predictions.gradient[0, 0])}", g[0])
     title = f"bag.table.weight, the row of {quoted(tokens[0]) if tokens else row}"
     panel = update_panel(title, w, g, lr, "g = x · ∂loss/∂y", note, predictions.shown)

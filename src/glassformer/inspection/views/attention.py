@@ -1,6 +1,7 @@
 """Attention to be looked at: within a text, from a translation to its source, between the patches of an image."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
-from glassformer.inspection.views.head_roles import head_takeaway, who_looks
+from glassformer.inspection.views.head_roles import Choice, heads_panel, who_looks
 from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, leader, register_view
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
@@ -23,8 +24,6 @@ STACKS = {
     "cross": ("From the translation to the source", "output", "source"),
 }
 """What each stack is called, and its rows and columns."""
-Choice = tuple[int | None, int | None]
-"""A layer and a head; None: the clearest."""
 ANY: Choice = (None, None)
 BETWEEN_PATCHES = "Attention between patches"
 
@@ -130,23 +129,9 @@ def _heads(
         best = layer, head = clearest(sharpness(weights, causal=causal), *wanted)
         if mode != "heat":
             layer, head = (wanted[0] if mode == "all" else layer), wanted[1]
-        rows, columns = example.sides[stack]
         title, row_name, column_name = STACKS[stack]
-        panels.append(
-            Heads(
-                title=f"{before}{title}",
-                takeaway=head_takeaway(weights, rows, columns, best),
-                weights=weights,
-                rows=rows,
-                columns=columns,
-                row_name=row_name,
-                column_name=column_name,
-                layer=layer,
-                head=head,
-                mode=mode,
-                causal=causal,
-            )
-        )
+        panel = heads_panel(f"{before}{title}", weights, example.sides[stack], best, mode=mode, causal=causal)
+        panels.append(replace(panel, row_name=row_name, column_name=column_name, layer=layer, head=head))
     return panels
 
 

@@ -23,7 +23,7 @@ from glassformer.inspection.capture import capture, numbers_of
 from glassformer.inspection.diagram_parts import activation_name, add_hidden_layer, describe, describe_children, scores
 from glassformer.inspection.diagram_plan import Axes, Part, Plan
 from glassformer.inspection.intervene import WHOLE_MODELS
-from glassformer.inspection.views.registry import DECODING, LookRequest, register_view
+from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
 from glassformer.models.build import parameter_count
 from glassformer.models.inputs import FlatPixels, ImageTokens, MixedTokens
 from glassformer.models.modules import (
@@ -37,21 +37,13 @@ from glassformer.models.modules import (
 )
 from glassformer.models.own import OwnLanguageModel
 from glassformer.rendering.panels import Brick, Diagram
-from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 
 MOST_CELLS = 64
 """Rows and columns of what a brick gave."""
-KIND_NAMES = {"head": "the head", "embedding": "the embedding", "pool": "the pool", "other": "all else"}
-OPENED = "Each box says what it adds to the parameters; the wider, the wider its vectors (on a logarithmic scale)."
+KIND_NAMES = {"head": "The head", "embedding": "The embedding", "pool": "The pool", "other": "All else"}
 
 
-MOST_PARAMETERS = {
-    "one": "{name} holds most parameters: {share}",
-    "several": "{name} hold equally many parameters: {share} each",
-    "all": "{name} hold equally many parameters: {share} each",
-    "alone": "all parameters are in {name}",
-}
 TEXT: Axes = (("T", None),)
 SOURCE: Axes = (("S", None),)
 
@@ -66,15 +58,17 @@ def diagram_of(
     lengths = lengths_of(plan, given, inputs)
     for name, part in plan.parts.items():
         if part.guessed and name in given:
-            part.axes = tuple(
-                (letter, size) for letter, size in zip(_letters(part, given[name]), given[name].shape[1:], strict=True)
-            )
-            part.brick = replace(part.brick, width=given[name].shape[-1])
+            sizes = given[name].shape[1:]
+            letters = [letter for letter, _ in part.axes]
+            if len(letters) != len(sizes):
+                letters = ["T", *["d"] * (len(sizes) - 1)] if len(sizes) > 1 else ["d"] * len(sizes)
+            part.axes = tuple(zip(letters, sizes, strict=True))
+            part.brick = replace(part.brick, width=sizes[-1])
     shapes = {name: shape_in_words(part.axes, lengths) for name, part in plan.parts.items()}
     starts = [name for name, part in plan.parts.items() if part.brick.kind == "data"]
-    said = dict(zip(starts, (tokens, written or ()), strict=False))
+    texts = dict(zip(starts, (tokens, written or ()), strict=False))
     return Diagram(
-        bricks=[_with_numbers(part, given.get(name), said.get(name, ())) for name, part in plan.parts.items()],
+        bricks=[_with_numbers(part, given.get(name), texts.get(name, ())) for name, part in plan.parts.items()],
         arrows=[replace(arrow, shape="" if arrow.role == "tied" else shapes[arrow.start]) for arrow in plan.arrows],
         groups=list(plan.groups.values()),
         lanes=plan.lanes,
@@ -82,41 +76,37 @@ def diagram_of(
 
 
 def plan_of(model: nn.Module) -> Plan:
+    """Return the parts of a model; of a user's own model, a box for each of its modules."""
     plan = Plan(model)
-    describe(model, plan, "") if isinstance(model, WHOLE_MODELS) else _any_model(model, plan)
+    if isinstance(model, WHOLE_MODELS):
+        describe(model, plan, "")
+    else:
+        plan.start_lane("input", "input", TEXT)
+        describe_children(model, plan, "")
     plan.add("answer", ANSWERS.get(type(model), "answer"), "data")
     return plan
-
-
-def _any_model(model: nn.Module, plan: Plan) -> None:
-    """A person's own: a box for each of its parts."""
-    plan.start_lane("input", "input", TEXT)
-    describe_children(model, plan, "")
 
 
 @register_view("diagram", options=DECODING, texts="any", quick=True)
 def diagram(request: LookRequest) -> View:
     """With a text, what it becomes in every brick; without one, the weights."""
-    example = request.example if request.texts else None
-    if example is None:
-        panel = diagram_of(request.model)
-    else:
+    panel = diagram_of(request.model)
+    if request.texts:
+        example = request.example
         panel = diagram_of(request.model, example.inputs, example.tokens, example.written)
-    panel = replace(panel, title="Bricks", takeaway=_heaviest(panel))
-    return View(f"The model: {parameter_count(request.model):,} parameters", [panel], OPENED)
+    panel = replace(panel, title="Bricks", takeaway=_heaviest(panel), note=sentence("boxes"))
+    return View(f"The model: {parameter_count(request.model):,} parameters", [panel])
 
 
 def _heaviest(panel: Diagram) -> str:
-    """Which kind of brick holds most of the parameters."""
+    """Return which kind of brick holds most of the parameters."""
     weights = Counter[str]()
     for brick in panel.bricks:
-        weights[KIND_NAMES.get(brick.kind, brick.kind)] += brick.parameters
-    total = weights.total()
-    if not total:
+        weights[KIND_NAMES.get(brick.kind, brick.kind.capitalize())] += brick.parameters
+    if not weights.total():
         return "Nothing in it is learned"
-    share = f"{max(weights.values()) / total:.0%}"
-    takeaway = leading(list(weights), list(weights.values()), MOST_PARAMETERS, share=share)
-    return f"{takeaway[:1].upper()}{takeaway[1:]}"
+    share = f"{max(weights.values()) / weights.total():.0%}"
+    return leader("holds most", list(weights), list(weights.values()), share=share)
 
 
 # --- whole models ---
@@ -340,19 +330,17 @@ def shape_in_words(axes: Axes, lengths: Mapping[str, int]) -> str:
     return letters if letters == numbers else f"{letters} = {numbers}"
 
 
-def _letters(part: Part, tensor: Tensor) -> Sequence[str]:
-    """Letters for a shape that nobody promised."""
-    known = [letter for letter, _ in part.axes]
-    axes = tensor.dim() - 1
-    return known if len(known) == axes else ["T", *["d"] * (axes - 1)] if axes > 1 else ["d"] * axes
-
-
 def _with_numbers(part: Part, given: Tensor | None, tokens: Sequence[str]) -> Brick:
     brick = part.brick
     if brick.kind == "data":
         return replace(brick, detail=" ".join(token.strip() or "␣" for token in tokens))
     if given is None:
-        return replace(brick, numbers=[(name, _of_weights(weight)) for name, weight in part.weights.items()])
+        weights = {name: numbers_of(weight) for name, weight in part.weights.items()}
+        numbers = [
+            (name, ", ".join(["×".join(map(str, values.shape)), *(" ".join(one) for one in _summary(values)[:2])]))
+            for name, values in weights.items()
+        ]
+        return replace(brick, numbers=numbers)
     values = numbers_of(given[0])
     numbers = [("shape", "×".join(map(str, values.shape))), *_summary(values)]
     return replace(brick, numbers=numbers, heat=small(values.reshape(-1, values.shape[-1])))
@@ -364,24 +352,13 @@ def _summary(values: NDArray[Any]) -> list[tuple[str, str]]:
     return [(name, f"{value:.3g}".replace("-", "−")) for name, value in facts.items()]
 
 
-def _of_weights(weight: Tensor) -> str:
-    values = numbers_of(weight)
-    facts = dict(_summary(values))
-    shape = "×".join(map(str, values.shape))
-    return f"{shape}, mean {facts['mean']}, spread {facts['spread']}"
-
-
 def small(values: NDArray[Any], most: int = MOST_CELLS) -> UInt8[Array, "T d"]:
-    """At most so many rows and columns: of those that fall into one, the number that lies furthest from 0."""
+    """Return at most so many rows and columns: of those that are merged, the number that lies furthest from 0."""
     for axis in (0, 1):
-        size = values.shape[axis]
-        if size > most:
+        if values.shape[axis] > most:
             chunks = np.array_split(values, most, axis)
-            values = np.stack([_furthest(chunk, axis) for chunk in chunks], axis)
+            places = [np.abs(chunk).argmax(axis, keepdims=True) for chunk in chunks]
+            pairs = zip(chunks, places, strict=True)
+            values = np.concatenate([np.take_along_axis(chunk, place, axis) for chunk, place in pairs], axis)
     largest = np.abs(values).max(initial=0.0) or 1.0
     return np.rint(128 + 127 * np.nan_to_num(values / largest)).astype(np.uint8)
-
-
-def _furthest(values: NDArray[Any], axis: int) -> NDArray[Any]:
-    place = np.expand_dims(np.abs(values).argmax(axis), axis)
-    return np.take_along_axis(values, place, axis).squeeze(axis)

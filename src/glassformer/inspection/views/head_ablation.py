@@ -1,5 +1,6 @@
 """Head ablation: what a head is worth, by the loss with it and without."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -8,7 +9,6 @@ from torch import nn
 
 from glassformer.config.errors import Misuse, unknown
 from glassformer.config.progress import may_stop
-from glassformer.data.wording import counted
 from glassformer.families.evaluate import loss_on
 from glassformer.inspection.attention import Head, heads_turn, sizes_of, without
 from glassformer.inspection.views.head_roles import head_grid
@@ -103,19 +103,17 @@ def parse_heads(text: str, stacks: Mapping[str, tuple[int, int]]) -> list[Head]:
 
 
 def _parse_head(text: str, stacks: Mapping[str, tuple[int, int]]) -> Head:
-    stack, colon, place = text.rpartition(":")
-    if not colon and len(stacks) > 1:
+    named, _, place = text.rpartition(":")
+    if not named and len(stacks) > 1:
         choices = " or ".join(f"{name}:{text or '0.1'}" for name in stacks)
         raise Misuse(f"'{text}' could be a head of several attentions here: write {choices}")
-    if not colon:
-        stack = next(iter(stacks))
+    stack = named or next(iter(stacks))
     if stack not in stacks:
         raise Misuse(unknown("attention", stack, stacks))
-    layer, dot, head = place.partition(".")
-    if not dot or not all(part.isascii() and part.isdigit() for part in (layer, head)):
+    match = re.fullmatch(r"([0-9]+)\.([0-9]+)", place)
+    if match is None:
         raise Misuse(f"'{text}' is no head: write LAYER.HEAD, counted from 0, such as 0.1, or several as 0.1,2.3")
-    layers, heads = stacks[stack]
-    if int(layer) >= layers or int(head) >= heads:
-        sizes = f"{counted(layers, 'layer')} of {counted(heads, 'head')}"
-        raise Misuse(f"there is no head {text}: this model has {sizes}, so 0.0 to {layers - 1}.{heads - 1}")
-    return stack, int(layer), int(head)
+    layer, head, (layers, heads) = int(match[1]), int(match[2]), stacks[stack]
+    if layer >= layers or head >= heads:
+        raise Misuse(f"there is no head {text}: this model has heads 0.0 to {layers - 1}.{heads - 1}")
+    return stack, layer, head

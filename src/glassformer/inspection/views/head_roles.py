@@ -26,12 +26,15 @@ from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of
-from glassformer.rendering.panels import Grid
+from glassformer.rendering.panels import Grid, Heads
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
 
 TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
 """A text as a model saw it: the weights of every layer and head, and the tokens' ids."""
+
+Choice = tuple[int | None, int | None]
+"""A layer and a head; None: the clearest."""
 
 ROLES = {
     "previous": "looks at the previous token",
@@ -247,9 +250,7 @@ def is_separator(token: str) -> bool:
     return bool(token) and not any(map(str.isalnum, token))
 
 
-def head_takeaway(
-    weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: tuple[int | None, int | None]
-) -> str:
+def head_takeaway(weights: Float[Array, "L h T S"], rows: Sequence[str], columns: Sequence[str], choice: Choice) -> str:
     """Return the role of one head in one text, or else the pair of tokens with the largest weight."""
     layer, head = (place or 0 for place in choice)
     who, own = who_looks(weights, layer, head), np.asarray(weights[layer, head], np.float64)
@@ -263,3 +264,16 @@ def head_takeaway(
             return f"{who} {role.name}"
     at, to = map(int, np.unravel_index(own.argmax(), own.shape))
     return f"{who}: {quoted(rows[at])} looks at {quoted(columns[to])} ({own[at, to]:.2f})"
+
+
+def heads_panel(
+    title: str,
+    weights: Float[Array, "L h T S"],
+    sides: tuple[Sequence[str], Sequence[str]],
+    choice: Choice,
+    **facts: Any,
+) -> Heads:
+    """Return the attention between two sides that opens on one head; `facts`: other fields of the panel."""
+    (rows, columns), (layer, head) = sides, choice
+    facts = {"takeaway": head_takeaway(weights, rows, columns, choice), "layer": layer, "head": head, **facts}
+    return Heads(title=title, weights=weights, rows=rows, columns=columns, **facts)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, wraps
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -25,33 +27,8 @@ from glassformer.rendering.takeaways import leading
 from glassformer.rendering.view import View
 from glassformer.text.tokenizer import Tokenizer
 
-MODULES = (
-    *(
-        f"glassformer.inspection.views.{name}"
-        for name in (
-            "attention",
-            "attribution",
-            "diagram",
-            "head_ablation",
-            "learning",
-            "links",
-            "logit_lens",
-            "patching",
-            "pooling",
-            "positions",
-            "roles",
-            "states",
-            "tokens",
-            "tree",
-            "two_texts",
-            "word_vectors",
-        )
-    ),
-    "glassformer.inspection.numbers.training",
-    "glassformer.inspection.numbers.walk",
-    "glassformer.reporting.report",
-)  # fmt: skip
-"""Where the views of `config.views` register themselves; imported when the first is asked for."""
+OTHER_MODULES = ("inspection.numbers.training", "inspection.numbers.walk", "reporting.report")
+"""Modules outside of this folder that register views."""
 
 sentence = partial(read_sentence, __name__)
 """Return a sentence of the views, from `sentences.toml`, with facts filled in."""
@@ -231,9 +208,12 @@ def _guarded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def all_views() -> dict[str, ViewKind]:
-    """Ours in the order of `config.views`, then those that somebody else registered."""
-    for module in MODULES:
-        import_module(module)
+    """Return the views of the package in the order of `config.views`, then views that users registered."""
+    folder = __name__.rpartition(".")[0]
+    for module in iter_modules([str(Path(__file__).parent)], f"{folder}."):
+        import_module(module.name)
+    for name in OTHER_MODULES:
+        import_module(f"glassformer.{name}")
     return {name: _REGISTERED[name] for name in dict.fromkeys([*VIEWS, *_REGISTERED])}
 
 

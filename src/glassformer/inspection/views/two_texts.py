@@ -27,12 +27,12 @@ from glassformer.families.language import LanguageFamily, LoadedLanguageModel
 from glassformer.families.requests import Example, ModelInput
 from glassformer.inspection.attention import SOURCE_ATTENTION, attention_of, causal_stacks, clearest, sharpness
 from glassformer.inspection.capture import capture, layers_of, numbers_of
-from glassformer.inspection.views.head_roles import head_takeaway
+from glassformer.inspection.views.head_roles import heads_panel
 from glassformer.inspection.views.logit_lens import next_of
 from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
 from glassformer.inspection.views.word_vectors import cosines
 from glassformer.models.modules import BagPredictor, Predictor, Seq2Seq
-from glassformer.rendering.panels import Heads, Lines, Panel, Rows, Table, Tokens
+from glassformer.rendering.panels import Lines, Panel, Rows, Table, Tokens
 from glassformer.rendering.takeaways import three
 from glassformer.rendering.view import View
 from glassformer.text.display import quoted
@@ -307,19 +307,11 @@ def _attention(pair: Pair) -> list[Panel]:
     shown = [(name, side, weights) for name, side, weights in sides if weights is not None]
     if not shown:
         return []
-    layer, head = clearest(np.mean([sharpness(weights, causal=side.causal) for _, side, weights in shown], 0))
+    choice = clearest(np.mean([sharpness(weights, causal=side.causal) for _, side, weights in shown], 0))
+    titles = [f"{pair.prefix}attention in the {name} text" for name, _, _ in shown]
     return [
-        Heads(
-            title=f"{pair.prefix}attention in the {name} text",
-            takeaway=head_takeaway(weights, side.tokens, side.tokens, (layer, head)),
-            weights=weights,
-            rows=side.tokens,
-            columns=side.tokens,
-            layer=layer,
-            head=head,
-            causal=side.causal,
-        )
-        for name, side, weights in shown
+        heads_panel(title, weights, (side.tokens, side.tokens), choice, causal=side.causal)
+        for title, (_, side, weights) in zip(titles, shown, strict=True)
     ]
 
 
@@ -331,9 +323,5 @@ def _layers(pair: Pair) -> list[Panel]:
     takeaway = "They are the same after every layer"
     if any(apart.distances):
         takeaway = leader("furthest apart", apart.layers, apart.distances)
-    facts = {"title": f"{pair.prefix}how far apart the two texts are", "takeaway": takeaway, "y_name": DISTANCE}
-    rows = list(zip(apart.layers, apart.cosines, apart.distances, strict=True))
-    return [
-        Lines.by_layer(apart.layers, [("", apart.distances)], **facts),
-        Table(title=f"{pair.prefix}layer by layer", columns=("after", "cosine", DISTANCE), rows=rows, note=OF_LAYERS),
-    ]
+    series, title = [(DISTANCE, apart.distances), ("cosine", apart.cosines)], f"{pair.prefix}layer by layer"
+    return [Lines.by_layer(apart.layers, series, title=title, takeaway=takeaway, note=OF_LAYERS)]

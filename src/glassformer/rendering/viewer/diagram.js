@@ -4,7 +4,7 @@
 const HUES = { embedding: 0, positions: 4, attention: 1, "feed-forward": 2, norm: 9, recurrent: 3, convolution: 10, pool: 5,
   head: 8, other: 7 };
 const SLIM = { norm: 28, data: 28, add: 24 }; // heights of bricks that say little
-const BOX = { least: 208, most: 264, high: 50, step: 21, gap: 27, pad: 13, title: 30 };
+const BOX = { least: 208, most: 264, high: 50, gap: 27, pad: 13, title: 30 };
 const ALONE = { least: 236, most: 340 }; // of a lane with none beside it
 const BESIDE = { left: 30, right: 46 }; // room for arrows beside the bricks of a lane
 const CARD = { least: 270, most: 410, apart: 26 };
@@ -60,7 +60,7 @@ drawers.diagram = (panel, kept) => {
     const least = Math.min(widths.least, most), lane = most + BESIDE.left + BESIDE.right;
     const wide = (brick) => (brick.kind === "add" ? SLIM.add : brick.kind === "data" ? most : brick.kind in SLIM ? least
       : least + (most - least) * (Math.log(Math.max(brick.width, brick.hidden)) - low) / (high - low));
-    const tall = (brick) => SLIM[brick.kind] ?? BOX.high + (brick.sketch ? brick.sketch.rows * BOX.step - 3 : brick.detail ? 0 : -12);
+    const tall = (brick) => SLIM[brick.kind] ?? BOX.high + (brick.detail ? 0 : -12);
     const spots = new Map(), frames = [], order = [];
     let y = 0, bottom = 0;
     lanes.forEach((title, at) => {
@@ -94,16 +94,6 @@ drawers.diagram = (panel, kept) => {
 
   const writing = (x, y, words, look = {}) => svg("text", { x, y, ...look }, words);
 
-  function sketched({ columns, rows, lines }, x, y, wide) {
-    const across = (column) => x + (columns > 1 ? column / (columns - 1) : 0.5) * wide, down = (row) => y + row * BOX.step;
-    const dots = new Map(lines.flatMap(([a, b, c, d]) => [[`${a} ${b}`, [a, b]], [`${c} ${d}`, [c, d]]]));
-    return svg("g", { class: "sketch", "aria-hidden": "true" },
-      ...lines.map(([a, b, c, d, strong]) => svg("path", { class: strong ? "strong" : "",
-        d: `M${across(a)} ${down(b)}L${(across(a) + across(c)) / 2} ${(down(b) + down(d)) / 2}L${across(c)} ${down(d)}`,
-        ...(b === d ? { "marker-mid": "url(#small-head)" } : {}) })),
-      ...[...dots.values()].map(([column, row]) => svg("circle", { cx: across(column), cy: down(row), r: 2.4 })));
-  }
-
   function drawBrick({ brick, x, y, wide, high, middle }) {
     const open = kept.open === brick.name, shape = shapeOf.get(brick.name) ?? "", parameters = weighs(brick);
     const label = [brick.kind === "add" ? "sum with the residual" : brick.title, brick.detail,
@@ -125,8 +115,6 @@ drawers.diagram = (panel, kept) => {
         writing(x + wide - 13, y + (brick.kind in SLIM ? 18.5 : 21), parameters, { class: "count", "text-anchor": "end" })];
     if (brick.detail && !(brick.kind in SLIM))
       parts.push(writing(x + 13, y + 38, fitting(brick.detail, wide - 26, 11.5), { class: "detail" }));
-    if (brick.sketch && brick.kind !== "add")
-      parts.push(sketched(brick.sketch, middle - wide / 2 + 17, y + BOX.high + 4, wide - 34));
     return svg("g", { ...attributes, role: "button", tabindex: 0, "aria-expanded": open,
       onclick: () => toggle(brick.name), onkeydown: (event) => key(event, () => toggle(brick.name)) }, ...parts);
   }
@@ -161,7 +149,7 @@ drawers.diagram = (panel, kept) => {
     }
     if (["memory", "state"].includes(arrow.role) || (apart && layout.stacked)) {
       gutters.set(arrow.start, gutters.get(arrow.start) ?? gutters.size);
-      const nth = gutters.get(arrow.start), to = center(b) + (b.brick.sketch ? 12 : 0);
+      const nth = gutters.get(arrow.start), to = center(b);
       if (layout.stacked) {
         const x = 5 + 7 * nth;
         return { points: [[a.x, center(a)], [x, center(a)], [x, to], [b.x, to]] };
@@ -281,7 +269,7 @@ drawers.diagram = (panel, kept) => {
       place.replaceChildren(svg("svg", { width: layout.wide, height: layout.high, role: "group",
         viewBox: `0 0 ${layout.wide} ${layout.high}`,
         "aria-label": `${panel.title || "The model"}: ${count(spots.length, "brick")}. Up and down go from one to the next, Enter opens it.` },
-      svg("defs", {}, head("arrow-head", 7, 7), head("small-head", 5, 4)), ...layout.frames.map(drawFrame), ...drawArrows(layout), ...spots.map(drawBrick)));
+      svg("defs", {}, head("arrow-head", 7, 7)), ...layout.frames.map(drawFrame), ...drawArrows(layout), ...spots.map(drawBrick)));
     };
     const paintHeights = settle;
     settle();
