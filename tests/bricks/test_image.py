@@ -118,7 +118,7 @@ def test_stride_alone_takes_every_second_row_and_column() -> None:
 
 
 def test_an_image_that_a_convolution_does_not_fit_into() -> None:
-    with pytest.raises(ValueError, match="a kernel of 5 does not fit into the 2×2 that layer 1 reads"):
+    with pytest.raises(ValueError, match="layer 1 reads 2×2, too small for a kernel of 5"):
         ConvolutionStack(channels=1, size=(8, 8), widths=[3, 3], kernel=5, padding=0)
 
 

@@ -224,7 +224,7 @@ def test_stride_and_padding_of_convolutions() -> None:
     model = reader_of("cnn", IMAGE, layers=1, kernel=3, stride=2, padding=0)
     assert model.embed.cut.grid == (5, 3)
     assert model.features(*PIXELS).shape == (B, 15 * 12)
-    with pytest.raises(SettingError, match=r"3 does not fit into the 3×2 that layer 1 reads; more model\.padding"):
+    with pytest.raises(SettingError, match=r"layer 1 reads 3×2, too small for a kernel of 3; more model\.padding"):
         reader_of("cnn", IMAGE, layers=2, kernel=3, stride=4, padding=0)
 
 

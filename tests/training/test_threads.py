@@ -56,17 +56,14 @@ def notes_of(training: Training) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "chosen", "speedup"),
-    [((1, 2), 1, 2), ((2, 1), 2, 1), ((1, 1.1), 2, 1), ((3, 1, 9, 2), 2, 2), ((1, 2, 3, 4, 5), 1, 5)],
+    ("seconds", "chosen"),
+    [((1, 2), 1), ((2, 1), 2), ((1, 1.1), 2), ((3, 1, 9, 2), 2), ((1, 2, 3, 4, 5), 1)],
 )
-def test_the_fastest_number_is_chosen_if_it_is_clearly_faster(
-    seconds: tuple[float, ...], chosen: int, speedup: float
-) -> None:
+def test_the_fastest_number_is_chosen_if_it_is_clearly_faster(seconds: tuple[float, ...], chosen: int) -> None:
     machine = Machine(*seconds)
     torch.set_num_threads(len(seconds))
     choice = machine.tuner().choose(lambda: None, lambda each: 10_000 * each)
-    assert choice is not None
-    assert (choice.threads, choice.speedup) == (chosen, speedup)
+    assert choice == chosen
     assert torch.get_num_threads() == len(seconds)
     torch.set_num_threads(1)
 
@@ -82,10 +79,7 @@ def test_a_quiet_machine_and_a_short_run_are_not_measured(busy: bool, whole: flo
 def test_a_busy_machine_gets_fewer_threads_and_says_so() -> None:
     training = training_on(Machine(0.1, 0.21))
     training.run()
-    assert notes_of(training) == [
-        "other processes use the CPU: 1 thread instead of 2, 2.1 times as fast now "
-        "(--training.threads fixes the number)"
-    ]
+    assert notes_of(training) == ["other processes use the CPU: 1 thread instead of 2 (--training.threads)"]
     assert training.trainer.progress.threads == 1
 
 

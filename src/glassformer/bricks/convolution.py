@@ -147,9 +147,7 @@ class ConvolutionStack(Brick, nn.Module):
         for layer in range(len(widths)):
             high, wide = ((n + 2 * around + self.more - kernel) // stride + 1 for n in (rows, columns))
             if min(high, wide) < 1:
-                raise ValueError(
-                    f"a kernel of {kernel} does not fit into the {rows}×{columns} that layer {layer} reads"
-                )
+                raise ValueError(f"layer {layer} reads {rows}×{columns}, too small for a kernel of {kernel}")
             self.corner += ((kernel - 1) // 2 - around) * self.side
             self.pooled.append(min(high, wide) >= 4)
             halves = 2 if self.pooled[-1] else 1

@@ -180,14 +180,10 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
         raise ValueError(f"{settings.encoder} with a memory writes one token after the other: it must be causal")
     width, kind = settings.width, settings.attention
     if settings.input_feeding and kind == "none":
-        raise SettingError(
-            "model.input_feeding reads again what attention found: with model.attention none it has none"
-        )
+        raise SettingError("model.input_feeding needs attention, but model.attention is none")
     if kind in ("dot", "scaled") and width != memory_width:
-        raise SettingError(
-            f"model.attention {kind} compares vectors of one width, not model.width {width} with the {memory_width} "
-            "of the source; use model.attention query-key or bilinear, which compare any widths"
-        )
+        widths = f"model.width {width} and the {memory_width} of the source"
+        raise SettingError(f"model.attention {kind} needs equal widths, not {widths}: use query-key or bilinear")
     return RecurrentDecoder(
         layers=_recurrent_layers(settings, place.input_width + (width if settings.input_feeding else 0), initial=False),
         width=width,
@@ -204,10 +200,8 @@ def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int)
 def build_transformer(settings: ModelSettings, place: Place) -> Encoder:
     own = own_part("attention", settings.scores) is not None
     if settings.scores != "query-key" and not own and place.memory_width not in (None, settings.width):
-        raise SettingError(
-            f"model.scores {settings.scores} compares vectors of one width, not {settings.width} "
-            f"with the {place.memory_width} of the second text"
-        )
+        widths = f"{settings.width} and the {place.memory_width} of the second text"
+        raise SettingError(f"model.scores {settings.scores} needs equal widths, not {widths}")
     pre = settings.norm_order == "pre"
     rotary = None
     if settings.positions == "rotary":

@@ -222,10 +222,8 @@ def put_vectors(model: Predictor, ids: NDArray[np.int64], vectors: NDArray[np.fl
     assert words is not None
     table = words.table.weight
     if vectors.shape[1] != table.shape[1]:
-        raise SettingError(
-            f"model.vectors are of width {vectors.shape[1]}, the model's word vectors of {table.shape[1]}: "
-            f"set model.embed_width {vectors.shape[1]}"
-        )
+        width = vectors.shape[1]
+        raise SettingError(f"model.vectors have width {width}, not {table.shape[1]}: set model.embed_width {width}")
     with torch.no_grad():
         table[torch.from_numpy(ids)] = torch.from_numpy(vectors).to(table)
 

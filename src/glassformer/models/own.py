@@ -133,7 +133,5 @@ class OwnLanguageModel(LanguageModel):
             raise SettingError(f"{name} fails on {shape} tokens: {error_line(error)}") from error
         self.train(training)
         if before.numel() and float((before - after).abs().max()) > FUTURE_TOLERANCE * float(before.abs().max()):
-            raise SettingError(
-                f"{type(self.encoder.own).__name__} reads the future: its logits before a token change with that "
-                "token; use a causal mask"
-            )
+            name = type(self.encoder.own).__name__
+            raise SettingError(f"{name} reads the future: a logit depends on a later token; use a causal mask")

@@ -258,10 +258,7 @@ class Run:
         if (missing := missing_part(self.path, card)) is not None:
             raise RunError(missing)
         if isinstance(task := settings.get("task"), str) and not is_known_task(task):
-            raise RunError(
-                f"{self.path} learned the task {task!r}, which is none of ours: register its family first "
-                "(--brick mine.py, or gf.register_family)"
-            )
+            raise RunError(f"{self.path} has the task {task!r}: register its family first (--brick mine.py)")
         config = self._resolved(settings)
         if config.task != card.get("task", config.task):
             difference = f"its task is {card['task']}, but its config has task {config.task}"
@@ -351,14 +348,8 @@ class Run:
 
     def _refuse_missing(self) -> None:
         if not self.weights_path.is_file():
-            go_on = (
-                f": glassformer train --resume --out {self.path} goes on"
-                if list_checkpoints(self.checkpoints_path)
-                else ""
-            )
-            raise RunError(
-                f"{self.weights_path} is missing: deleted, or the training never came to a validation{go_on}"
-            )
+            remedy = f"continue with --resume --out {self.path}" if list_checkpoints(self.checkpoints_path) else REMEDY
+            raise RunError(f"{self.weights_path} is missing: {remedy}")
 
     def read_weights(self, *, verify: bool = True) -> dict[str, Tensor]:
         """Return the weights; raise `RunError` if they or the card have changed since they were written."""
@@ -414,10 +405,8 @@ class Run:
             self._verify(read_notes)
         elif changes:
             more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
-            raise RunError(
-                f"{self.path / CARD} was changed after training: {changes[0]}{more}; restore it from a backup, or pass "
-                "--no-verify to ignore the change"
-            )
+            what = f"{self.path / CARD} was changed after training: {changes[0]}{more}"
+            raise RunError(f"{what}; restore it from a backup, or pass --no-verify to ignore the change")
 
     def _changes(self, card: dict[str, Any], notes: Mapping[str, Any]) -> Iterator[str]:
         """Yield each difference between a card and the notes on weights or on a checkpoint, as a clause."""

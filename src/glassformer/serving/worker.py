@@ -356,8 +356,8 @@ def _threads_for(model: torch.nn.Module) -> int:
         return 1
     tuner = default_tuner() if device_of(model).type == "cpu" else None
     with _TUNING:
-        choice = None if tuner is None else tuner.choose(lambda: _multiply(model), lambda seconds: math.inf)
-    return THREADS if choice is None else choice.threads
+        threads = None if tuner is None else tuner.choose(lambda: _multiply(model), lambda seconds: math.inf)
+    return THREADS if threads is None else threads
 
 
 def _multiply(model: torch.nn.Module) -> None:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import RunError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
-from glassformer.config.units import two_digits
 from glassformer.data.wording import counted
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.weights import take_weights
@@ -228,15 +227,12 @@ class Trainer(TrainingContext):
             """Return about how long training takes. `update`: seconds of one update."""
             return update * total if budget is None else budget.left(self.progress)
 
-        choice = None if self.tuner is None else self.tuner.choose(self.step.rehearse, seconds_of_run)
-        if choice is None or choice.threads == before:
+        threads = None if self.tuner is None else self.tuner.choose(self.step.rehearse, seconds_of_run)
+        if threads is None or threads == before:
             return
-        self.progress.threads = choice.threads
-        torch.set_num_threads(choice.threads)
-        self.say(
-            f"other processes use the CPU: {counted(choice.threads, 'thread')} instead of {before}, "
-            f"{two_digits(choice.speedup)} times as fast now (--training.threads fixes the number)"
-        )
+        self.progress.threads = threads
+        torch.set_num_threads(threads)
+        self.say(f"other processes use the CPU: {counted(threads, 'thread')} instead of {before} (--training.threads)")
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
+from glassformer.data.wording import counted
 from glassformer.models.weights import trained_weights
 from glassformer.training.update_rules import SGD, AdamW, Muon, UpdateRule
 
@@ -258,9 +259,7 @@ def refuse_too_many(model: nn.Module, last_blocks: int | None) -> None:
     """Where there are not so many blocks to train."""
     blocks = max((far for name, far in distances(model).items() if _block(name) is not None), default=0)
     if last_blocks is not None and last_blocks > blocks:
-        raise SettingError(
-            f"training.last_blocks {last_blocks}: the model has {blocks}: leave it away to train everything"
-        )
+        raise SettingError(f"training.last_blocks is {last_blocks}, but the model has {counted(blocks, 'block')}")
 
 
 def freeze(model: nn.Module, last_blocks: int | None, new: Sequence[str] = ()) -> None:

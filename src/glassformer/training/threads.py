@@ -56,14 +56,6 @@ def _share_of_cores(threads: int, numbers: torch.Tensor, results: torch.Tensor) 
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A number of threads, and how many times as fast it is as the number in use before."""
-
-    threads: int
-    speedup: float
-
-
-@dataclass(frozen=True)
 class ThreadTuner:
     """Measures numbers of threads while the machine is busy. Tests replace its measuring functions."""
 
@@ -72,7 +64,7 @@ class ThreadTuner:
     is_busy: Callable[[int], bool] = is_busy
     seconds_of: Callable[[Work], float] = seconds_of
 
-    def choose(self, work: Work, whole: Callable[[float], float]) -> Choice | None:
+    def choose(self, work: Work, whole: Callable[[float], float]) -> int | None:
         """Return the fastest number of threads for `work`; None on a quiet machine or if measuring would take too long.
 
         `whole` returns the seconds of the whole task from the seconds of one `work`. The number in use is set again.
@@ -95,8 +87,7 @@ class ThreadTuner:
         finally:
             torch.set_num_threads(current)
         fastest = min(counts, key=total.__getitem__)
-        speedup = total[current] / max(total[fastest], 1e-9)
-        return Choice(fastest, speedup) if speedup >= GAIN else Choice(current, 1.0)
+        return fastest if total[current] >= GAIN * total[fastest] else current
 
 
 def default_tuner() -> ThreadTuner | None:

@@ -53,8 +53,7 @@ class Validator(TrainingContext):
         progress.sample, progress.growing = share, growing
         judged = max(1, round(progress.sample * count))
         if judged < count:
-            why = "so that all of them take a tenth of the time at most"
-            self.say(f"each validation judges {judged:,} of {counted(count, task.record)}, {why}")
+            self.say(f"each validation uses {judged:,} of {counted(count, task.record)}, to take a tenth of the time")
         return self.processes.from_first(self.clock() - began)
 
     def validate(self) -> str | None:
@@ -159,14 +158,10 @@ class Validator(TrainingContext):
         if share >= 1 or budget is None:
             return task
         if whole:
-            needed = duration(sum(budget.evaluation_seconds(progress)))
-            self.say(f"the last evaluation is of all that is held out, which takes about {needed}")
+            self.say(f"the last evaluation takes about {duration(sum(budget.evaluation_seconds(progress)))}")
             return task
         share = min(1.0, max(share, *(FEWEST / task.record_count(part) for part in parts)))
-        self.say(
-            f"the last evaluation judges {share:.2g} of what is held out, drawn at random, so that it ends within "
-            "the minutes (`glassformer evaluate` judges all of it)"
-        )
+        self.say(f"the last evaluation uses a random {share:.0%} of the rows, to end in time; `evaluate` uses all")
         return task.sample(share)
 
     def had_enough(self) -> bool:

@@ -160,10 +160,8 @@ def check_shares(settings: TrainingSettings, processes: Processes) -> None:
         return
     needed = processes.world * settings.accumulation_steps
     if settings.batch_size < needed:
-        raise SettingError(
-            f"training.batch_size {settings.batch_size} is too small for {processes.world} processes "
-            f"with training.accumulation_steps {settings.accumulation_steps}: {needed} or more"
-        )
+        what = f"{processes.world} processes with training.accumulation_steps {settings.accumulation_steps}"
+        raise SettingError(f"training.batch_size {settings.batch_size} is too small for {what}: {needed} or more")
 
 
 def check_device(settings: TrainingSettings, processes: Processes, device: torch.device) -> None:
