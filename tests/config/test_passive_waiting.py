@@ -1,22 +1,19 @@
-"""How CPU threads wait, and who chose their number."""
+"""How CPU threads wait."""
 
 import os
 import subprocess
 import sys
 
 import pytest
-import torch
 
 from glassformer.config.loggers import WAITING_VARIABLES, wait_passively
-from glassformer.training import threads
-from glassformer.training.threads import NUMBER_VARIABLES, default_tuner
 
 PRINT_POLICY = "import glassformer, os, sys; print(os.environ.get('OMP_WAIT_POLICY'), 'torch' in sys.modules)"
 
 
 @pytest.fixture
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*NUMBER_VARIABLES, *WAITING_VARIABLES):
+    for name in WAITING_VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -37,17 +34,3 @@ def test_importing_the_package_sets_it_before_torch() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in WAITING_VARIABLES}
     done = subprocess.run([sys.executable, "-c", PRINT_POLICY], env=environment, capture_output=True, text=True)
     assert done.stdout.split() == ["PASSIVE", "False"]
-
-
-@pytest.mark.usefixtures("nothing_set")
-def test_a_number_that_a_user_or_a_program_chose_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "DEFAULT_THREADS", 4)
-    chosen = []
-    for number in (1, 2, 4):
-        monkeypatch.setattr(torch, "get_num_threads", lambda number=number: number)
-        chosen.append(default_tuner() is None)
-    assert chosen == [True, True, False]
-    for name in NUMBER_VARIABLES:
-        with monkeypatch.context() as patch:
-            patch.setenv(name, "4")
-            assert default_tuner() is None

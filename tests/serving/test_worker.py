@@ -18,7 +18,6 @@ from glassformer.decoding.options import Sampling
 from glassformer.families.language import LoadedLanguageModel
 from glassformer.serving import worker as module
 from glassformer.serving.worker import ROWS, Busy, Piece, Stopping, Ticket, Worker, Yielded, rows_of
-from glassformer.training.threads import ThreadTuner
 from helpers.look_runs import train_kind
 from helpers.running import PATIENCE
 
@@ -293,24 +292,4 @@ def test_one_core_for_a_small_model_and_no_fewer_for_others(monkeypatch: pytest.
         thread.start()
         thread.join()
     assert seen == [1, 2]
-    torch.set_num_threads(1)
-
-
-def test_a_large_model_on_a_busy_machine_gets_the_fastest_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = torch.nn.Linear(5, 3)
-    measured: list[int] = []
-
-    def seconds_of(work: Callable[[], None]) -> float:
-        work()
-        measured.append(torch.get_num_threads())
-        return float(measured[-1])
-
-    monkeypatch.setattr(module, "THREADS", 2)
-    monkeypatch.setattr(module, "default_tuner", lambda: ThreadTuner(2, lambda count: loads.pop(), seconds_of))
-    torch.set_num_threads(2)
-    found, loads = [], [True, False]  # not asked for a small model
-    for small in (1000, 0, 0):
-        monkeypatch.setattr(module, "SMALL", small)
-        found.append((module._threads_for(model), bool(measured)))
-    assert found == [(1, False), (2, False), (1, True)]
     torch.set_num_threads(1)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import glassformer as gf
 from glassformer.config import plugins
 from glassformer.config.errors import Misuse, RunError
-from glassformer.training.threads import ThreadTuner
 from glassformer.trials.outcome import Cell
 from glassformer.trials.places import choice, gpus, ray_cluster
 from glassformer.trials.places.base import Task
@@ -182,10 +181,9 @@ def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(choice, "visible_gpus", lambda *, measured: [])
     planned: list[str] = []
     place = choice.PlaceOptions().place(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
-    assert place == Local(jobs=1, threads=choice.torch.get_num_threads(), gpus=[])
+    assert place == Local(jobs=1, threads=None, gpus=[])
     assert not planned
-    with monkeypatch.context() as patch:  # one process at a time chooses its own number of threads
-        patch.setattr(choice, "default_tuner", lambda: ThreadTuner(2))
+    with monkeypatch.context() as patch:
         patch.setattr(choice.torch, "get_num_threads", lambda: 2)
         assert choice.PlaceOptions().place(tmp_path, "compare", print) == Local(jobs=1, threads=None, gpus=[])
         assert choice.PlaceOptions(jobs=2).place(tmp_path, "compare", print) == Local(jobs=2, threads=1, gpus=[])

@@ -378,7 +378,7 @@ class TrainingSettings:
     compile: str = setting("auto", choices=("auto", "on", "tuned", "off"))
     """torch.compile; auto: on CUDA, when it pays"""
     threads: int | None = setting(None, least=1)
-    """CPU threads; unset: torch's choice, or fewer if other processes use the CPU; kept on resuming"""
+    """CPU threads; unset: torch's choice; kept on resuming"""
     average: int | None = setting(None, least=2)
     """use the average of the weights over about so many of the last updates; unset: the weights as they are"""
     validate_every: int | None = setting(None, least=1)

@@ -50,7 +50,6 @@ from glassformer.training.events import Ended, Failed, Noted
 from glassformer.training.loop import Trainer
 from glassformer.training.optimiser import freeze
 from glassformer.training.schedule import total_steps
-from glassformer.training.threads import default_tuner
 
 
 class Training:
@@ -288,7 +287,6 @@ class Training:
             new=self.new_parts,
             clock=self.request.clock,
             budget=self._budget(),
-            tuner=default_tuner(),
         )
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:

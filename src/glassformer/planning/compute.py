@@ -38,7 +38,6 @@ from glassformer.training.budget import VALIDATIONS as VALIDATION_SHARE
 from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
-from glassformer.training.threads import default_tuner
 
 ENOUGH_TOKENS = 20
 """Tokens per parameter at which a language model makes most of what is computed (Hoffmann et al. 2022)."""
@@ -105,7 +104,6 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
         device=device,
         checkpointer=Checkpointer(),
         listen=stop_after_some,
-        tuner=default_tuner(),
     )
     with contextlib.suppress(_Enough):
         if trainer.run().reason == "interrupted":

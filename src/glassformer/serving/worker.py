@@ -2,7 +2,6 @@
 between two steps, so that nothing ever shares a pass with it.
 """
 
-import math
 import threading
 import time
 from collections import deque
@@ -22,7 +21,6 @@ from glassformer.families.generate import Draft
 from glassformer.models.build import parameter_count
 from glassformer.models.modules import LanguageModel, device_of
 from glassformer.serving.guard import Refused
-from glassformer.training.threads import default_tuner
 
 ROWS = 16
 """Texts that are written at once, at most. Always so many rows are computed: what stands beside one changes nothing of
@@ -343,29 +341,9 @@ def _tensors(value: object) -> Iterator[Tensor]:
         yield from _tensors(list(vars(value).values()))
 
 
-_TUNING = threading.Lock()
-"""Lock held while measuring a model, so that models loading at the same time do not disturb the measurement."""
-
-
 def _threads_for(model: torch.nn.Module) -> int:
-    """Return the number of threads that generates text fastest.
-
-    One for a small model; fewer than torch chose on a busy machine.
-    """
-    if parameter_count(model) <= SMALL:
-        return 1
-    tuner = default_tuner() if device_of(model).type == "cpu" else None
-    with _TUNING:
-        threads = None if tuner is None else tuner.choose(lambda: _multiply(model), lambda seconds: math.inf)
-    return THREADS if threads is None else threads
-
-
-def _multiply(model: torch.nn.Module) -> None:
-    """Multiply each matrix of a model by one vector, which is most of the work of generating a token."""
-    with torch.inference_mode():
-        for weight in model.parameters():
-            if weight.ndim == 2:
-                weight @ weight.new_ones(weight.shape[1])
+    """Return the number of threads that generates text fastest: one for a small model."""
+    return 1 if parameter_count(model) <= SMALL else THREADS
 
 
 def _set_threads(count: int) -> None:

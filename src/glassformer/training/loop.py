@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from glassformer.config.errors import RunError, TrainingFailed
 from glassformer.config.sections import TrainingSettings
-from glassformer.data.wording import counted
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.models.weights import take_weights
 from glassformer.runs.checkpoints import step_of
@@ -32,7 +31,6 @@ from glassformer.training.measurements import first_not_finite, rows_not_finite
 from glassformer.training.optimiser import Average, Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
 from glassformer.training.step import NotFinite, TrainingContext, TrainingStep
-from glassformer.training.threads import ThreadTuner
 from glassformer.training.validation import Validator
 
 COMPILING = {
@@ -61,12 +59,10 @@ class Trainer(TrainingContext):
         new: Sequence[str] = (),
         clock: Clock | None = None,
         budget: Budget | None = None,
-        tuner: ThreadTuner | None = None,
     ) -> None:
         """`shown`: an example of a batch as a person knows it; `usual`: the rate for such models, if known; `new`:
         what a model that was trained before has beside what was taken; `clock`: seconds since the command began;
-        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing); `tuner`: chooses the
-        number of CPU threads while the machine is busy.
+        `budget`: of the settings' minutes, with what is to follow the loop (unset: nothing).
         """
         sharded = settings.parallel == "fsdp"
         processes, progress = processes or Processes(), resume.progress if resume is not None else Progress()
@@ -127,9 +123,6 @@ class Trainer(TrainingContext):
         """How far through the training, 0 to 1."""
         self._before = progress.elapsed
         """Seconds of the commands that this one goes on from."""
-        alone = processes.world == 1 and not sharded
-        tunable = device.type == "cpu" and alone and settings.threads is None and loss.how == "off"
-        self.tuner = tuner if tunable else None
         self.saved = None if resume is None else resume.progress.step
         """The step of the newest checkpoint."""
 
@@ -163,7 +156,6 @@ class Trainer(TrainingContext):
             self.say(f"warning: {warning}")
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
-            self._tune_threads()
             self._keep_moment()
         else:
             self.done = self.validator.last = self._part_done()
@@ -218,21 +210,6 @@ class Trainer(TrainingContext):
         lr = factor * self.optimiser.lr
         self.listen(Stepped(progress.step, mean, lr, norm, progress.tokens, progress.seconds, self.done, layers))
         return asked
-
-    def _tune_threads(self) -> None:
-        """Choose the number of threads if the machine is busy."""
-        budget, total, before = self.budget, self.total or 0, self.progress.threads
-
-        def seconds_of_run(update: float) -> float:
-            """Return about how long training takes. `update`: seconds of one update."""
-            return update * total if budget is None else budget.left(self.progress)
-
-        threads = None if self.tuner is None else self.tuner.choose(self.step.rehearse, seconds_of_run)
-        if threads is None or threads == before:
-            return
-        self.progress.threads = threads
-        torch.set_num_threads(threads)
-        self.say(f"other processes use the CPU: {counted(threads, 'thread')} instead of {before} (--training.threads)")
 
     def _exchange(self, asked: bool) -> tuple[float, bool]:
         """The batch's mean loss over all processes, whether any was asked to stop, and one clock for all.

@@ -201,18 +201,6 @@ class TrainingStep(TrainingContext):
             self._ahead = self._share_of(step + 1)
         return share.batch
 
-    def rehearse(self) -> None:
-        """Compute the gradients of the next update and drop them. Weights, buffers and random numbers do not change."""
-        model = self.loss.model
-        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        with torch.random.fork_rng(devices=[]):
-            self.make_gradients()
-        self.parallel.zero()
-        with torch.no_grad():
-            for name, buffer in model.named_buffers():  # running statistics of a batch norm
-                if name in buffers:
-                    buffer.copy_(buffers[name])
-
     def release(self) -> None:
         """Let go of what only further steps need; of a GPU, all that recordings hold."""
         self.recorder = self.recording = self._ahead = None

@@ -9,7 +9,6 @@ from typing import IO
 import torch
 
 from glassformer.config.errors import Misuse, Say, unknown
-from glassformer.training.threads import default_tuner
 from glassformer.trials.places.base import LOCAL, RAY, SLURM, Place
 from glassformer.trials.places.gpus import Needs, PlanNeeds, assign_gpus, refuse_too_large, visible_gpus
 from glassformer.trials.places.local import Local
@@ -60,6 +59,5 @@ class PlaceOptions:
             refuse_too_large(needs, max(gpu.usable or 0 for gpu in gpus))
             smallest_first = dict(sorted(needs.items(), key=lambda one: math.inf if one[1] is None else one[1]))
             room = max(1, min(len(assign_gpus(smallest_first, gpus)), max(len(gpus), cores)))
-        alone = room == 1 and default_tuner() is not None  # a process chooses its own number of threads
-        threads = None if alone else max(1, cores // room)
+        threads = None if room == 1 else max(1, cores // room)
         return Local(jobs=room, threads=threads, lock=lock, gpus=gpus, gpu_needs=needs)
