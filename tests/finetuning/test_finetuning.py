@@ -321,7 +321,7 @@ def test_a_run_whose_weights_are_not_its_own(
 
 
 def test_more_blocks_than_there_are(runs: dict[str, Path], data: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="training.last_blocks is 3, but the model has 2 blocks"):
+    with pytest.raises(SettingError, match=r"training\.last_blocks is 3, but the model has 2 blocks"):
         quick(data["labels"], out=tmp_path / "run", from_run=str(runs["writer"]), **{"training.last_blocks": 3})
     assert not (tmp_path / "run").exists()
 

@@ -177,7 +177,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("precision", ["int8", "bf16"])
 def test_a_run_loses_little(run: Path, precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "cpu_has_bf16", lambda: True)
-    monkeypatch.setattr("glassformer.training.device.bf16_slowdown", lambda: 1.0)
     loaded = load(run, "cpu", precision=precision)
     full, lower = evaluate(run, device="cpu").metrics["loss"], evaluate(loaded).metrics["loss"]
     assert full != lower
@@ -196,26 +195,11 @@ def test_what_cannot_be_had_is_one_line(run: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(SettingError, match=r"unknown precision 'int4'.*fp32, bf16, int8"):
         load(run, "cpu", precision="int4")
     monkeypatch.setattr(loading, "cpu_has_bf16", lambda: False)
-    monkeypatch.setattr("glassformer.training.device.bf16_slowdown", lambda: 1.0)
     with pytest.raises(Misuse, match="this CPU has no bf16 of its own"):
         load(run, "cpu", precision="bf16")
     monkeypatch.setattr(loading, "choose_device", lambda name: torch.device("cuda"))
     with pytest.raises(Misuse, match="8 bits are for a CPU"):
         load(run, precision="int8")
-
-
-def test_a_cpu_that_emulates_bf16_gets_a_warning(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "cpu_has_bf16", lambda: True)
-    monkeypatch.setattr("glassformer.training.device.bf16_slowdown", lambda: 4.6)
-    lines: list[str] = []
-    load(run, "cpu", precision="bf16", say=lines.append)
-    assert lines[0] == (
-        "warning: on this CPU, a matrix product takes 4.6 times as long in bf16 as in fp32 (measured now); use "
-        "--precision fp32"
-    )
-    with pytest.warns(UserWarning, match="^on this CPU, a matrix product takes 4.6 times"):
-        load(run, "cpu", precision="bf16")
-    load(run, "cpu")
 
 
 def test_evaluate_shows_what_it_costs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -173,24 +173,6 @@ def test_the_stream_of_events() -> None:
     assert (ended.step, ended.reason) == (2, "finished")
 
 
-@pytest.mark.parametrize(("slowdown", "warned"), [(143.0, True), (4.6, True), (1.1, False), (0.5, False)])
-@pytest.mark.parametrize("able", [True, False])
-def test_bf16_is_measured_on_every_cpu(
-    slowdown: float, warned: bool, able: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With AVX-512 alone, torch reports support for bf16 but emulates it."""
-    monkeypatch.setattr("glassformer.training.device.cpu_has_bf16", lambda: able)
-    monkeypatch.setattr("glassformer.training.device.bf16_slowdown", lambda: slowdown)
-    for precision in ("auto", "bf16"):
-        training = trained(linear(), Fit(), steps=1, precision=precision)
-        warnings = [event.text for event in training.events if isinstance(event, Noted)]
-        assert warnings == [
-            f"warning: on this CPU, a matrix product takes {slowdown:.3g} times as long in bf16 as in fp32 (measured "
-            "now); use --training.precision fp32"
-        ] * (precision == "bf16" and warned)
-        assert not any("bf16" in note for note in training.told(Started)[0].notes if precision == "auto")
-
-
 def test_epochs() -> None:
     """2.5 updates go through the data once."""
     for epochs, steps in ((1, 3), (2, 5), (0.1, 1), (4.4, 11)):

@@ -15,7 +15,7 @@ from glassformer.families.base import FAMILIES, Loaded, OwnModel, Processor
 from glassformer.families.build import build_model
 from glassformer.models.weights import UndrawnWeights, lower_precision, refuse_misfit, shapes_alone
 from glassformer.runs.run import CARD, Run
-from glassformer.training.device import Precision, choose_device, cpu_has_bf16
+from glassformer.training.device import choose_device, cpu_has_bf16
 
 MANY_LAYERS = 1000
 """As many are built in no time, where they hold no numbers."""
@@ -40,8 +40,6 @@ def load(
     config, place = run.config(), choose_device(device)
     tell = warn if say is silent else say
     _check_precision(precision, place, config)
-    if slow := Precision(precision, place).slowdown_warning("--precision"):
-        tell(slow if say is silent else f"warning: {slow}")
     family = FAMILIES[config.task]
     run.verify_card(verify=verify)
     processor = family.read_processor(run, config)
@@ -65,7 +63,7 @@ def _check_precision(precision: str, device: torch.device, config: Config) -> No
     refuse_unknown("precision", precision, INFERENCE_PRECISIONS)
     if precision == "int8" and device.type != "cpu":
         raise Misuse("8 bits are for a CPU (--device cpu); a GPU is fast in bf16 (--precision bf16)")
-    if Precision(precision, device).on_cpu_in_bf16 and not cpu_has_bf16():
+    if precision == "bf16" and device.type == "cpu" and not cpu_has_bf16():
         raise Misuse("this CPU has no bf16 of its own, so that fp32 is faster here (--precision fp32, or int8)")
     if precision == "bf16" and config.data.kind != TEXT:
         raise Misuse("bf16 is for models that read text; this one also reads numbers or images (--precision fp32)")

@@ -1,12 +1,9 @@
 """Where to compute, how precisely, and whether compiled: chosen and stated."""
 
 import contextlib
-import timeit
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,21 +12,10 @@ from torch import Tensor, nn
 from glassformer.bricks.kernels.gpu import kernels_work
 from glassformer.config.errors import Say, SettingError, first_line
 from glassformer.config.sections import TrainingSettings
-from glassformer.config.units import two_digits
 from glassformer.data.wording import counted
 from glassformer.tasks.base import Task
 
-MEASURED_SIZE, MEASURED_TIMES = 256, 3
-"""Rows of the square matrix that is multiplied with itself to compare precisions, and how often; the fastest counts."""
-MAX_SLOWDOWN = 1.2
-"""Ratio of the times in bf16 and in fp32 above which a warning is worth its line."""
-SLOW_BF16 = (
-    "on this CPU, a matrix product takes {times} times as long in bf16 as in fp32 (measured now); use {option} fp32"
-)
 PRECISIONS = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-# torch says so once, on ARM, and takes a slower road; `Trainer` has said it in better words.
-warnings.filterwarnings("ignore", message="mkldnn_matmul failed, .* bf16 path needs a cpu with bf16 support")
 
 
 def choose_device(name: str, local_rank: int = 0) -> torch.device:
@@ -66,33 +52,11 @@ class Precision:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, PRECISIONS[self.name])
 
-    @property
-    def on_cpu_in_bf16(self) -> bool:
-        return self.name == "bf16" and self.device.type == "cpu"
-
-    def slowdown_warning(self, option: str) -> str:
-        """Return a warning if bf16 is slower than fp32 on this CPU, else "". `option`: the setting to change.
-
-        The ratio is measured: torch reports support for bf16 on CPUs that only emulate it.
-        """
-        if not self.on_cpu_in_bf16 or (slowdown := bf16_slowdown()) <= MAX_SLOWDOWN:
-            return ""
-        return SLOW_BF16.format(times=two_digits(slowdown), option=option)
-
 
 def cpu_has_bf16() -> bool:
     """Return whether torch can compute in bf16 on this CPU at all, natively or emulated with AVX-512."""
     mkldnn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return mkldnn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def bf16_slowdown() -> float:
-    """Measure and return the ratio of times of a small matrix product in bf16 and in fp32 on this CPU."""
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.ones(MEASURED_SIZE, MEASURED_SIZE, dtype=dtype)
-        seconds[dtype] = min(timeit.repeat(partial(torch.mm, matrix, matrix), number=1, repeat=MEASURED_TIMES))
-    return seconds[torch.bfloat16] / seconds[torch.float32]
 
 
 def choose_precision(name: str, device: torch.device) -> Precision:

@@ -152,8 +152,6 @@ class Trainer(TrainingContext):
         progress.preparing += self.processes.from_first(self.clock())
         progress.elapsed = self.processes.from_first(self.elapsed())
         per_example = self.task.tokens_per_example
-        if self.processes.first and (warning := self.precision.slowdown_warning("--training.precision")):
-            self.say(f"warning: {warning}")
         self.listen(Started(progress.step, self.total, settings.minutes, self._notes(), per_example))
         if progress.step == 0:  # one update is made, however long reading took
             self._keep_moment()
