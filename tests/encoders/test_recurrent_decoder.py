@@ -221,9 +221,7 @@ def test_an_empty_source_harms_no_one() -> None:
 
 @pytest.mark.parametrize("attention", ["dot", "scaled"])
 def test_two_widths_cannot_be_compared(attention: str) -> None:
-    with pytest.raises(
-        SettingError, match=rf"model\.attention {attention} .* 14 with the 7 .*query-key or bilinear"
-    ):
+    with pytest.raises(SettingError, match=rf"model\.attention {attention} .* 14 and the 7 .*query-key or bilinear"):
         build(small("gru", attention=attention), causal=True, memory_width=7)
     build(small("gru", attention=attention), causal=True, memory_width=14)
 
