@@ -161,7 +161,21 @@ class Muon(UpdateRule):
         for weight in weights:
             alike[self.matrix_shape(weight)].append(weight)
         for shape, some in alike.items():  # matrices of one shape go through the iteration together
-            self._update(some, shape, group["lr"], group["momentum"], group["weight_decay"])
+            averages = [self._average(weight) for weight in some]
+            gradients = gradients_of(some)
+            torch._foreach_lerp_(averages, gradients, 1 - group["momentum"])
+            ahead = torch._foreach_lerp(gradients, averages, group["momentum"])
+            updates = self.orthogonalise([update.flatten(1) for update in ahead], shape)
+            updates.mul_(group["lr"] * 0.2 * max(shape) ** 0.5)
+            if group["weight_decay"]:
+                torch._foreach_mul_(some, 1 - group["lr"] * group["weight_decay"])
+            torch._foreach_sub_(some, [update.reshape_as(one) for update, one in zip(updates, some, strict=True)])
+
+    def _average(self, weight: Tensor) -> Tensor:
+        state = self.state[weight]
+        if not state:
+            state["average"] = torch.zeros_like(weight)
+        return state["average"]
 
     def matrix_shape(self, weight: Tensor) -> torch.Size:
         return weight.flatten(1).shape
@@ -169,22 +183,3 @@ class Muon(UpdateRule):
     def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
         """Matrices of one shape, each made orthogonal."""
         return orthogonalise(torch.stack(matrices))
-
-    def _update(
-        self, weights: list[Tensor], shape: torch.Size, lr: float | Tensor, momentum: float, weight_decay: float
-    ) -> None:
-        averages = []
-        for weight in weights:
-            state = self.state[weight]
-            if not state:
-                state["average"] = torch.zeros_like(weight)
-            averages.append(state["average"])
-        gradients = gradients_of(weights)
-        torch._foreach_lerp_(averages, gradients, 1 - momentum)
-        ahead = torch._foreach_lerp(gradients, averages, momentum)
-        updates = self.orthogonalise([update.flatten(1) for update in ahead], shape)
-        updates.mul_(lr * 0.2 * max(shape) ** 0.5)
-        if weight_decay:
-            torch._foreach_mul_(weights, 1 - lr * weight_decay)
-        shaped = [update.reshape_as(weight) for update, weight in zip(updates, weights, strict=True)]
-        torch._foreach_sub_(weights, shaped)
