@@ -199,11 +199,7 @@ class SafeEncoder:
 
 GROWS = 64
 """Times that a text may grow, however long it is."""
-_ONE_TOKEN = {
-    "version": "1.0",
-    "added_tokens": [],
-    "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
-}
+_ONE_TOKEN = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}
 _SAME_LENGTH = ("Fuse", "Strip", "ByteFallback", "ByteLevel", "WordPiece", "Metaspace", "CTC", "BPEDecoder", "Nmt")
 
 

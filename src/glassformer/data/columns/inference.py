@@ -20,20 +20,8 @@ from glassformer.data.columns.heuristics import (
     require_column,
     words_in,
 )
-from glassformer.data.columns.labels import (
-    filled_rows,
-    label_column,
-    label_columns,
-    label_values,
-    list_in,
-    sets_of,
-)
-from glassformer.data.columns.numbers import (
-    decimal_signs,
-    numbers_in_words,
-    plain_numbers,
-    read_numbers,
-)
+from glassformer.data.columns.labels import filled_rows, label_column, label_columns, label_values, list_in, sets_of
+from glassformer.data.columns.numbers import decimal_signs, numbers_in_words, plain_numbers, read_numbers
 from glassformer.data.columns.schema import (
     all_columns,
     date_orders,

@@ -268,10 +268,7 @@ REFUSALS: tuple[tuple[set[str], str], ...] = (
         "the hub cannot be reached, and nothing of it is kept here: check the network, {instead}",
     ),
     ({"EntryNotFoundError"}, "the hub has no such file: those that there are stand at {page}/tree/main"),
-    (
-        NOT_THERE,
-        "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`",
-    ),
+    (NOT_THERE, "the hub has none of this name that you may read: check the name; for a private one, `hf auth login`"),
 )
 """Its libraries' kinds of errors by name, so that none of them need be installed (of several alike, the base), and what
 each means; the first that fits."""

@@ -28,11 +28,7 @@ class Sequences:
 
     @classmethod
     def concatenate(
-        cls,
-        texts: Sequence[NDArray[np.int32]],
-        pad: int | None,
-        before: Sequence[int] = (),
-        after: Sequence[int] = (),
+        cls, texts: Sequence[NDArray[np.int32]], pad: int | None, before: Sequence[int] = (), after: Sequence[int] = ()
     ) -> Self:
         """The ids of all texts, from those of each, and what stands before and after each of them."""
         ids = list(texts)
@@ -214,12 +210,7 @@ class PairExamples:
 
 
 def encode_pairs(
-    pairs: Pairs,
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    *,
-    context: int,
-    too_long: str,
+    pairs: Pairs, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, *, context: int, too_long: str
 ) -> PairExamples:
     """Each side has `context` tokens at most, END among them; START, which is never an answer, comes on top.
 
