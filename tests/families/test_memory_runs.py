@@ -262,7 +262,7 @@ def test_arrays_of_images_are_read_as_they_were_learned(folder: Path) -> None:
     for odd, line in (
         (images[:, :7], "images are 7×8, and this run reads 8×8 pixels .height × width., grey"),
         (np.zeros((2, 8, 8, 3)), "images are 8×8×3, and this run reads 8×8"),
-        (images * 15, "pixels from 0 to 240, and this run has learned from 0 to 16: scale them"),
+        (images * 15, "pixels from 0 to 240, and this run learned from 0 to 16: scale them"),
         ([images[0], images[0, :4]], "one is 8×8 and one 4×8: all must be alike"),
     ):
         with pytest.raises(DataError, match=line):

@@ -129,16 +129,8 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
             ids = tokenizer.encode_batch([text])[0]
             tokens += len(ids)
             unknown += int((ids == tokenizer.unk).sum()) if tokenizer.unk is not None else 0
-        comparisons.append(
-            Comparison(
-                kind=tokenizer.kind,
-                vocab_size=tokenizer.vocab_size,
-                tokens=tokens,
-                tokens_per_word=tokens / words,
-                bytes_per_token=sizes[True] / tokens,
-                unknown_rate=unknown / tokens,
-            )
-        )
+        kind, rates = tokenizer.kind, (tokens / words, sizes[True] / tokens, unknown / tokens)
+        comparisons.append(Comparison(kind, tokenizer.vocab_size, tokens, *rates))
     return comparisons
 
 

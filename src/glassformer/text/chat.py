@@ -41,14 +41,9 @@ def render_chat(template: str, messages: Sequence[Message], *, specials: Mapping
     """
     _check(messages)
     request = {"template": template, "messages": messages, "specials": dict(specials), "most": MOST, "seconds": SECONDS}
+    command, request_bytes = [sys.executable, "-P", str(PROGRAM)], json.dumps(request, default=dict).encode()
     try:
-        process = subprocess.run(
-            [sys.executable, "-P", str(PROGRAM)],
-            input=json.dumps(request, default=dict).encode(),
-            capture_output=True,
-            timeout=WAIT,
-            check=False,
-        )
+        process = subprocess.run(command, input=request_bytes, capture_output=True, timeout=WAIT, check=False)
     except subprocess.TimeoutExpired:
         raise DataError(f"the chat template wrote nothing within {WAIT} s: it does not end") from None
     try:

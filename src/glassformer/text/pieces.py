@@ -72,9 +72,8 @@ def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[
     share = 1.0
     if total is not None and total > limit:
         share = limit / total
-        say(
-            f"learning the tokens from {limit / MEGABYTE:.0f} of {total / MEGABYTE:.0f} MB, spread evenly over the text"
-        )
+        sizes = f"{limit / MEGABYTE:.0f} of {total / MEGABYTE:.0f} MB"
+        say(f"learning the tokens from {sizes}, spread evenly over the text")
     seen = taken = 0
     for piece in (piece for text in texts for piece in pieces(text, slack=PIECE)):
         size = len(utf8(piece))

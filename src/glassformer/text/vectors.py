@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,8 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import limits, refuse_beyond, refuse_endless
 
-
-class Line(NamedTuple):
-    """A line of a file: its number, its first word, and what follows it."""
-
-    number: int
-    word: bytes
-    rest: bytes
+Line = tuple[int, bytes, bytes]
+"""A line of a file: its number, its first word, and what follows it."""
 
 
 def vectors_width(path: str | os.PathLike[str]) -> int:
@@ -76,12 +71,12 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
             lines = _lines(path, file)
             first = next(lines, None)
             declared = None
-            if first is not None and first.word.isdigit() and first.rest.isdigit():  # how many words, how wide
-                declared, first = int(first.rest), next(lines, None)
+            if first is not None and first[1].isdigit() and first[2].isdigit():  # how many words, how wide
+                declared, first = int(first[2]), next(lines, None)
             if first is None:
                 raise DataError(f"{path} holds no word vectors")
-            where = f"{path}, line {first.number:,}"
-            width = len(_numbers(first.rest, where))
+            where = f"{path}, line {first[0]:,}"
+            width = len(_numbers(first[2], where))
             if declared not in (None, width):
                 raise DataError(f"{where}: {width} numbers after the word, where the first line says {declared}")
             yield width, itertools.chain([first], lines)
@@ -96,7 +91,7 @@ def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[Line]:
         refuse_beyond("field_bytes", len(line), f"{path}, line {number:,}: {{}} and more without a line's end")
         parts = line.rstrip().split(None, 1)
         if len(parts) == 2:
-            yield Line(number, *parts)
+            yield number, parts[0], parts[1]
         elif parts:
             excerpt = parts[0][:40].decode(errors="replace")
             raise DataError(f"{path}, line {number:,}: no numbers after '{excerpt}'; a line is a word and its numbers")

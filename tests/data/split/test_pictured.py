@@ -100,7 +100,7 @@ def test_the_fingerprint_knows_pixels_and_labels() -> None:
 def test_too_few() -> None:
     pictures = some(4)
     pictures.pixels[:] = pictures.pixels[0]
-    with pytest.raises(DataError, match="since equal pictures stay together and each class stays in training"):
+    with pytest.raises(DataError, match="too few for"):
         split_pictures(pictures, FIFTH)
 
 

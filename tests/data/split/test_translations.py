@@ -243,8 +243,7 @@ def test_what_cannot_be_split() -> None:
         "a.tsv: no row has a text in both column 'source' and column 'target'"
     )
     assert refused(table(["a"] * 9, [f"{number}" for number in range(9)])) == (
-        "a.tsv has 9 rows, 1 of them different: too few for 3 parts (train, validation, test), "
-        "since equal sources stay together"
+        "a.tsv has 9 rows, 1 of them different: too few for 3 parts (train, validation, test)"
     )
 
 

@@ -14,7 +14,7 @@ from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
 from glassformer.data.columns.labels import label_columns
 from glassformer.data.columns.schema import LIKE_NAMES
-from glassformer.data.io.table import Table
+from glassformer.data.io.table import Table, text_parts
 from glassformer.data.split.base import Rows
 
 FEWEST_ROWS = 50
@@ -48,11 +48,15 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
         agreement = partial(_number_agreement, ranks=_ranks(labels))
     else:
         agreement = partial(_agreement, answers=_numbered(labels))
-    read = {*columns.texts(table.columns), *columns.also, *label_columns(table.name, columns.label, table.columns)}
+    read = {
+        *text_parts(columns.text, table.columns),
+        *columns.also,
+        *label_columns(table.name, columns.label, table.columns),
+    }
     for name, cells in table.columns.items():
-        if (name in read and name not in columns.dates and name.lower() not in OWNER_NAMES) or columns.unread.get(
-            name, ""
-        ).endswith(LIKE_NAMES):
+        is_read = name in read and name.lower() not in OWNER_NAMES
+        is_text = columns.unread.get(name, "").endswith(LIKE_NAMES)
+        if is_text or (is_read and name not in columns.dates):
             continue
         values = [cells[row].strip() for row in rows]
         if not all(values):
@@ -61,7 +65,7 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
             if agreement(periods) is not None:
                 yield sentence(__name__, "labels in time", name=name)
             continue
-        if (name in read and name.lower() not in OWNER_NAMES) or are_other_dates(values):
+        if is_read or are_other_dates(values):
             continue
         groups = _numbered(values)
         count = int(groups.max()) + 1

@@ -126,7 +126,7 @@ def check_table(
     if amounts is not None:
         if amounts.min == amounts.max:
             findings.append(sentence(__name__, "one number", number=amounts.min))
-        findings += _refused_numbers(f"label column '{columns.label}'", labels, lines)
+        findings += [f"label column '{columns.label}': {remark}" for remark in _refused_numbers(labels, lines)]
     if columns.kind != IMAGE:
         findings += _column_findings(table, columns)
         if settings.split_by is None:
@@ -224,25 +224,24 @@ def _column_findings(table: Table, columns: Columns) -> Iterator[str]:
         if len(different) == 1:
             yield sentence(__name__, "one value", name=name, value=next(iter(different)) or "empty")
             continue
-        if (order := columns.dates.get(name)) is not None:
-            yield from (f"column '{name}': {remark}" for remark in _unread_dates(table.lines, values, order))
-        numbers = hold_numbers(values)
-        if numbers:
-            yield from _refused_numbers(f"column '{name}'", values, table.lines)
+        numbers, order = hold_numbers(values), columns.dates.get(name)
+        refused = _refused_dates(values, table.lines, order) if order is not None else []
+        refused += _refused_numbers(values, table.lines) if numbers else []
+        yield from (f"column '{name}': {remark}" for remark in refused)
         if empty := sum(is_empty(value) if numbers else not value.strip() for value in values):
             yield empty_in_words(name, empty, len(values))
 
 
-def _refused_numbers(column: str, values: Sequence[str], lines: Sequence[int]) -> Iterator[str]:
-    """Yield findings on the values of a number column that are not numbers or that float32 cannot hold."""
+def _refused_numbers(values: Sequence[str], lines: Sequence[int]) -> list[str]:
+    """Return findings on the values of a number column that are not numbers or that float32 cannot hold."""
     numbers = [(line, number_in(value)) for value, line in zip(values, lines, strict=True) if not is_empty(value)]
     odd = [line for line, number in numbers if number is None]
     large = [line for line, number in numbers if number is not None and abs(number) > FLOAT32_MAX]
-    yield from (f"{column}: {remark}" for remark in finding("no number", odd) + finding("large number", large))
+    return finding("no number", odd) + finding("large number", large)
 
 
-def _unread_dates(lines: Sequence[int], values: Sequence[str], order: str) -> list[str]:
-    """What is no date in a column of dates, and what is one in another order."""
+def _refused_dates(values: Sequence[str], lines: Sequence[int], order: str) -> list[str]:
+    """Return findings on the values of a column of dates that are not dates, or are written in another order."""
     unread = unread_dates(values, order)
     odd = [lines[row] for row in unread.pop(None, [])]
     swapped = sorted(lines[row] for rows in unread.values() for row in rows)

@@ -13,14 +13,10 @@ _TIME = (
     r"(?:[T ,]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
     r" *(?P<half>[AaPp][Mm])? *(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?"
 )
-_YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
+_PARTS = {"y": r"(?P<year>\d{4})", "m": r"(?P<month>\d{1,2})", "d": r"(?P<day>\d{1,2})"}
 _ORDERS = {
-    name: re.compile(rf"{first}(?P<sign>[-./]){second}(?P=sign){third}{_TIME}")
-    for name, (first, second, third) in {
-        "ymd": (_YEAR, _MONTH, _DAY),
-        "dmy": (_DAY, _MONTH, _YEAR),
-        "mdy": (_MONTH, _DAY, _YEAR),
-    }.items()
+    order: re.compile(rf"{_PARTS[order[0]]}(?P<sign>[-./]){_PARTS[order[1]]}(?P=sign){_PARTS[order[2]]}{_TIME}")
+    for order in ("ymd", "dmy", "mdy")
 }
 ORDERS = tuple(_ORDERS)
 """Year, month and day in the order in which they are written."""

@@ -1,6 +1,6 @@
 """What each column is for, text, label or further numbers: inferred where it is obvious, asked for where it is not."""
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,10 +78,6 @@ class Columns:
         """The rows that a model can read: those with a text, or all rows if it reads other columns too."""
         return filled_rows(table, self.text if self.kind == TEXT else None)
 
-    def texts(self, names: Container[str]) -> list[str]:
-        """The columns of the text, of a table that has these names."""
-        return text_parts(self.text, names)
-
 
 def choose_columns(
     table: Table, settings: DataSettings, label_kind: str | None = ANY_LABEL, *, any_text: bool = False
@@ -141,19 +137,8 @@ def choose_columns(
         dates_in_words({name: dates[name] for name in shown if name in dates}),
         unread_in_words(unread),
     ]
-    return Columns(
-        text,
-        label,
-        labels.kind,
-        "; ".join(filter(None, told)),
-        kind,
-        also,
-        image,
-        separator=labels.separator,
-        decimals=decimals,
-        dates=dates,
-        unread=unread,
-    )
+    why = "; ".join(filter(None, told))
+    return Columns(text, label, labels.kind, why, kind, also, image, labels.separator, decimals, dates, unread)
 
 
 def _text_alone(table: Table, text: str) -> Columns:

@@ -54,15 +54,10 @@ class TableInputs(Inputs):
 
     def select(self, rows: NDArray[np.int64]) -> "TableInputs":
         texts = [self.texts[row] for row in rows.tolist()]
-        return TableInputs(
-            self.numbers[rows],
-            self.categories[rows],
-            self.answers[rows],
-            texts,
-            self.remarks,
-            {name: marks[rows] for name, marks in self.outside_range.items()},
-            {name: marks[rows] for name, marks in self.unseen_categories.items()},
-        )
+        numbers, categories, answers = self.numbers[rows], self.categories[rows], self.answers[rows]
+        outside = {name: marks[rows] for name, marks in self.outside_range.items()}
+        unseen = {name: marks[rows] for name, marks in self.unseen_categories.items()}
+        return TableInputs(numbers, categories, answers, texts, self.remarks, outside, unseen)
 
 
 @dataclass(frozen=True)
@@ -268,15 +263,8 @@ class TableFeatures(Features):
                 why = "rare in training or not in it" if chosen.others else "not in training"
                 first = values[int(unseen.argmax())]
                 remarks.append(f"column '{chosen.name}': {some} {why}, such as '{first}', treated as unknown")
-        return TableInputs(
-            _stack([*numbers, *flags], len(part), np.float32),
-            _stack(categories, len(part), np.int64),
-            answers,
-            part.texts,
-            tuple(remarks),
-            outside_range,
-            unseen_categories,
-        )
+        amounts, kinds = _stack([*numbers, *flags], len(part), np.float32), _stack(categories, len(part), np.int64)
+        return TableInputs(amounts, kinds, answers, part.texts, tuple(remarks), outside_range, unseen_categories)
 
     def cells(self, columns: Mapping[str, list[str]]) -> dict[str, list[str]]:
         """Values as they are read: numbers as programs write them, dates in their parts."""

@@ -232,15 +232,10 @@ def encode_pairs(
     target = Sequences.concatenate(
         [targets[row][:target_room] for row in kept], target_tokenizer.pad, of_target.opening, of_target.closing
     )
-    return PairExamples(
-        source,
-        target,
-        [pairs.sources[row] for row in kept],
-        [pairs.targets[row] for row in kept],
-        dropped=[row for row in range(len(pairs)) if long[row]] if too_long == "drop" else [],
-        cut=sum(long) if too_long == "cut" else 0,
-        unknown=(source.count(source_tokenizer.unk), target.count(target_tokenizer.unk)),
-    )
+    texts = [pairs.sources[row] for row in kept], [pairs.targets[row] for row in kept]
+    dropped = [row for row in range(len(pairs)) if long[row]] if too_long == "drop" else []
+    unknown = source.count(source_tokenizer.unk), target.count(target_tokenizer.unk)
+    return PairExamples(source, target, *texts, dropped, cut=sum(long) if too_long == "cut" else 0, unknown=unknown)
 
 
 def source_room(roles: Roles, context: int) -> int:

@@ -92,10 +92,6 @@ class Frame:
             columns[name] = [cell_text(value, spelled, sign) for value in self.values(name)]
         return Table(self.name, columns, list(map(RowPosition, range(len(next(iter(columns.values()), []))))))
 
-    def holds_texts(self, column: str) -> bool:
-        there = [value for value in self.values(column) if not is_missing(value)]
-        return bool(there) and all(isinstance(value, str) for value in there)
-
 
 class _Collected:
     """Columns of a lazy table, such as a LazyFrame of polars; reading the first column collects the table."""
@@ -147,10 +143,14 @@ def frame_of(data: Any) -> Frame | None:
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]], name: str) -> Frame:
-    """Rows as a table; a value that a row does not name is missing."""
+    """Return rows as a table; a value that a row does not name is missing."""
     named = [{str(column): value for column, value in row.items()} for row in rows]
     names = dict.fromkeys(column for row in named for column in row)
-    return Frame({column: [row.get(column) for row in named] for column in names}, {one: one for one in names}, name)
+    return _held_frame({column: [row.get(column) for row in named] for column in names}, name)
+
+
+def _held_frame(columns: Mapping[str, list[Any]], name: str) -> Frame:
+    return Frame(columns, {column: column for column in columns}, name)
 
 
 def frame_of_columns(data: Mapping[str, Any]) -> Frame | None:
@@ -166,8 +166,7 @@ def frame_of_columns(data: Mapping[str, Any]) -> Frame | None:
 
 
 def frame_of_pairs(pairs: Iterable[tuple[str, Any]], names: Sequence[str], name: str) -> Frame:
-    columns = map(list, zip(*pairs, strict=True))
-    return Frame(dict(zip(names, columns, strict=True)), {one: one for one in names}, name)
+    return _held_frame(dict(zip(names, map(list, zip(*pairs, strict=True)), strict=True)), name)
 
 
 def pairs_in(data: Any) -> list[Any] | None:
@@ -196,12 +195,17 @@ def held_name(data: Any) -> str:
 def several_paths(data: Any) -> str | None:
     """Return one name for a list of `Path` objects or names of files or a folder; None if it is something else.
 
-    A name that looks like a file's counts even if there is no such file: the list then names a missing file.
+    A name that looks like a file's counts even if there is no such file: the list then names a missing file. Raise
+    `DataError` if texts surround the name of an existing file.
     """
     if not isinstance(data, list | tuple) or not data:
         return None
-    are_paths = all(isinstance(one, os.PathLike) or (isinstance(one, str) and _is_path_name(one)) for one in data)
-    return join_paths(data) if are_paths else None
+    if all(isinstance(one, os.PathLike) or (isinstance(one, str) and _is_path_name(one)) for one in data):
+        return join_paths(data)
+    for text in data if all(isinstance(one, str) for one in data) else ():
+        if any(sign in text for sign in "./") and " " not in text and _is_path_name(text) and exists(text):
+            raise DataError(f"'{text}' is the name of a file or folder among texts: pass names alone, or texts alone")
+    return None
 
 
 def _is_path_name(text: str) -> bool:
@@ -249,19 +253,16 @@ class MemoryReader:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.schema.columns)
 
-    @property
-    def _wanted(self) -> str:
-        if self.columns:
-            return f"rows ({listed((*self._parts(), *self.columns))})"
-        return "texts" if self.arrays is None else "image files or arrays of pixels"
-
     def _parts(self, names: Container[str] = ()) -> list[str]:
         """The columns that its texts are joined of, of rows that have these."""
         return text_parts(self.text, names)
 
     def _refusal(self, value: Any, where: str = "") -> Misuse:
+        wanted = "texts" if self.arrays is None else "image files or arrays of pixels"
+        if self.columns:
+            wanted = f"rows ({listed((*self._parts(), *self.columns))})"
         what = "a missing value" if value is not None and is_missing(value) else with_article(value)
-        return Misuse(f"{self.verb} wants {self._wanted}, not {what}{where}")
+        return Misuse(f"{self.verb} wants {wanted}, not {what}{where}")
 
     def is_one(self, data: Any) -> bool:
         """Whether it is a single example, and not several."""
@@ -320,7 +321,13 @@ class MemoryReader:
         raise DataError(f"{frame.name}: which column holds the texts? give it alone (columns: {listed(frame.names)})")
 
     def _text_columns(self, frame: Frame) -> list[str]:
-        return [name for name in frame.names if name not in self.schema.labels and frame.holds_texts(name)]
+        """Return the columns that hold texts, and nothing but texts."""
+        found = []
+        for name in frame.names:
+            present = [value for value in frame.values(name) if not is_missing(value)]
+            if name not in self.schema.labels and present and all(isinstance(value, str) for value in present):
+                found.append(name)
+        return found
 
     def ignored(self, data: Any) -> list[str]:
         """Return the columns of a table, or of rows of which only the text is read, that the run does not read."""

@@ -78,9 +78,8 @@ def read_pictures(path_or_name: str, size: tuple[int, int] | None = None) -> Pic
                 f"{path_or_name} holds no labelled pictures: pass a folder of class folders, or a .npz file"
             )
         if size is not None and pictures.pixels.shape[1:3] != size:
-            pictures = replace(
-                pictures, pixels=np.stack([resize_picture(picture, size) for picture in pictures.pixels])
-            )
+            pixels = np.stack([resize_picture(picture, size) for picture in pictures.pixels])
+            pictures = replace(pictures, pixels=pixels)
     except MemoryError:
         raise DataError(f"{path_or_name}: so many pixels do not fit into memory: lower --data.image_size") from None
     if len(set(pictures.labels)) == 1:

@@ -20,8 +20,6 @@ PACKED = (".zst", ".bz2", ".xz", ".zip", ".7z", ".rar")
 """Ways to pack a file that are not read here; .gz is."""
 
 
-MAX_NAME_CHARS = 4096
-"""Maximum length of a path in characters on common operating systems."""
 PATTERN = re.compile(r"[*?]|\[.+\]")
 
 
@@ -80,10 +78,7 @@ def looks_like_file_name(text: str) -> bool:
 
 def is_file_name(name: str | os.PathLike[str]) -> bool:
     """Return whether a text is the name of an existing file; most texts cannot be one."""
-    try:
-        return len(os.fspath(name)) < MAX_NAME_CHARS and Path(name).is_file()
-    except (OSError, ValueError):
-        return False
+    return exists(os.fspath(name)) and Path(name).is_file()
 
 
 def exists(name: str) -> bool:

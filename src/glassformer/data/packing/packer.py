@@ -12,7 +12,7 @@ import time
 import uuid
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -209,7 +209,7 @@ class Packing:
         path = folder / f"{self.key}.{number}.ids"
         with part_of(folder / f"{self.key}.{uuid.uuid4().hex}") as aside:
             with aside.open("wb") as file:
-                for group in _together(text.until(border)):
+                for group in grouped(text.until(border), lambda chunk: len(chunk.text) + 1, TOGETHER):
                     ids = _encode(group, self.tokenizer, self.dtype)
                     data = ids.tobytes()
                     file.write(data)
@@ -245,8 +245,3 @@ def _encode(chunks: Sequence[Chunk], tokenizer: Tokenizer, dtype: np.dtype[Any])
         after = [tokenizer.end] if chunk.ends and tokenizer.end is not None else []
         pieces += [before, text_ids, after]
     return np.concatenate([np.asarray(piece, dtype=dtype) for piece in pieces])
-
-
-def _together(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """Return chunks in lists of about TOGETHER characters, since a tokenizer is faster on many texts at once."""
-    return grouped(chunks, lambda chunk: len(chunk.text) + 1, TOGETHER)

@@ -104,17 +104,10 @@ class Part:
 
 def documents_of(found: Survey, name: str, chosen: Mask) -> Part:
     """Whole documents."""
-    return Part(
-        name,
-        found.source,
-        digest(found.fingerprint, chosen[found.filled].tobytes().hex()),
-        int(chosen.sum()),
-        int(found.characters[chosen].sum()),
-        int(found.bytes[chosen].sum()),
-        chosen,
-        found.keys[chosen],
-        places=_places(found, chosen),
-    )
+    fingerprint = digest(found.fingerprint, chosen[found.filled].tobytes().hex())
+    documents, characters, size = (int(count[chosen].sum()) for count in (chosen, found.characters, found.bytes))
+    places, keys = _places(found, chosen), found.keys[chosen]
+    return Part(name, found.source, fingerprint, documents, characters, size, chosen, keys, places=places)
 
 
 def _places(found: Survey, chosen: Mask) -> tuple[Place, ...]:
@@ -134,20 +127,12 @@ def stretches(found: Survey, borders: dict[str, tuple[int, int]]) -> dict[str, P
     sizes = {name: stop - first for name, (first, stop) in borders.items()}
     if characters != found.bytes[found.filled].sum():  # not ASCII: how many bytes a stretch has must be seen
         sizes = _bytes_of_stretches(whole(found, "whole"), borders)
-    return {
-        name: Part(
-            name,
-            found.source,
-            digest(found.fingerprint, f"{first}:{stop}"),
-            1,
-            stop - first,
-            sizes[name],
-            found.filled,
-            found.keys[found.filled],
-            (first, stop),
-        )
-        for name, (first, stop) in borders.items()
-    }
+    parts, keys = {}, found.keys[found.filled]
+    for name, (first, stop) in borders.items():
+        fingerprint, size = digest(found.fingerprint, f"{first}:{stop}"), sizes[name]
+        span = (first, stop)
+        parts[name] = Part(name, found.source, fingerprint, 1, stop - first, size, found.filled, keys, span)
+    return parts
 
 
 def _bytes_of_stretches(text: Part, borders: dict[str, tuple[int, int]]) -> dict[str, int]:

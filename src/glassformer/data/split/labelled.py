@@ -19,7 +19,7 @@ from glassformer.data.columns.inference import Columns, labelled_rows
 from glassformer.data.columns.labels import kinds_of, names_in, names_of, odd_labels
 from glassformer.data.columns.numbers import spelled_with
 from glassformer.data.io.pictures import read_images, read_pictures
-from glassformer.data.io.table import Pictures, Table, read_table
+from glassformer.data.io.table import Pictures, Table, read_table, text_parts
 from glassformer.data.order import Numbers
 from glassformer.data.same_text import digests_of
 from glassformer.data.split.base import PURPOSES, Corpus, requested_parts
@@ -54,16 +54,9 @@ def split_table(table: Table, columns: Columns, settings: DataSettings) -> Label
         classes = names_in(whole.labels, whole.origin)
     elif columns.label_kind == CLASS:
         classes = classes_of(whole)
-    split = split_rows(
-        whole,
-        table,
-        filled,
-        settings,
-        alike="row" if columns.text is None else "text",
-        facts=[labels_in_words(whole, columns.label_kind)],
-        notes=table.remarks,
-        kinds=kinds_of(names_of(whole.labels, columns.label_kind), classes or ()),
-    )
+    alike, facts = "row" if columns.text is None else "text", [labels_in_words(whole, columns.label_kind)]
+    kinds = kinds_of(names_of(whole.labels, columns.label_kind), classes or ())
+    split = split_rows(whole, table, filled, settings, alike=alike, facts=facts, notes=table.remarks, kinds=kinds)
     if settings.split_by is None and len(split.parts) > 1:
         split.remarks += [f"warning: {line}" for line in group_findings(table, columns, whole.labels, filled)]
     if columns.label_kind == CLASS:
@@ -107,7 +100,7 @@ def _labelled(
     """The rows that have a text and a label, and which of the table's they are."""
     if columns.label is None:
         raise DataError(f"{table.name}: there is no label column to learn: name it with --label")
-    for text in columns.texts(table.columns):
+    for text in text_parts(columns.text, table.columns):
         require_column(table.name, text, table.columns, "--text")
     filled = columns.readable_rows(table)
     if not filled:
@@ -240,16 +233,10 @@ def split_pictures(pictures: Pictures, settings: DataSettings) -> LabelledCorpus
         raise DataError(f"{pictures.name} has validation pictures of its own: leave --data.folds away")
     ours: Labelled = given.pop("train", whole)
     own: dict[str, Any] = {f"{name}_fraction": 0.0 for name in given}
-    split = split_rows(
-        ours,
-        Table(pictures.name, {}, ours.lines),
-        range(len(ours)),
-        replace(settings, **own),
-        alike="picture",
-        facts=[labels_in_words(ours, CLASS)],
-        notes=[pictures.note] if pictures.note else [],
-        kinds=kinds_of(names_of(ours.labels, CLASS), classes),
-    )
+    table, facts = Table(pictures.name, {}, ours.lines), [labels_in_words(ours, CLASS)]
+    notes, kinds = [pictures.note] if pictures.note else [], kinds_of(names_of(ours.labels, CLASS), classes)
+    how = replace(settings, **own)
+    split = split_rows(ours, table, range(len(ours)), how, alike="picture", facts=facts, notes=notes, kinds=kinds)
     split.fingerprint = whole.fingerprint
     split.warn(lambda part: absent_labels(part, _repeated(ours.labels)))
     for part in given.values():

@@ -72,15 +72,13 @@ def split_pairs(table: Table, source: str, target: str, settings: DataSettings) 
 
 
 def whole_pairs(table: Table, source: str, target: str, name: str, settings: DataSettings) -> Pairs:
-    """All rows that have both texts, as one part."""
-    return _pairs(table, *_columns_of(table, source, target), settings, name)[0]
+    """Return all rows that have both texts as one part.
 
-
-def _columns_of(given: Table, source: str, target: str) -> tuple[str, str]:
-    """The same columns as in training; a file that has only the plain names, as a translation memory has, will do."""
-    same = source in given.columns and target in given.columns
-    plain = SOURCE in given.columns and TARGET in given.columns
-    return (SOURCE, TARGET) if plain and not same else (source, target)
+    The columns are those of training; if a file has only the plain names, as a translation memory has, these are read.
+    """
+    if not {source, target} <= table.columns.keys() and {SOURCE, TARGET} <= table.columns.keys():
+        source, target = SOURCE, TARGET
+    return _pairs(table, source, target, settings, name)[0]
 
 
 def _pairs(

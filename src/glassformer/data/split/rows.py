@@ -242,11 +242,7 @@ def split_rows(
         there = f"{counted(len(rows), 'row')}, {len(np.unique(texts)):,} of them different"
         if values is not None and not times:
             there = f"{counted(len(np.unique(groups)), 'group')} in column '{column}'"
-        also = f" (and those with one value of '{column}')" if column else ""
-        stay = " and each class stays in training" if kinds is not None else ""
-        return DataError(
-            f"{table.name} has {there}: too few for {wanted}, since equal {alike}s{also} stay together{stay}"
-        )
+        return DataError(f"{table.name} has {there}: too few for {wanted}")
 
     held: dict[str, Mask] | None = {}
     if fractions and times:
