@@ -11,7 +11,6 @@ from glassformer.error_analysis.labelling import (
     confusions,
     error_count,
     errors_by_group,
-    errors_by_label,
     mean_error,
     residuals,
     wrong_rows,
@@ -95,12 +94,6 @@ def test_several_labels() -> None:
         {"text": "z", "labels": [], "predicted": ["a"], "loss": 2.0},
     ]
     assert wrong_rows(records).tolist() == [True, False, True]
-    rows = errors_by_label(records, ["a", "b", "c"], "text").rows
-    assert [row[:3] + row[5:7] for row in rows] == [
-        ["a", 2, 0.0, 1, 1.0],
-        ["b", 1, 1.0, 2, 0.0],
-        ["c", 0, None, 3, 0.0],
-    ]
 
 
 # --- groups ---

@@ -1,7 +1,6 @@
 """Charts and maps: series, bands, dots, logarithms; points whose names cover neither one another nor a point."""
 
 import itertools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,11 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from glassformer.rendering.curves import draw_curves, smoothed
-from glassformer.rendering.drawing import picture
+from glassformer.rendering.curves import curves, smoothed
 from glassformer.rendering.drawing.charts import short_number, spread
 from glassformer.rendering.drawing.sheet import BLUE, ORANGE
 from glassformer.rendering.panels import Line, Lines, Points
+from glassformer.rendering.view import View
 from helpers.drawn import drawn, find, numbers_of, outside, overlapping, said_in
 
 
@@ -177,21 +176,19 @@ def test_names_spread_within_their_room() -> None:
 # --- curves ---
 
 
-def curves_of(monkeypatch: pytest.MonkeyPatch, metrics: list[dict[str, Any]], **more: Any) -> Figure:
-    kept: list[Figure] = []
-    monkeypatch.setattr(picture, "save", lambda figure, path: kept.append(figure))
-    draw_curves(metrics, Path("curves.png"), title="runs/$a$", unit="nats", **more)
-    kept[0].canvas.draw()
-    return kept[0]
+def curves_of(metrics: list[dict[str, Any]], **more: Any) -> Figure:
+    figure = View("runs/$a$", curves(metrics, unit="nats", **more)).figure()
+    figure.canvas.draw()
+    return figure
 
 
-def test_curves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_curves() -> None:
     steps = [{"event": "step", "step": n, "loss": 4.0 / n, "lr": 0.001 * n} for n in range(1, 8)]
     checks = [
         {"event": "validation", "step": n, "loss": loss, "accuracy": 0.5, "best": loss < 3.0}
         for n, loss in ((2, 3.0), (4, 1.25), (6, 3.5))
     ]
-    figure = curves_of(monkeypatch, [*steps, *checks], smoothing=0.1)
+    figure = curves_of([*steps, *checks], smoothing=0.1)
     upper, middle, lower = figure.axes
     np.testing.assert_allclose(np.asarray(upper.lines[0].get_ydata()), [4.0 / n for n in range(1, 8)])
     np.testing.assert_allclose(np.asarray(upper.lines[1].get_ydata()), smoothed([4.0 / n for n in range(1, 8)]))
@@ -201,7 +198,7 @@ def test_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     said = set(said_in(figure))
     assert {"runs/$a$", "loss (nats)", "accuracy", "rate", "updates", "validation"} <= said
     assert "training, with label smoothing 0.1, running average" in said
-    assert "Best after 4 updates: loss 1.25, accuracy 0.5 in validation." in said
+    assert "The best validation is 1.25, after 4 updates" in said
     assert not outside(figure)
-    assert len(curves_of(monkeypatch, steps).axes) == 2
-    assert said_in(curves_of(monkeypatch, [])) == ["runs/$a$"]
+    assert len(curves_of(steps).axes) == 2
+    assert said_in(curves_of([])) == ["runs/$a$"]

@@ -47,7 +47,7 @@ def test_curves() -> None:
     assert smooth.y[1] == pytest.approx((0.09 * 1 + 0.1 * 0.5) / 0.19)
     assert (validation.x, validation.y) == ([4, 8, 12], [0.5, 0.25, 2 / 12])
     assert loss.y_name == "loss (nats per text)"
-    assert loss.note == "Best after 8 updates: loss 0.25, accuracy 0.625 in validation."
+    assert loss.takeaway == "The best validation is 0.167, after 12 updates"
     assert (judged.title, judged.series[0].y) == ("Accuracy", [0.625] * 3)
     assert rate.series[0].y == [step / 1000 for step in range(1, 13)]
     assert {panel.x_name for panel in (loss, judged, rate)} == {"updates"}
@@ -88,10 +88,8 @@ def test_curves_of_a_run_that_barely_began() -> None:
     loss, rate = curves(log(3), unit="nats")
     assert isinstance(loss, Lines)
     assert [line.name for line in loss.series] == ["each update", "training, running average"]
-    assert loss.note == "There was no validation yet."
+    assert loss.takeaway.startswith("The training loss falls from")
     assert rate.title == "Learning rate"
-    never = [{**line, "best": False} for line in log(4)]
-    assert curves(never, unit="nats")[0].note == ""  # there was one, of which no best is known
 
 
 @pytest.mark.parametrize(("validations", "shown"), [(0, []), (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (10, [1, 6, 10])])

@@ -34,7 +34,7 @@ from glassformer.families.predict import images_in, texts_in
 from glassformer.families.requests import EvaluateOptions
 from glassformer.rendering.confusion import confusion
 from glassformer.rendering.curves import Records
-from glassformer.rendering.panels import Cell, Gallery, Panel, Points, Rows, Table
+from glassformer.rendering.panels import Gallery, Panel, Points, Rows, Table
 from glassformer.statistics.intervals import mean_interval, share_interval, weighted_mean_interval
 from glassformer.tasks.base import Evaluation
 from glassformer.text.display import cut
@@ -66,9 +66,8 @@ def classification_findings(family: Family, request: ErrorRequest) -> list[Error
 
 def multilabel_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]:
     records, noun = request.records, request.evaluated.inputs.noun
-    by_label = errors_by_label(records, list(request.evaluated.evaluation.details["per_label"]), noun)
-    labels = ErrorFinding([by_label, least_expected_labels(records, noun)])
-    return [error_count(records, noun), labels, *error_traits(request)]
+    least_expected = ErrorFinding([least_expected_labels(records, noun)])
+    return [error_count(records, noun), least_expected, *error_traits(request)]
 
 
 def error_traits(request: ErrorRequest) -> list[ErrorFinding]:
@@ -272,12 +271,6 @@ def confusions(records: Records, noun: str) -> ErrorFinding:
     return ErrorFinding([table], said if count > 1 else "")
 
 
-def _share(hits: int, of: int) -> list[Cell]:
-    """A share with the ends of its interval; nothing of nothing."""
-    share = share_interval(hits, of)
-    return [share.value, share.low, share.high] if of else [None, None, None]
-
-
 def confident_errors(records: Records, noun: str) -> Panel:
     """What a classifier got wrong and was surest of."""
     columns = [noun, "true", "predicted", "probability", "probability of the true one"]
@@ -338,17 +331,3 @@ def least_expected_labels(records: Records, noun: str) -> Panel:
         nothing=f"All labels of the {counted(len(records), noun)} are right.",
         note=f"Of {wrong_rows(records).sum():,} of {counted(len(records), noun)} not all labels are right.",
     )
-
-
-def errors_by_label(records: Records, names: Sequence[str], noun: str) -> Table:
-    """How often each label was missed where it is true, and predicted where it is not."""
-    rows: Rows = []
-    for name in names:
-        there = [name in record["predicted"] for record in records if name in record[LABELS]]
-        absent = [name in record["predicted"] for record in records if name not in record[LABELS]]
-        missed, false = _share(there.count(False), len(there)), _share(sum(absent), len(absent))
-        rows.append([cut(name, MOST_LETTERS), len(there), *missed, len(absent), *false])
-    missed_columns = [f"{noun}s with it", "missed", "from", "to"]
-    false_columns = [f"{noun}s without", "falsely said", "from ", "to "]
-    columns, bars = ["label", *missed_columns, *false_columns], ("missed", "falsely said")
-    return Table(title="Errors by label", columns=columns, rows=rows, bars=bars)

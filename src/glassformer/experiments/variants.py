@@ -171,17 +171,13 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline:
     trivial = Line(name="most frequent letter", x=[shortest, longest], y=[baseline] * 2, faint=True)
     charts = [
         Lines(
-            title=f"Right {what}, by length of the source",
-            takeaway=f"At {longest:,.0f} letters: {_ends(curves)}",
-            series=[*lines(curves), *more],
+            title=title,
+            series=[*lines(curves), trivial],
             x_name="letters of the source",
-            y_name=y_name,
+            y_name="fraction",
             note=sentence("note attention", updates=updates),
         )
-        for what, y_name, curves, more in (
-            ("letters", "letters in their place", letters, [trivial]),
-            ("answers", "answers without a mistake", exact, []),
-        )
+        for title, curves in (("Letters in their place", letters), ("Answers without a mistake", exact))
     ]
     finding = sentence("finding attention", longest=longest, last=_ends(letters), baseline=baseline)
     means = {kind: fmean(curve.y) for kind, curve in letters.items()}

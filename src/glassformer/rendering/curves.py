@@ -30,7 +30,7 @@ LOWER = ("rmse", "loss")
 def draw_curves(
     metrics: Records, path: Path, *, title: str, unit: str, smoothing: float = 0.0, levels: Levels = ()
 ) -> None:
-    """A picture of the curves."""
+    """Write a picture of the curves."""
     View(title, curves(metrics, unit=unit, smoothing=smoothing, levels=levels)).save(path)
 
 
@@ -72,7 +72,6 @@ def curves(metrics: Records, *, unit: str, smoothing: float = 0.0, levels: Level
             x_name="updates",
             log_y=min(known, default=0.0) > 0 and min(known) < max(known) / LOGARITHMIC,
             levels=near,
-            note=_best(validations),
         ),
         *judged,
         Lines(
@@ -104,16 +103,6 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], *, faint: bool = Fa
 def _validations(key: str, name: str, validations: Records) -> Line:
     there = [line for line in validations if key in line]
     return Line(name=name, x=[line["step"] for line in there], y=[line[key] for line in there], dots=True)
-
-
-def _best(validations: Records) -> str:
-    """The last validation that was better than all before it, in words."""
-    best = next((line for line in reversed(validations) if line.get("best")), None)
-    if best is None:
-        return "" if validations else "There was no validation yet."
-    judged = next((name for name in JUDGED if name in best), None)
-    also = f", {metric_name(judged)} {best[judged]:.3g}" if judged else ""
-    return f"Best after {counted(best['step'], 'update')}: loss {best['loss']:.3g}{also} in validation."
 
 
 def smoothed(values: Sequence[float], keep: float = 0.9) -> list[float]:

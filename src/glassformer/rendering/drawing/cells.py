@@ -136,11 +136,7 @@ def cells(
             top = y + above - 0.74 * SMALL.line_height
             sheet.words(x, top, f"{panel.row_name} →", SMALL, color=GREY, va="top", rotation=270)
 
-    remarks = [
-        HATCHED if panel.causal else "",
-        "too many cells to write into them" if dropped else "",
-        *_left_out(_every(wide), _every(tall)),
-    ]
+    remarks = (HATCHED if panel.causal else "", "too many cells to write into them" if dropped else "")
     words = "; ".join(filter(None, remarks))
     return stack([Block(width, above + body, draw), paragraph(words, width, SMALL, colour=GREY)])
 
@@ -155,14 +151,6 @@ def hatch(axes: Axes, size: int, place: tuple[float, float, float, float]) -> No
     stairs = np.column_stack([left + (right - left) * steps[1:], upper + (lower - upper) * steps[:-1]])
     corners = [*stairs, (right, upper)]
     axes.add_patch(Polygon(corners, facecolor="white", edgecolor=HATCH, hatch="/////", linewidth=0, zorder=1.5))
-
-
-def _left_out(across: int, down: int) -> list[str]:
-    """Which names are written, in words."""
-    if across == down:
-        return [f"one name in {across} is written"] if across > 1 else []
-    sides = (("columns", across), ("rows", down))
-    return [f"of the {side}' names one in {every} is written" for side, every in sides if every > 1]
 
 
 def cell_width(written: Sequence[Sequence[str]]) -> float:
