@@ -13,7 +13,6 @@ from glassformer.config.resolve import ALIASES, keys, resolve
 from glassformer.diagnosis.advice import Advice
 from glassformer.diagnosis.data import (
     class_imbalance,
-    repeated_examples,
     truncated_texts,
     unknown_tokens,
 )
@@ -102,7 +101,6 @@ def every_finding(advise: Advice) -> Iterator[Finding | None]:
     yield learning_rate_too_low([layers] * 8, advise)
     yield unknown_tokens({"train": 0.1, "validation": 0.3}, advise)
     yield truncated_texts(9, 10, advise)
-    yield repeated_examples(["warning: 3 rows also in training"], advise)
     yield dead_units({"a": 0.9}, advise)
     yield saturated_units({"a": 0.9}, advise)
     for share in (0.0, 1.0):
@@ -123,7 +121,7 @@ def test_every_flag_is_one_of_train(name: str) -> None:
             assert flag in flags, finding.advice
             key = flag.removeprefix("--")
             key = ALIASES.get(key, key)
-            if key not in keys() or not value or finding.kind in ("leak", "cut", "not-finite", "repeated"):
+            if key not in keys() or not value or finding.kind in ("leak", "cut", "not-finite"):
                 continue
             changed = resolve({}, {**RUNS[name], key: value})  # refuses what does nothing here
             assert changed != advise.config, finding.advice

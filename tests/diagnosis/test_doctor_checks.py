@@ -10,7 +10,6 @@ from glassformer.config.resolve import resolve
 from glassformer.diagnosis.advice import Advice, TrainingFacts
 from glassformer.diagnosis.data import (
     class_imbalance,
-    repeated_examples,
     truncated_texts,
     unknown_tokens,
 )
@@ -349,13 +348,6 @@ def test_what_is_lost_in_reading() -> None:
     named(truncated_texts(70, 100, short, dropped=True), "cut", WARNING, "left out")
     assert truncated_texts(5, 100, short) is None
     assert truncated_texts(0, 0, short) is None
-    named(
-        repeated_examples(["12 texts", "warning: 3 of 9 rows of test also in training"], PLAIN),
-        "repeated",
-        WARNING,
-        "3 of 9 rows",
-    )
-    assert repeated_examples(["12 texts", "warning: a score over 3 rows of test says little"], PLAIN) is None
 
 
 def test_units_and_heads() -> None:

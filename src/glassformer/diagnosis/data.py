@@ -18,8 +18,6 @@ UNKNOWN, MANY_UNKNOWN = 0.05, 0.15
 """Share of tokens that are unknown: a word in twenty, and one in every seven, which leaves few sentences whole."""
 CUT, MUCH_CUT = 0.1, 0.5
 """Share of texts whose end is not read."""
-WARNS = "warning: "
-"""How remarks on the data begin that are more than remarks."""
 LARGEST, RATIO = 0.8, 20.0
 """Share of the largest class, and how many times it is as large as the smallest: from there on accuracy flatters."""
 
@@ -90,17 +88,6 @@ def truncated_texts(cut: int, of: int, advise: Advice, *, dropped: bool = False)
     key = "cut: dropped" if dropped else "cut: short"
     severity = WARNING if cut / of >= MUCH_CUT else NOTE
     return finding(advise, key, severity, {"cut": cut, "of": of, "context": context}, try_first=longer, share=cut / of)
-
-
-def repeated_examples(remarks: Sequence[str], advise: Advice) -> Finding | None:
-    """Report warnings from reading the data about held-out examples that are trained on too."""
-    warned = [
-        remark.removeprefix(WARNS) for remark in remarks if remark.startswith(WARNS) and "also in training" in remark
-    ]
-    if not warned:
-        return None
-    words = "; ".join(warned)
-    return finding(advise, "repeated", WARNING, {"remarks": len(warned)}, remarks=words[0].upper() + words[1:])
 
 
 def class_imbalance(names: Sequence[str], counts: Sequence[int], advise: Advice) -> Finding | None:

@@ -13,7 +13,7 @@ from glassformer.data.wording import counted
 from glassformer.diagnosis import layers, loss
 from glassformer.diagnosis.advice import Findings as Checks
 from glassformer.diagnosis.advice import TrainingFacts, training_facts
-from glassformer.diagnosis.data import data_findings, repeated_examples
+from glassformer.diagnosis.data import data_findings
 from glassformer.diagnosis.evaluation import evaluation_findings, model_findings
 from glassformer.families.base import Loaded, Prepared
 from glassformer.families.build import prepare_again
@@ -26,7 +26,7 @@ from glassformer.training.events import Diverged, Finding
 
 A_THIRD = 1 / 3
 """A part of the budget: by then a loss that falls at all has fallen."""
-OF_THE_DATA = ("unknown and cut tokens, repeated examples, the sizes of the classes",)
+OF_THE_DATA = ("unknown and cut tokens, the sizes of the classes",)
 OF_VALIDATION = (
     "what is held out: enough of it, every class found, better than guessing",
     "the loss on the training part against validation",
@@ -142,8 +142,7 @@ class Doctor:
     # --- what data and model show ---
 
     def look_at_data(self, prepared: Prepared) -> list[Finding]:
-        repeated = repeated_examples(prepared.corpus.remarks, self.facts.advise)
-        return self.new([repeated, *data_findings(self.facts.family, prepared, self.facts.advise)], step=0)
+        return self.new(data_findings(self.facts.family, prepared, self.facts.advise), step=0)
 
     def look_at_evaluation(self, prepared: Prepared, evaluation: Evaluation) -> list[Finding]:
         """`evaluation`: on the validation part."""
@@ -180,14 +179,10 @@ class Findings(View):
     """Why something could not be looked at; empty: nothing."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "title": self.title,
-            "note": self.note,
-            "about": self.about,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "looked": list(self.looked),
-            "missing": self.missing,
-        }
+        view = super().to_dict()
+        del view["panels"]
+        findings = [finding.to_dict() for finding in self.findings]
+        return {**view, "findings": findings, "looked": list(self.looked), "missing": self.missing}
 
 
 def findings_view(name: str, findings: Iterable[Finding], looked: Sequence[str], missing: str = "") -> Findings:

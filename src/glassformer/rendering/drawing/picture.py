@@ -10,45 +10,21 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from glassformer.config.errors import Misuse
+from glassformer.rendering.drawing import sheet
 from glassformer.rendering.drawing.cells import MOST_WIDTH, gallery, grid, guesses, heads, patches
 from glassformer.rendering.drawing.charts import lines, points
-from glassformer.rendering.drawing.sheet import (
-    APART,
-    BLUE,
-    GREY,
-    HEADING,
-    SMALL,
-    STRONG,
-    TITLE,
-    Block,
-    Font,
-    Sheet,
-    any_letter,
-    paragraph,
-    rows_of,
-    stack,
-)
+from glassformer.rendering.drawing.sheet import Block, Sheet, any_letter, paragraph, rows_of, stack
 from glassformer.rendering.drawing.text import chips, choices, diagram, table, tokens, tree, words
 from glassformer.rendering.panels import Frames, Panel
 from glassformer.runs.files import aside
 from glassformer.text.escaping import encodable
 
 DRAWERS: dict[str, Callable[[Any, float], Block]] = {
-    "words": words,
-    "table": table,
-    "grid": grid,
-    "heads": heads,
-    "patches": patches,
-    "tokens": tokens,
-    "chips": chips,
-    "guesses": guesses,
-    "points": points,
-    "lines": lines,
-    "gallery": gallery,
-    "choices": choices,
-    "tree": tree,
-    "diagram": diagram,
-}
+    drawer.__name__: drawer
+    for drawer in (
+        chips, choices, diagram, gallery, grid, guesses, heads, lines, patches, points, table, tokens, tree, words,
+    )
+}  # fmt: skip
 """What makes a block of a panel, by its kind; it is told how wide that should be at most."""
 
 EDGE = 0.2
@@ -68,14 +44,17 @@ def draw(panels: Sequence[Panel], *, title: str, note: str = "") -> Figure:
     with _our_style(), any_letter():
         blocks = [_panel(panel, MOST_WIDTH) for panel in panels]
         room = max([LEAST_ROOM, *(block.width for block in blocks)])
-        whole = stack([stack([paragraph(title, room, TITLE), paragraph(note, room, colour=GREY)]), *blocks], APART)
+        whole = stack(
+            [stack([paragraph(title, room, sheet.TITLE), paragraph(note, room, colour=sheet.GREY)]), *blocks],
+            sheet.APART,
+        )
         if whole.height > HIGHEST:
             raise Misuse(
                 f"{title!r} would be a picture {whole.height:.0f} inches high ({HIGHEST:.0f} at most): write .html"
             )
-        sheet = Sheet(whole.width + 2 * EDGE, whole.height + 2 * EDGE)
-        whole.draw(sheet, EDGE, EDGE)
-        return sheet.figure
+        page = Sheet(whole.width + 2 * EDGE, whole.height + 2 * EDGE)
+        whole.draw(page, EDGE, EDGE)
+        return page.figure
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -93,12 +72,12 @@ def _our_style() -> Iterator[None]:
         yield
 
 
-def _panel(panel: Panel, wish: float, font: Font = HEADING) -> Block:
+def _panel(panel: Panel, wish: float, font: sheet.Font = sheet.HEADING) -> Block:
     body = _frames(panel, wish) if isinstance(panel, Frames) else DRAWERS[panel.kind](panel, wish)
     room = min(max(body.width, LEAST_ROOM), wish)
-    what = paragraph(panel.title if panel.takeaway else "", room, SMALL, colour=GREY)
+    what = paragraph(panel.title if panel.takeaway else "", room, sheet.SMALL, colour=sheet.GREY)
     heading = stack([what, paragraph(panel.takeaway or panel.title, room, font)], 0.02)
-    return stack([heading, body, paragraph(panel.note, room, colour=GREY)], 0.1)
+    return stack([heading, body, paragraph(panel.note, room, colour=sheet.GREY)], 0.1)
 
 
 def _frames(panel: Frames, wish: float) -> Block:
@@ -107,7 +86,9 @@ def _frames(panel: Frames, wish: float) -> Block:
     chosen = np.linspace(0, count - 1, min(count, MOST_FRAMES)).round().astype(int)
     frames = []
     for place in chosen:
-        label = paragraph(f"{panel.name} {panel.labels[place]}".strip(), FRAME, HEADING, colour=BLUE)
-        frames.append(stack([label, *(_panel(inner, min(FRAME, wish), STRONG) for inner in panel.frames[place])], 0.15))
+        label = paragraph(f"{panel.name} {panel.labels[place]}".strip(), FRAME, sheet.HEADING, colour=sheet.BLUE)
+        frames.append(
+            stack([label, *(_panel(inner, min(FRAME, wish), sheet.STRONG) for inner in panel.frames[place])], 0.15)
+        )
     remark = f"{len(chosen)} of {count} moments" if len(chosen) < count else ""
-    return stack([rows_of(frames, MOST_WIDTH), paragraph(remark, wish, colour=GREY)], 0.15)
+    return stack([rows_of(frames, MOST_WIDTH), paragraph(remark, wish, colour=sheet.GREY)], 0.15)
