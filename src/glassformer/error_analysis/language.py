@@ -16,7 +16,6 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import DataError
 from glassformer.data.packing.store import Ids, Tokens
 from glassformer.data.packing.windows import segments_of
-from glassformer.data.split.documents import Part
 from glassformer.error_analysis.comparison import PairedScores, RunPair, compare_scores
 from glassformer.error_analysis.finding import (
     MOST_ERRORS,
@@ -182,12 +181,13 @@ def language_brief(family: Family, report: ReportedPart) -> list[Panel]:
 
 
 def compare_language_models(family: Family, pair: RunPair) -> list[ErrorFinding]:
-    """The losses on stretches of tokens that both have; or, of other tokens, on documents."""
-    hashes = {side.loaded.output_tokenizer.hash for side in (pair.first, pair.second)}
-    return _by_stretch(pair) if len(hashes) == 1 else _by_document(pair)
-
-
-def _by_stretch(pair: RunPair) -> list[ErrorFinding]:
+    """Compare the losses on stretches of tokens that both runs predicted."""
+    tokenizer = pair.first.loaded.output_tokenizer
+    if tokenizer.hash != pair.second.loaded.output_tokenizer.hash:
+        raise DataError(
+            "the two runs have different tokenizers, so their tokens cannot be compared one by one; compare their bits "
+            f"per byte with glassformer compare --runs {pair.first.loaded.run.path} {pair.second.loaded.run.path}"
+        )
     arrays = pair.first.evaluation.arrays, pair.second.evaluation.arrays
     common, *places = np.intersect1d(arrays[0]["place"], arrays[1]["place"], return_indices=True)
     if not len(common):
@@ -198,42 +198,9 @@ def _by_stretch(pair: RunPair) -> list[ErrorFinding]:
         np.bincount(inverse, weights=side["loss"][at].astype(float)) / counts
         for side, at in zip(arrays, places, strict=True)
     ]
-    tokens, tokenizer = pair.first.inputs, pair.first.loaded.output_tokenizer
     scores = PairedScores(losses, pair.names, "loss (nats per token)", "passage", weights=counts)
-    beginnings: Rows = [[beginning(tokens, tokenizer, int(number) * STRETCH)] for number in stretches]
+    beginnings: Rows = [[beginning(pair.first.inputs, tokenizer, int(number) * STRETCH)] for number in stretches]
     return compare_scores(scores, ["it begins"], beginnings)
-
-
-def _by_document(pair: RunPair) -> list[ErrorFinding]:
-    sides, part = (pair.first, pair.second), pair.first.part
-    tokenizers = [side.loaded.output_tokenizer for side in sides]
-    if part.documents < 2 or None in [tokenizer.start for tokenizer in tokenizers]:
-        raise DataError(
-            "the two runs cut the text into other tokens, so that whole documents are compared, and there is only one: "
-            "give DATA of several documents"
-        )
-    if any(len(side.evaluation.arrays["loss"]) < side.evaluation.metrics["tokens"] for side in sides):
-        raise DataError("the text is too long to compare runs with other tokens on it: give a part of it as DATA")
-    size = np.array(_bytes_by_document(part), float)
-    starts = [
-        document_starts(side.inputs.ids, tokenizer.start) for side, tokenizer in zip(sides, tokenizers, strict=True)
-    ]
-    bits = []
-    for side, begins in zip(sides, starts, strict=True):
-        numbers, losses = document_numbers(side.evaluation, begins), side.evaluation.arrays["loss"].astype(float)
-        bits.append(np.bincount(numbers, weights=losses, minlength=part.documents) / np.log(2) / size)
-    rows: Rows = [[beginning(pair.first.inputs, tokenizers[0], int(start))] for start in starts[0]]
-    scores = PairedScores(bits, pair.names, "bits per byte", "document", weights=size)
-    return compare_scores(scores, ["it begins"], rows)
-
-
-def _bytes_by_document(part: Part) -> list[int]:
-    sizes: list[int] = []
-    for chunk in part.chunks():
-        if chunk.starts:
-            sizes.append(0)
-        sizes[-1] += len(chunk.text.encode())
-    return sizes
 
 
 # --- losses of tokens ---
