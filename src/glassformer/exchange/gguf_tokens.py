@@ -120,13 +120,8 @@ def _byte_pairs(tokens: _TokenValues) -> tuple[tokenizers.Tokenizer, bool]:
 def _pieces(tokens: _TokenValues) -> tokenizers.Tokenizer:
     """Characters merged by the scores of what comes of it; a character that is no token falls to its bytes."""
     unknown = next(iter(tokens.of_kind(UNKNOWN)), tokens.roles["unknown"])
-    rust = _build(
-        tokens,
-        _merges(tokens),
-        unk_token=None if unknown is None else tokens.texts[unknown],
-        fuse_unk=True,
-        byte_fallback=True,
-    )
+    name = None if unknown is None else tokens.texts[unknown]
+    rust = _build(tokens, _merges(tokens), unk_token=name, fuse_unk=True, byte_fallback=True)
     prefix = tokens.get("add_space_prefix", bool, True)
     blanks = normalizers.Replace(" ", "▁")
     rust.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), blanks]) if prefix else blanks

@@ -48,9 +48,8 @@ def _names(settings: Mapping[str, Any], older: Mapping[str, Any], usual: Mapping
     names = {}
     for part in PARTS:
         key = f"{part}_token"
-        values = [
-            value.get("content") if isinstance(value, dict) else value for value in (settings.get(key), older.get(key))
-        ]
+        both = settings.get(key), older.get(key)
+        values = [value.get("content") if isinstance(value, dict) else value for value in both]
         default = usual.get(part) if key not in settings else None
         name = next((value for value in values if isinstance(value, str) and value), default)
         if name is not None:
@@ -152,9 +151,7 @@ def _roles(
     ends = named("eos_token_id")
     end = known.get("eos", next(iter([*ends, *after[-1:]]), None))
     bos = known.get("bos", known.get("cls"))
-    every_byte = isinstance(rust.model, tokenizers.models.BPE) and isinstance(
-        rust.decoder, tokenizers.decoders.ByteLevel
-    )
+    every_byte = isinstance(rust.model, models.BPE) and isinstance(rust.decoder, decoders.ByteLevel)
     roles: dict[str, Any] = {
         "pad": known.get("pad", next(iter(named("pad_token_id")), None)),
         "start": bos if before == (bos,) else None,

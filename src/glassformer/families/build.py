@@ -67,10 +67,8 @@ def tokenizer_of_texts(texts: list[str], config: Config, say: Say) -> Tokenizer:
 
 
 def say_tokens(tokenizer: Tokenizer, tokens: dict[str, int], unknown: dict[str, int], say: Say) -> None:
-    counts = ", ".join(
-        f"{count:,} {name}" + (f" ({unknown[name] / count:.2%} unknown)" if unknown[name] else "")
-        for name, count in tokens.items()
-    )
+    shares = {name: f" ({unknown[name] / count:.2%} unknown)" for name, count in tokens.items() if unknown[name]}
+    counts = ", ".join(f"{count:,} {name}{shares.get(name, '')}" for name, count in tokens.items())
     say(f"tokens: {tokenizer.kind}, vocabulary of {tokenizer.vocab_size:,}; {counts}")
 
 

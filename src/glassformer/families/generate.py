@@ -141,9 +141,9 @@ class Writer:
         ids = self.prompt_ids(text) if isinstance(text, str) else list(text)
         ids = ids[-self.model.context :]
         names = [self.tokenizer.token(id) for id in ids[1:]]
+        shown, pairs = self.tokenizer.shown, zip([*names, None], guesses(self.model, ids, k), strict=True)
         return [
-            Likely(name, guess.following, [(self.tokenizer.shown(id), value) for id, value in guess.best])
-            for name, guess in zip([*names, None], guesses(self.model, ids, k), strict=True)
+            Likely(name, guess.following, [(shown(id), value) for id, value in guess.best]) for name, guess in pairs
         ]
 
 

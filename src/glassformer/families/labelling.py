@@ -228,11 +228,9 @@ class LabellingFamily(ExampleFamily):
         if loaded.config.data.kind == presets.TEXT:
             columns = choose_columns(table, replace(settings, extra_columns=None), self.label_kind)
         else:  # the columns that it learned from, however they look here
-            columns = replace(
-                schema.needed(loaded.features, loaded.config, table),
-                label=",".join(label_columns(table.name, str(settings.label), table.columns)),
-                separator=settings.label_separator,
-            )
+            columns = schema.needed(loaded.features, loaded.config, table)
+            label = ",".join(label_columns(table.name, str(settings.label), table.columns))
+            columns = replace(columns, label=label, separator=settings.label_separator)
             settings = schema.as_learned(loaded.features, settings)
         decimals = schema.learned_decimals(loaded, columns.label)
         table, columns = spelled_with(table, decimals), replace(columns, decimals=decimals)

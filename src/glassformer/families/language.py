@@ -71,25 +71,16 @@ class StreamFamily(Family):
 
     def prepare(self, config: Config, corpus: TextCorpus, known: Processor, say: Say) -> Prepared:
         train = corpus.parts["train"]
-        tokenizer = known.tokenizer or Tokenizer.train(
-            (chunk.text for chunk in train.chunks()),
-            config.tokenizer,
-            say,
-            total_bytes=train.bytes,
-            mask=predicts_hidden_tokens(self.task),
-        )
+        texts, mask = (chunk.text for chunk in train.chunks()), predicts_hidden_tokens(self.task)
+        tokenizer = known.tokenizer or Tokenizer.train(texts, config.tokenizer, say, total_bytes=train.bytes, mask=mask)
         self.check_tokenizer(config, tokenizer)
         parts = {name: pack(part, tokenizer, say) for name, part in corpus.parts.items()}
         counts = {name: len(tokens.ids) for name, tokens in parts.items()}
         say_tokens(tokenizer, counts, {name: tokens.unknown for name, tokens in parts.items()}, say)
         if tokenizer.vocab_size <= len(tokenizer.specials) + 1:
             raise DataError("there is only one token to learn: the text repeats a single one")
-        return Prepared(
-            corpus=corpus,
-            tokenizer=tokenizer,
-            tokens=counts,
-            task=self.task_on(config, parts, tokenizer, config.model.context),
-        )
+        task = self.task_on(config, parts, tokenizer, config.model.context)
+        return Prepared(corpus=corpus, tokenizer=tokenizer, tokens=counts, task=task)
 
     def check_tokenizer(self, config: Config, tokenizer: Tokenizer) -> None:
         """Refuse to read documents apart where nothing says where one begins."""
@@ -300,9 +291,8 @@ def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     spelling = tokenizer.spelling
     if tokenizer.kind != "char" and (spelling.byte_marks or spelling.blank is not None):
         pattern = f" ?(?:{pattern})"
-    stretches: list[str | int] = []
-    for number, stretch in enumerate(re.split(pattern, text)):
-        stretches += [stretch] if not number else [mask, stretch]
+    first, *others = re.split(pattern, text)
+    stretches = [first, *(part for stretch in others for part in (mask, stretch))]
     return tokenizer.encode_around(stretch for stretch in stretches if stretch != "")
 
 
@@ -366,10 +356,9 @@ class LoadedMasked(Loaded):
     def fill(self, texts: str | Iterable[Any], *, most: int = LIKELIEST, say: Say = silent) -> Filled | list[Filled]:
         """The likeliest tokens for each `<mask>` of a text, or of each of several."""
         reader, context = reader_of(self, "fill"), self.config.model.context
-        found = [
-            fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in reader.texts(texts)
-        ]
-        return found[0] if reader.is_one(texts) else found
+        several = reader.texts(texts)
+        filled = [fill(self.model, self.tokenizer, text, context=context, most=most, say=say) for text in several]
+        return filled[0] if reader.is_one(texts) else filled
 
     predict = fill
 

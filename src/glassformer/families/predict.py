@@ -108,10 +108,8 @@ def predict_inputs(model: nn.Module, answers: Answers, inputs: Inputs) -> list[P
         row = int((~finite).int().argmax())
         text, values = inputs.texts[row][:40], scores[row].tolist()[:3]
         raise RunError(f"the model's scores for '{text}' are not finite ({values}): use a higher precision")
-    return [
-        Prediction(text, noun=inputs.noun, **answer, **mark)
-        for text, answer, mark in zip(inputs.texts, _answers(answers, scores), _marks(inputs), strict=True)
-    ]
+    rows = zip(inputs.texts, _answers(answers, scores), _marks(inputs), strict=True)
+    return [Prediction(text, noun=inputs.noun, **answer, **mark) for text, answer, mark in rows]
 
 
 def _answers(answers: Answers, scores: Tensor) -> list[dict[str, Any]]:
@@ -129,8 +127,7 @@ def _marks(inputs: Inputs) -> list[dict[str, Any]]:
     """Deviations of each example from the training data."""
     marks: list[dict[str, Any]] = [{} for _ in range(len(inputs))]
     if (texts := texts_in(inputs)) is not None:
-        for mark, share in zip(marks, texts.unknown_tokens.tolist(), strict=True):
-            mark["unknown_tokens"] = share
+        marks = [{"unknown_tokens": share} for share in texts.unknown_tokens.tolist()]
     for kind, columns in unusual_in(inputs).items():
         for name, rows in columns.items():
             for row in np.flatnonzero(rows).tolist():

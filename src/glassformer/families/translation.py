@@ -187,13 +187,8 @@ class TranslationFamily(Family):
             raise DataError("no pair is left to train on: raise --model.context, or --data.too_long cut")
         if dropped := sum(len(part.dropped) for part in parts.values()):
             corpus = replace(corpus, skipped={**(corpus.skipped or {}), "longer than the context": dropped})
-        return Prepared(
-            corpus=corpus,
-            tokenizer=tokenizer,
-            target_tokenizer=target_tokenizer,
-            tokens=counts,
-            task=self.task_on(config, parts, sides[1]),
-        )
+        task = self.task_on(config, parts, sides[1])
+        return Prepared(corpus=corpus, tokenizer=tokenizer, target_tokenizer=target_tokenizer, tokens=counts, task=task)
 
     def examples_of(self, config: Config, part: Pairs, source: Tokenizer, target: Tokenizer) -> PairExamples:
         return encode_pairs(part, source, target, context=config.model.context, too_long=config.data.too_long)
@@ -212,13 +207,9 @@ class TranslationFamily(Family):
         )
 
     def build_model(self, config: Config, processor: Processor) -> Seq2Seq:
-        source_vocab, target = processor.shape.vocab, processor.target_tokenizer
-        return build_seq2seq(
-            config.model,
-            source_vocab=source_vocab,
-            target_vocab=source_vocab if target is None else target.vocab_size,
-            seed=config.training.seed,
-        )
+        source, target = processor.shape.vocab, processor.target_tokenizer
+        target_vocab = source if target is None else target.vocab_size
+        return build_seq2seq(config.model, source_vocab=source, target_vocab=target_vocab, seed=config.training.seed)
 
     def loaded(self, model: Any, processor: Processor, run: Run, config: Config, **more: Any) -> Loaded:
         target_tokenizer = processor.target_tokenizer or processor.tokenizer
@@ -263,9 +254,8 @@ class TranslationFamily(Family):
             rows = len(part) + sum(map(len, part.skipped.values()))
             skip_rows(part.origin, rows, skipped, config.data.bad_rows)
         task = self.task_on(config, {part.name: examples}, loaded.target_tokenizer)
-        evaluation = task.evaluate(
-            loaded.model, part.name, how=how, lowercase=options.lowercase, bleu_tokenizer=options.bleu_tokenizer
-        )
+        lowercase, bleu = options.lowercase, options.bleu_tokenizer
+        evaluation = task.evaluate(loaded.model, part.name, how=how, lowercase=lowercase, bleu_tokenizer=bleu)
         return EvaluatedPart(loaded, part, examples, evaluation.with_skipped(skipped))
 
     def encode_example(

@@ -83,11 +83,11 @@ def _keeps_head(
     same_labels = answers is not None and source.card.get("labels") == answers.to_json()
     settings = ("model.pool", "model.head_layers", "model.head_hidden", "model.head_activation")
     alike = all(config.get(key) == source.config.get(key) for key in settings)
-    shapes, others = (
-        {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
-        for weights in (held, wanted)
-    )
-    return same_labels and alike and shapes == others
+    return same_labels and alike and _head_shapes(held) == _head_shapes(wanted)
+
+
+def _head_shapes(weights: Weights) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in weights.items() if name.startswith("head.")}
 
 
 def _fitting(weight: Tensor, wanted: Tensor, name: str, source: FinetuneSource) -> Tensor:

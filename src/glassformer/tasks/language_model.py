@@ -117,9 +117,7 @@ class WindowTask(Task):
         summary = f"loss {loss:.4f} {self.unit}, perplexity {perplexity_text(metrics['perplexity'])}, "
         summary += self.measure(part, records, metrics)
         metrics["tokens"] = count
-        return Evaluation(
-            metrics, primary="loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {}
-        )
+        return Evaluation(metrics, "loss", lower_is_better=True, summary=summary, records=records, arrays=arrays or {})
 
     @abstractmethod
     def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:

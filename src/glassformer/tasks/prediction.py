@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,21 +105,17 @@ class Classification(Labelling):
         )
         if AVERAGE_PRECISION in metrics:
             summary += f", average precision of '{self.answers.positive}' {metrics[AVERAGE_PRECISION]:.4f}"
-        return Evaluation(
-            metrics,
-            self.choose_by if self.choose_by in metrics else "accuracy",
-            lower_is_better=self.choose_by == "loss" and "loss" in metrics,
-            summary=summary,
-            details={
-                "per_class": by_class,
-                "confusion": {"labels": list(names), "matrix": confusion.tolist()},
-                **undefined,
-                "known_labels": int(known.sum()),
-                "unknown_labels": dict(zip(names[classes:], confusion.sum(1)[classes:].tolist(), strict=True)),
-            },
-            records=records,
-            arrays={"scores": scores.numpy()},
-        )
+        details = {
+            "per_class": by_class,
+            "confusion": {"labels": list(names), "matrix": confusion.tolist()},
+            **undefined,
+            "known_labels": int(known.sum()),
+            "unknown_labels": dict(zip(names[classes:], confusion.sum(1)[classes:].tolist(), strict=True)),
+        }
+        primary = self.choose_by if self.choose_by in metrics else "accuracy"
+        arrays = {"scores": scores.numpy()}
+        evaluation = Evaluation(metrics, primary, lower_is_better=primary == "loss", summary=summary)
+        return replace(evaluation, details=details, records=records, arrays=arrays)
 
 
 def confusion_matrix(true: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
@@ -215,19 +212,14 @@ class Multilabel(Labelling):
             f"Hamming loss {metrics['hamming']:.4f}, loss {metrics['loss']:.4f}"
         )
         by_label = precision_recall_f1((true & predicted).sum(0), predicted.sum(0), true.sum(0), f"{self.noun}s")
-        return Evaluation(
-            metrics,
-            "micro_f1",
-            lower_is_better=False,
-            summary=summary,
-            details={
-                "per_label": dict(zip(names.tolist(), by_label, strict=True)),
-                "known_labels": int(true[:, :labels].sum()),
-                "unknown_labels": dict(zip(unknown_names, counts[unknown].tolist(), strict=True)),
-            },
-            records=records,
-            arrays={"scores": scores.numpy()},
-        )
+        details = {
+            "per_label": dict(zip(names.tolist(), by_label, strict=True)),
+            "known_labels": int(true[:, :labels].sum()),
+            "unknown_labels": dict(zip(unknown_names, counts[unknown].tolist(), strict=True)),
+        }
+        arrays = {"scores": scores.numpy()}
+        evaluation = Evaluation(metrics, "micro_f1", lower_is_better=False, summary=summary)
+        return replace(evaluation, details=details, records=records, arrays=arrays)
 
 
 def most_frequent_set(true: Bool[Array, "N L"]) -> Bool[Array, "N L"]:
@@ -279,9 +271,8 @@ class Regression(Labelling):
             "loss": float(self.losses(scores, answers).double().mean()),
             f"{self.noun}s": len(examples),
         }
-        records = self.records_of(
-            examples.texts, number=true.tolist(), predicted=predicted.tolist(), error=errors.tolist()
-        )
+        columns = {"number": true.tolist(), "predicted": predicted.tolist(), "error": errors.tolist()}
+        records = self.records_of(examples.texts, **columns)
         explained = f"R² {metrics['r2']:.4f}" if "r2" in metrics else "R² –"
         summary = f"RMSE {metrics['rmse']:.4g}, MAE {metrics['mae']:.4g}, {explained}"
         details = {} if "r2" in metrics else {"r2": None}

@@ -69,14 +69,9 @@ def read_folder(folder: Path, name: str | None = None) -> ExternalModel:
     if "auto_map" in config:
         raise Unsupported(f"{folder} brings program code of its own (auto_map), and none is ever run from a model")
     architecture, kind = architecture_of(config, name or str(folder))
-    return ExternalModel(
-        name=name or str(folder),
-        format="huggingface",
-        config=config,
-        weights=_weights(folder, files),
-        tokens=read_tokens(folder, config),
-        settings=sentence_settings(folder) if architecture.tasks[kind] == VECTORS else {},
-    )
+    settings = sentence_settings(folder) if architecture.tasks[kind] == VECTORS else {}
+    weights, tokens = _weights(folder, files), read_tokens(folder, config)
+    return ExternalModel(name or str(folder), "huggingface", config, weights, tokens, settings)
 
 
 def _weights(folder: Path, files: TokenFiles) -> FolderWeights:
