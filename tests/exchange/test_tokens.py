@@ -11,8 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, BartTokenizer, BertTokenizer, GPT2Tokenizer
 
 from glassformer.config.errors import DataError
-from glassformer.exchange.token_files import TokenFiles
-from glassformer.exchange.token_reader import read_tokens
+from glassformer.exchange.token_reader import TokenFiles, read_tokens
 from glassformer.text.tokenizer import Roles, Tokenizer
 from helpers.nasty import NASTY
 from helpers.pipelines_elsewhere import bytes_split, word_pieces

@@ -22,7 +22,7 @@ from glassformer.families.recognition import infer_config
 from glassformer.inspection.views.registry import views_of
 from glassformer.rendering.panels import Choices, Guesses, Lines
 from glassformer.rendering.view import View
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import MaskedModelling
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import StopAfter, losses_of, tensors_of

@@ -25,8 +25,7 @@ from glassformer.tasks import language_model
 from glassformer.tasks.answers import Classes, Labels, Scale
 from glassformer.tasks.base import Among, Evaluation, Task
 from glassformer.tasks.labelling import on_frozen_features
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import LanguageModelling, MaskedModelling
 from glassformer.tasks.prediction import Classification, Multilabel, Regression
 from glassformer.tasks.translation import Translating
 from helpers.running import labelled, tiny

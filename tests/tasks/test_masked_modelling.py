@@ -19,7 +19,7 @@ from glassformer.data.packing.windows import NOTHING, Masking
 from glassformer.models.build import build_masked_model
 from glassformer.models.modules import MaskedLanguageModel
 from glassformer.tasks import language_model
-from glassformer.tasks.masked_language_model import MaskedBatch, MaskedModelling, masked_places
+from glassformer.tasks.language_model import MaskedBatch, MaskedModelling, masked_places
 from glassformer.trials.baselines.language import judge_hidden
 from helpers.running import tiny
 from helpers.support import randomise, same
@@ -104,7 +104,7 @@ from glassformer.config.resolve import resolve
 from glassformer.data.packing.windows import Masking
 from glassformer.data.packing.store import Tokens
 from glassformer.models.build import build_masked_model
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import MaskedModelling
 
 asked = {"task": "masked-language-model", "model.style": "bert", "model.layers": 1, "model.width": 8, "model.heads": 2}
 model = build_masked_model(resolve({}, {**asked, "model.context": 16}).model, vocab=13)

@@ -44,8 +44,7 @@ from glassformer.models.own import OwnLanguageModel
 from glassformer.notebook.html import facts, shares
 from glassformer.runs.run import CARD, CHAT_TEMPLATE, Run
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.language_model import LanguageModelling, WindowTask
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import LanguageModelling, MaskedModelling, WindowTask
 from glassformer.text.display import cut
 from glassformer.text.pipelines import MASK
 from glassformer.text.tokenizer import Tokenizer

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from glassformer.data.packing.store import how_often
 from glassformer.families.base import Prepared
 from glassformer.tasks.base import Task
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import LanguageModelling, MaskedModelling
 from glassformer.tasks.prediction import Classification
 from glassformer.tasks.translation import Translating
 

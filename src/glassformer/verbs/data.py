@@ -27,8 +27,7 @@ from glassformer.families.recognition import pairs_of
 from glassformer.families.translation import TranslationFamily, tokenizers_of_sides
 from glassformer.finetuning.sources import source_tokenizers
 from glassformer.tasks.labelling import LabelledBatch
-from glassformer.tasks.language_model import WindowBatch
-from glassformer.tasks.masked_language_model import MaskedBatch
+from glassformer.tasks.language_model import MaskedBatch, WindowBatch
 from glassformer.tasks.translation import PairBatch
 from glassformer.text.tokenizer import Tokenizer
 

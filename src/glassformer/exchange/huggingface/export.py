@@ -15,11 +15,10 @@ from glassformer.exchange import CONFIG
 from glassformer.exchange.exporting import ExportedRun, fill_folder, fill_template, inference_copy
 from glassformer.exchange.huggingface.architecture import Architecture, Unsupported, label_settings, require_settings
 from glassformer.exchange.huggingface.architectures import ARCHITECTURES
-from glassformer.exchange.huggingface.folder import read_folder
+from glassformer.exchange.huggingface.folder import read_folder, sentence_files
 from glassformer.exchange.huggingface.importing import import_external
-from glassformer.exchange.huggingface.sentence_transformers import sentence_files
 from glassformer.exchange.token_export import token_settings, write_token_files
-from glassformer.exchange.token_files import ORIGINALS
+from glassformer.exchange.token_reader import ORIGINALS
 from glassformer.models.weights import take_weights
 from glassformer.runs import weight_files
 from glassformer.runs.files import write_json, write_text

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from glassformer.data.packing.store import how_often
 from glassformer.data.packing.windows import NOTHING
 from glassformer.tasks.base import Evaluation
-from glassformer.tasks.language_model import LanguageModelling
-from glassformer.tasks.masked_language_model import MaskedModelling
+from glassformer.tasks.language_model import LanguageModelling, MaskedModelling
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
