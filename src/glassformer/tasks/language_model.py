@@ -17,7 +17,7 @@ from glassformer.bricks.losses import SCORES_AT_ONCE, head_loss, head_losses
 from glassformer.config.errors import DataError
 from glassformer.config.progress import counted_batches
 from glassformer.data.order import mix, number
-from glassformer.data.packing.store import Ids, Tokens
+from glassformer.data.packing.store import Tokens
 from glassformer.data.packing.windows import NOTHING, Masking, WindowOrder, segments_of
 from glassformer.models.modules import LanguageModel, MaskedLanguageModel, TokenModel, device_of
 from glassformer.tasks.base import SHOWN, Batch, Evaluation, Task, to_device
@@ -45,7 +45,9 @@ class JudgedWindow(NamedTuple):
 
     record: dict[str, Any]
     columns: dict[str, NDArray[Any]] | None
-    """One value per predicted token, by name; of many windows, only some keep them."""
+    """One value per predicted token: its `place` among the ids, how many tokens of the window are `before` it, its
+    `loss` …; of many windows, only some keep them.
+    """
 
     @staticmethod
     def of(
@@ -303,7 +305,23 @@ class LanguageModelling(WindowTask):
         loss never includes label smoothing.
         """
         assert isinstance(model, LanguageModel)
-        return self.judge(part, *self._records(model, self.parts[part].ids, stride, most))
+        ids = self.parts[part].ids
+
+        def judge_rows(rows: list[Window]) -> Iterator[JudgedWindow]:
+            batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
+            first = min(counted - begin for begin, _, counted in rows)  # the head is skipped at the places before it
+            features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))[:, first:]
+            following = answers(batch, self.start)[:, first:]
+            losses = head_losses(model.head, features.flatten(0, 1), following.flatten())
+            losses = losses.view_as(following).cpu().double()
+            has_answer = (following != NOTHING).cpu()
+            for row, window in enumerate(rows):
+                new = slice(window.counted - window.begin - first, None)
+                after, own = np.flatnonzero(has_answer[row, new].numpy()), losses[row, new]
+                start = window.counted + 1
+                yield JudgedWindow.of(window, start, start + after, own.numpy()[after], float(own.sum()))
+
+        return self.judge(part, *self.judge_windows(self.windows(len(ids), stride, most), judge_rows))
 
     def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
         tokens = self.parts[part]
@@ -328,30 +346,6 @@ class LanguageModelling(WindowTask):
         covered = last if most is None else min(last, self._covered_tokens(most))
         windows = windows_over(covered, self.context, self.default_stride if stride is None else stride)
         return [window._replace(counted=window.end - 1) for window in windows] if self.last_only else windows
-
-    def _records(
-        self, model: LanguageModel, ids: Ids, stride: int | None, most: int | None
-    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
-        """One record per window: where it lies, how many tokens it predicts, and their summed loss.
-
-        And for each token: its `place` among the ids, how many tokens of the window stand `before` it, its `loss`.
-        """
-
-        def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
-            batch = stack_rows(device_of(model), [ids[begin : end + 1] for begin, end, _ in rows])
-            first = min(counted - begin for begin, _, counted in rows)  # the head is skipped at the places before it
-            features = model.features(batch[:, :-1], segments=self.segments(batch[:, :-1]))[:, first:]
-            following = answers(batch, self.start)[:, first:]
-            losses = head_losses(model.head, features.flatten(0, 1), following.flatten())
-            losses = losses.view_as(following).cpu().double()
-            has_answer = (following != NOTHING).cpu()
-            for row, window in enumerate(rows):
-                new = slice(window.counted - window.begin - first, None)
-                after, own = np.flatnonzero(has_answer[row, new].numpy()), losses[row, new]
-                start = window.counted + 1
-                yield JudgedWindow.of(window, start, start + after, own.numpy()[after], float(own.sum()))
-
-        return self.judge_windows(self.windows(len(ids), stride, most), judge)
 
 
 # --- masked language models ---
@@ -434,27 +428,9 @@ class MaskedModelling(WindowTask):
     def evaluate(self, model: nn.Module, part: str, *, most: int | None = None) -> Evaluation:
         """One pass over windows side by side, in which the same tokens are hidden each time and for every model."""
         assert isinstance(model, MaskedLanguageModel)
-        return self.judge(part, *self._records(model, self.parts[part].ids, most))
+        ids = self.parts[part].ids
 
-    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
-        count = sum(record["tokens"] for record in records)
-        metrics["accuracy"] = sum(record["right"] for record in records) / count
-        return f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
-
-    def windows(self, count: int, most: int | None = None) -> list[Window]:
-        """The windows over so many tokens."""
-        return windows_over(count if most is None else min(count, most), self.context)
-
-    def _records(
-        self, model: MaskedLanguageModel, ids: Ids, most: int | None
-    ) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
-        """One record per window: where it lies, how many tokens are guessed, their summed loss, how many are right.
-
-        And for each of these tokens: its `place` among the ids, how many tokens of the window stand `before` it, its
-        `loss`, whether it is `right`.
-        """
-
-        def judge(rows: list[Window]) -> Iterator[JudgedWindow]:
+        def judge_rows(rows: list[Window]) -> Iterator[JudgedWindow]:
             blocks = [np.asarray(ids[begin:end], np.int64) for begin, end, _ in rows]
             pairs = [self.masking.to_judge(block, begin) for block, (begin, _, _) in zip(blocks, rows, strict=True)]
             device = device_of(model)
@@ -471,7 +447,16 @@ class MaskedModelling(WindowTask):
                 total = float(own.astype(np.float64).sum())
                 yield JudgedWindow.of(window, window.counted, places, own, total, right=right[new])
 
-        return self.judge_windows(self.windows(len(ids), most), judge)
+        return self.judge(part, *self.judge_windows(self.windows(len(ids), most), judge_rows))
+
+    def measure(self, part: str, records: list[dict[str, Any]], metrics: dict[str, float]) -> str:
+        count = sum(record["tokens"] for record in records)
+        metrics["accuracy"] = sum(record["right"] for record in records) / count
+        return f"{metrics['accuracy']:.2%} of {count:,} hidden tokens guessed right"
+
+    def windows(self, count: int, most: int | None = None) -> list[Window]:
+        """The windows over so many tokens."""
+        return windows_over(count if most is None else min(count, most), self.context)
 
 
 def guess_losses(
