@@ -82,11 +82,6 @@ def penalise(scores: Scores, seen: Flags, penalty: Column) -> Scores:
     return torch.where(seen, lower, scores)
 
 
-def penalise_counts(scores: Scores, counts: Scores, presence: Column, frequency: Column) -> Scores:
-    """Take the penalties off the scores of tokens written so often, as OpenAI's API does."""
-    return scores - presence * (counts > 0) - frequency * counts
-
-
 def _penalised(
     scores: Scores, how: SamplingRows, plan: SamplingPlan, seen: Flags | None, counts: Scores | None
 ) -> Scores:
@@ -94,7 +89,7 @@ def _penalised(
     if seen is not None and plan.penalty:
         scores = penalise(scores, seen, how.repetition_penalty)
     if counts is not None and plan.counts:
-        scores = penalise_counts(scores, counts, how.presence_penalty, how.frequency_penalty)
+        scores = scores - how.presence_penalty * (counts > 0) - how.frequency_penalty * counts  # as OpenAI's API does
     return scores
 
 

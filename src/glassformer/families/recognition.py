@@ -159,9 +159,8 @@ def is_read_apart(settings: DataSettings) -> bool:
 def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     """Pairs to translate, where that is asked for or plainly what is there."""
     if settings.source_file is not None:
-        return PairTable(
-            read_aligned(settings.source_file, str(settings.target_file), settings.encoding), "source", "target"
-        )
+        table = read_aligned(settings.source_file, str(settings.target_file), settings.encoding)
+        return PairTable(table, "source", "target")
     if settings.path is None:
         return None
     if is_tmx(settings.path):

@@ -117,11 +117,7 @@ class EvaluateOptions:
     @property
     def other_data(self) -> bool:
         """Whether it is data that the run may not know."""
-        return self.data is not None or self.files
-
-    @property
-    def files(self) -> bool:
-        return any(name in self.reading for name in ("source_file", "target_file"))
+        return self.data is not None or not self.reading.keys().isdisjoint(("source_file", "target_file"))
 
     def refuse_search(self) -> None:
         """Refuse options that only runs of translation have."""

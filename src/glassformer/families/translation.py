@@ -323,10 +323,8 @@ def _check_marks(config: Config, tokenizer: Tokenizer) -> None:
 
 
 def _say_too_long(parts: dict[str, PairExamples], context: int, say: Say) -> None:
-    for what, count in (
-        ("left out", sum(len(part.dropped) for part in parts.values())),
-        ("cut there", sum(part.cut for part in parts.values())),
-    ):
+    dropped, cut = sum(len(part.dropped) for part in parts.values()), sum(part.cut for part in parts.values())
+    for what, count in (("left out", dropped), ("cut there", cut)):
         if count:
             pairs = counted(count, "pair is", "pairs are")
             say(f"{pairs} longer than {context:,} tokens and {what} (--model.context, --data.too_long)")

@@ -83,13 +83,10 @@ class Finetuning:
         """
         if presets.labels_examples(config.task) and config.data.kind == presets.MIXED:
             raise SettingError(f"{self.sources.first} reads only texts: omit the other columns with --data.kind text")
-        if (
-            not presets.reads_stream(config.task)
-            or config.training.lr is None
-            or self.said.get("training.lr") is not None
-        ):
+        usual, chosen = config.training.lr, self.said.get("training.lr")
+        if usual is None or chosen is not None or not presets.reads_stream(config.task):
             return config
-        return replace(config, training=replace(config.training, lr=further_rate(config.training.lr)))
+        return replace(config, training=replace(config.training, lr=further_rate(usual)))
 
 
 # --- of the model ---
@@ -173,11 +170,8 @@ def refuse_pair(sources: FinetuneSources, task: str) -> None:
     if presets.predicts_hidden_tokens(task) and source.tokenizer.mask is None:
         raise SettingError(f"{source} has a tokenizer without MASK, which --task {presets.settings_task(task)} needs")
     width = source.config.model.embed_width
-    if (
-        not presets.labels_examples(task)
-        and presets.pools_tokens(source.task)
-        and width not in (None, source.config.model.width)
-    ):
+    has_own_width = presets.pools_tokens(source.task) and width not in (None, source.config.model.width)
+    if has_own_width and not presets.labels_examples(task):
         raise SettingError(f"{source} has model.embed_width {width}, which only tasks with labels can have")
     if decoder is not None and decoder.config.model.encoder not in DECODERS:
         known = ", ".join(DECODERS)
