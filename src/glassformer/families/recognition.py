@@ -176,7 +176,7 @@ def find_pairs(settings: DataSettings, *, asked: bool) -> PairTable | None:
     names = pair_columns(settings.path, there, settings)
     if names is None:
         if asked:
-            raise DataError(f"{settings.path}: name the columns with --source and --target ({', '.join(there)})")
+            raise DataError(f"{settings.path}: name --source and --target (columns: {', '.join(there)})")
         return None
     return PairTable(read_table(settings.path, settings), *names)
 
