@@ -117,7 +117,10 @@ WRONG_WITH_A_RUN = {
     "penalty": (["evaluate", "gru", "--length-penalty", "-1"], ["--length-penalty is -1"]),
     "no beam": (["translate", "gru", "a", "--beam", "0"], ["--beam is 0", "between 1 and 1,000"]),
     "too many": (["translate", "gru", "a", "--nbest", "6"], ["--nbest is 6", "--beam 5"]),
-    "beam and temperature": (["translate", "gru", "a", "--beam", "2", "--temperature", "1"], ["--beam", "cannot be combined"]),
+    "beam and temperature": (
+        ["translate", "gru", "a", "--beam", "2", "--temperature", "1"],
+        ["--beam", "cannot be combined"],
+    ),
     "seed alone": (["translate", "gru", "a", "--seed", "1"], ["--seed is for sampling", "--temperature"]),
     "text and file": (["translate", "gru", "a", "--file", "plain.txt"], ["TEXT or --file"]),
     "no file": (["translate", "gru", "--file", "nope.txt", "--out", "x.txt"], ["nope.txt"]),

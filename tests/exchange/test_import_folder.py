@@ -77,7 +77,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "layers": ({"num_hidden_layers": 10**6}, "is set to 1,000,000 layers, but holds 2[01] weights"),
     "more layers": ({"num_hidden_layers": 3}, "lacks the weight model.layers.2"),
     "fewer layers": ({"num_hidden_layers": 1}, "holds model.layers.1.*more, which no llama here has"),
-    "huge": ({"hidden_size": 2**24, "head_dim": 2**24, "num_attention_heads": 2**23}, "sizes that no model|but by its"),
+    "huge": (
+        {"hidden_size": 2**24, "head_dim": 2**24, "num_attention_heads": 2**23},
+        "sizes that no model|but must be",
+    ),
     "type": ({"hidden_size": "12"}, "hidden_size is '12', but must be a whole number"),
     "odd heads": ({"num_key_value_heads": 2}, "model.kv_heads 2 does not divide model.heads 3"),
     "tied": ({"tie_word_embeddings": True}, "lm_head.weight differs from model.embed_tokens.weight"),

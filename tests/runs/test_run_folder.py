@@ -421,7 +421,7 @@ def test_what_may_not_change_when_a_run_goes_on(run: Path) -> None:
         train("copy", out=run, resume=True, steps=6)
     identical(tensors_of(run), before)
     with pytest.raises(
-        SettingError, match=r"training.lr cannot change .*how to train may: --resume --out .*without DATA"
+        SettingError, match=r"training.lr cannot change .*training settings may change without DATA: --resume --out"
     ):
         train(DATA, out=run, resume=True, steps=5, lr=0.001)
     assert train(out=run, resume=True, steps=5, lr=0.001, **{"model.width": 8, "optimizer": "muon"}).steps == 5
