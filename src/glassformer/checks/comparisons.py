@@ -7,7 +7,7 @@ import copy
 import itertools
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from itertools import pairwise
@@ -18,13 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.result import Deviation, DoesNotApply
-from glassformer.checks.subject import Subject, largest_share, relative_difference
-from glassformer.config.errors import MissingPackage, silent
+from glassformer.checks.subject import Subject, relative_difference
+from glassformer.config.errors import silent
 from glassformer.config.sections import TrainingSettings
 from glassformer.data.wording import counted
-from glassformer.decoding.options import Sampling
-from glassformer.decoding.running import generate
-from glassformer.decoding.translate import GREEDY, marks_of, translate
 from glassformer.exchange.exporting import exports_of
 from glassformer.exchange.huggingface.export import is_huggingface, read_back
 from glassformer.exchange.onnx.graph import OnnxModel, is_onnx
@@ -45,8 +42,6 @@ from glassformer.training.schedule import total_steps
 TOGETHER = 4
 MORE = 3
 """Columns of padding beyond the longest row."""
-MAX_PROMPT, WRITTEN = 16, 12
-"""Tokens that writing begins after, and those that are written greedily."""
 
 
 @torch.inference_mode()
@@ -99,11 +94,8 @@ def check_looked_at(subject: Subject) -> Deviation:
 
 @torch.inference_mode()
 def check_cached(subject: Subject) -> Deviation:
-    """Scores in pieces and of the whole; and that greedy writing takes what the whole would take."""
-    return Deviation(
-        cache_difference(subject.loaded.family, subject),
-        "scores in pieces and of the whole, and what is written greedily with a cache",
-    )
+    """Compare scores that are computed in pieces, with a cache, with those of the whole."""
+    return Deviation(cache_difference(subject.loaded.family, subject), "scores in pieces and of the whole")
 
 
 @singledispatch
@@ -119,8 +111,7 @@ def cache_difference_of_writer(family: LanguageFamily, subject: Subject) -> floa
         raise DoesNotApply("it was trained without its mask and reads the future: it cannot go token by token")
     texts = [call[0] for call in subject.calls]
     pieces = [_score_in_pieces(model, ids, model.init_state(1, ids.shape[1])) for ids in texts]
-    in_pieces = relative_difference(subject.scores(), pieces)
-    return max(in_pieces, _rows_of_text(subject, model), _writing(subject, model))
+    return max(relative_difference(subject.scores(), pieces), _rows_of_text(subject, model))
 
 
 @cache_difference.register
@@ -128,13 +119,11 @@ def cache_difference_of_translator(family: TranslationFamily, subject: Subject) 
     model: Any = subject.model
     if not model.decoder.causal:
         raise DoesNotApply("its decoder was trained without its mask and reads the future")
-    pairs = [(call[0], call[2]) for call in subject.calls]
     pieces = [
         _score_in_pieces(model, target, model.init_state(model.encode(source), target.shape[1]))
-        for source, target in pairs
+        for source, _, target, *_ in subject.calls
     ]
-    in_pieces = relative_difference(subject.scores(), pieces)
-    return max(in_pieces, _translating(subject, model, [source for source, _ in pairs]))
+    return relative_difference(subject.scores(), pieces)
 
 
 def _score_in_pieces(model: LanguageModel | Seq2Seq, tokens: Tensor, state: Any) -> Tensor:
@@ -157,42 +146,6 @@ def _rows_of_text(subject: Subject, model: LanguageModel) -> float:
     last = torch.cat([text[0][:, -1:] for text in texts])
     cached = model.head(model.extend(last, state))[:, -1]
     return relative_difference([row[-1] for row in subject.scores(texts)], list(cached))
-
-
-def _writing(subject: Subject, model: LanguageModel) -> float:
-    """The margin by which the best of the whole is better than what was taken with a cache."""
-    never, limit = subject.loaded.output_tokenizer.never(model.head.out_features), model.encoder.limit
-    room = WRITTEN if limit is None else min(WRITTEN, limit - 1)
-    most = max(1, min(MAX_PROMPT, (limit or MAX_PROMPT + WRITTEN) - room))
-    gaps = []
-    for ids, *_ in subject.calls:
-        prompt: list[int] = ids[0, :most].tolist()
-        steps = generate(model, [prompt], Sampling(0.0), most=room, never=never)  # an END is a token like any other
-        taken = [token for (token,) in steps if token is not None]
-        whole = torch.tensor([[*prompt, *taken[:-1]]], device=subject.device)
-        gaps.append(_gap(model(whole)[0, len(prompt) - 1 :], taken, never))
-    return max(gaps)
-
-
-def _translating(subject: Subject, model: Seq2Seq, sources: Sequence[Tensor]) -> float:
-    marks = marks_of(subject.loaded.output_tokenizer, model)
-    opening, context = marks.opening, min(WRITTEN, subject.loaded.config.model.context)
-    written = translate(model, [source[0].tolist() for source in sources], GREEDY, marks, context=context)
-    gaps = []
-    for source, (best, *_) in zip(sources, written, strict=True):
-        taken = [*best.ids, marks.end] if best.ended else best.ids
-        if taken:
-            before = torch.tensor([[*opening, *taken[:-1]]], device=source.device)
-            gaps.append(_gap(model(source, None, before)[0, len(opening) - 1 :], taken, marks.never))
-    return max(gaps, default=0.0)
-
-
-def _gap(scores: Tensor, taken: Sequence[int], never: Sequence[int]) -> float:
-    """Close scores may change places by rounding; so it is not the tokens that are compared but what they scored."""
-    forbidden = torch.tensor(list(never), dtype=torch.long, device=scores.device)
-    allowed = scores.double().index_fill(-1, forbidden, -torch.inf)
-    chosen = allowed.gather(-1, torch.tensor(taken, device=scores.device).unsqueeze(-1))[:, 0]
-    return largest_share(allowed.max(-1).values - chosen, scores)
 
 
 # --- through files ---
@@ -266,15 +219,11 @@ def check_exported(subject: Subject) -> Deviation:
     if not any(folder.is_dir() for folder in folders):
         raise DoesNotApply(f"not exported any more: {folders[-1]} is gone (--export: where it is now)")
     answers = loaded.family.read_processor(loaded.run, loaded.config).answers
-    models, missing = [], list[MissingPackage]()
-    for folder, (name, (holds, read)) in itertools.product(folders, READERS.items()):
-        if holds(folder):
-            try:
-                models.append((name, read(folder, answers)))
-            except MissingPackage as error:
-                missing.append(error)
-    if missing and not models:
-        raise missing[0]
+    models = [
+        (name, read(folder, answers))
+        for folder, (name, (holds, read)) in itertools.product(folders, READERS.items())
+        if holds(folder)
+    ]
     if not models:
         raise DoesNotApply(f"nothing is known of how to read {folders[-1]}")
     batch = subject.batch(calls) if subject.token_places else None
@@ -286,8 +235,7 @@ def check_exported(subject: Subject) -> Deviation:
     difference = max(relative_difference(scores(), scores(model)) for _, model in models)
     together = ", alone and padded together" if batch is not None else ""
     names = ", ".join(dict.fromkeys(name for name, _ in models))
-    skipped = "".join(f"; skipped: {error}" for error in missing)
-    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}{skipped}")
+    return Deviation(difference, f"the scores of {len(calls)} examples{together}, here and by {names}")
 
 
 # --- a training that is stopped ---

@@ -126,20 +126,15 @@ LEAST = 1e-2
 
 
 def relative_difference(one: Sequence[Tensor], other: Sequence[Tensor]) -> float:
-    """The largest difference, as a share of the largest number; endless where they cannot be compared at all."""
+    """Return the largest difference, as a share of the largest number; infinite where they cannot be compared."""
     if len(one) != len(other) or any(a.shape != b.shape for a, b in zip(one, other, strict=True)):
         return torch.inf
     first, second = (
         torch.cat([each.detach().double().cpu().flatten() for each in several]) for several in (one, other)
     )
-    return largest_share((first - second).abs(), first)
-
-
-def largest_share(differences: Tensor, numbers: Tensor) -> float:
-    """The largest of them, as a share of the largest number; endless where one is not a number."""
-    if not differences.numel():
+    if not first.numel():
         return 0.0
-    share = float(differences.max()) / max(float(numbers.abs().max()), LEAST)
+    share = float((first - second).abs().max()) / max(float(first.abs().max()), LEAST)
     return share if math.isfinite(share) else torch.inf
 
 
