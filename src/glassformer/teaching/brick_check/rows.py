@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from glassformer.teaching.exercise import TOLERANCE, StudentError
 MAX_UPDATES, LEARNING_RATE, FIRST_SPREAD = 100, 0.05, 0.2
 """For overfitting one batch; the spread is that of the first weights."""
 OVERFITTED_LOSS = 0.05
+ALL = slice(None)
 CUT_OFF = "is there a detach(), .data, .item() or no_grad() on the way?"
 
 
@@ -45,24 +45,25 @@ def with_inputs(case: Case, change: Callable[[str, Tensor], Tensor]) -> Case:
     return replace(case, inputs=inputs)
 
 
-def first_tokens(case: Case, rows: slice, tokens: slice) -> Case:
+def cut(case: Case, rows: slice, tokens: slice = ALL) -> Case:
     """Return some rows and tokens of a case whose inputs are B×T×…."""
-    batch, length = case.inputs["x"].shape[:2]
+    first = next(one for one in case.inputs.values() if isinstance(one, Tensor))
+    batch, length = first.shape[:2]
 
-    def cut(name: str, tensor: Tensor) -> Tensor:
+    def part(name: str, tensor: Tensor) -> Tensor:
         if tensor.shape[:2] == (batch, length):
             return tensor[rows, tokens]
         if tensor.shape[0] == length:
             return tensor[tokens]
         return tensor[rows] if tensor.shape[0] == batch else tensor
 
-    return with_inputs(case, cut)
+    return with_inputs(case, part)
 
 
 def shapes(subject: Subject) -> Deviation:
     cases = subject.plain_cases()
     if subject.contract.time == 1:
-        cases += [first_tokens(cases[0], slice(1), slice(tokens)) for tokens in (1, 3)]
+        cases += [cut(cases[0], slice(1), slice(tokens)) for tokens in (1, 3)]
     for case in cases:
         right, actual = subject.contract.shape(case), tuple(subject.run(case).output.shape)
         if right != actual:
@@ -117,12 +118,8 @@ def padding(subject: Subject) -> Deviation:
 
 def _without_padding(case: Case, row: int, length: int, masked: str) -> Case:
     """Return one row of a case without its mask, the masked input cut to the real tokens."""
-    if masked == "x":
-        alone = first_tokens(case, slice(row, row + 1), slice(length))
-    else:
-        tokens = {masked: slice(length)}
-        alone = with_inputs(case, lambda name, one: one[row : row + 1, tokens.get(name, slice(None))])
-    return replace(alone, inputs={**alone.inputs, "mask": None})
+    alone = cut(case, slice(row, row + 1), slice(length) if masked == "x" else ALL)
+    return replace(alone, inputs={**alone.inputs, masked: alone.inputs[masked][:, :length], "mask": None})
 
 
 def permutation(subject: Subject) -> Deviation:
@@ -149,16 +146,11 @@ def batch_rows(subject: Subject) -> Deviation:
         raise DoesNotApply("there is no batch")
     most = 0.0
     for row in range(len(first)):
-        alone = with_inputs(case, partial(_one_row, row, len(first)))
-        difference = apart(whole[row : row + 1], subject.run(alone).output)
+        difference = apart(whole[row : row + 1], subject.run(cut(case, slice(row, row + 1))).output)
         if difference > TOLERANCE:
             raise Fails(f"row {row} is {difference:.2g} off what it is alone: rows of a batch must not know each other")
         most = max(most, difference)
     return Deviation(most, "each row of the batch alone gives the same")
-
-
-def _one_row(row: int, rows: int, name: str, tensor: Tensor) -> Tensor:
-    return tensor[row : row + 1] if tensor.shape[0] == rows else tensor
 
 
 def in_place(subject: Subject) -> Deviation:
@@ -262,7 +254,7 @@ def overfits(subject: Subject) -> Deviation:
         raise DoesNotApply("it has too few weights, or none")
     case = subject.plain_cases()[0]
     rows = 1 if tokens < case.inputs["x"].shape[1] else len(case.inputs["x"])
-    case = first_tokens(case, slice(rows), slice(tokens))
+    case = cut(case, slice(rows), slice(tokens))
     module = subject.with_weights(case.options, spread=FIRST_SPREAD).train()
     weights = [weight for weight in module.parameters() if weight.requires_grad]
     if not weights:

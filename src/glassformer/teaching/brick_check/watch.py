@@ -37,12 +37,11 @@ class Watch(TorchFunctionMode):
         self.after: dict[str, dict[int, Tensor]] = {}
         self.into: dict[str, Tensor] = {}
         self.softmaxes: list[tuple[Tensor, Tensor]] = []
-        self.made: list[Tensor] = []
         self.calls: dict[str, list[Tensor]] = {}
         """Results of each function, by its name."""
         self.turned: dict[int, bool] = {}
         """Whether a parameter is first used as x W, not as x Wᵀ, by its id."""
-        self._exponentials: dict[int, Tensor] = {}
+        self._exponentials: set[int] = set()
         self._kept: list[Tensor] = []
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -58,12 +57,11 @@ class Watch(TorchFunctionMode):
     def _note(self, name: str, given: list[Tensor], out: Tensor) -> None:
         copy = out.detach().clone()
         self.calls.setdefault(name, []).append(copy)
-        self.made.append(copy)
         self._kept.append(out)
         if name == "softmax":
             self.softmaxes.append((given[0].detach().clone(), copy))
         elif name == "exp":
-            self._exponentials[id(out)] = given[0].detach().clone()
+            self._exponentials.add(id(out))
         elif name in ("div", "true_divide", "__truediv__", "divide") and id(given[0]) in self._exponentials:
             self.softmaxes.append((torch.full_like(copy, torch.nan), copy))
         known = [tensor for tensor in given if id(tensor) in self.roles]
@@ -89,25 +87,24 @@ class Watch(TorchFunctionMode):
 
     def has_made(self, stage: Tensor) -> bool:
         """Return whether any tensor that was computed is this one."""
-        return any(alike(stage, made)[0] for made in self.made)
+        return any(alike(stage, made)[0] for calls in self.calls.values() for made in calls)
 
     def stage(self, source: str) -> Tensor | None:
         """Return the tensor at a source, as `Contract.sources` names them; None if there is none."""
-        if "softmax" in source:
-            seen = [pair[0 if source.startswith("into") else 1] for pair in self.softmaxes]
-            if not seen or any(one.shape != seen[0].shape for one in seen) or seen[0].isnan().all():
+        which, _, name = source.rpartition(" ")
+        if name == "softmax":
+            pairs = [pair[0 if which == "into" else 1] for pair in self.softmaxes]
+            if not pairs or any(one.shape != pairs[0].shape for one in pairs) or pairs[0].isnan().all():
                 return None
-            return seen[0] if len(seen) == 1 else torch.stack(seen, 1)
-        if source == "variance":  # by var, by std, or as the second of two means
-            means = self.calls.get("mean", [])[1:2]
-            known = [*self.calls.get("var", []), *(one.square() for one in self.calls.get("std", [])), *means]
-            return known[0] if known else None
-        if source.startswith(("first ", "last ")):
-            which, _, name = source.partition(" ")
-            known = self.calls.get(name, [])
-            return known[0 if which == "first" else -1] if known else None
-        if source.startswith("into "):
-            return self.into.get(source.removeprefix("into "))
+            return pairs[0] if len(pairs) == 1 else torch.stack(pairs, 1)
+        if which == "into":
+            return self.into.get(name)
+        calls = self.calls.get(name, [])
+        if name == "variance":  # by var, by std, or as the second of two means
+            squares = [one.square() for one in self.calls.get("std", [])]
+            calls = [*self.calls.get("var", []), *squares, *self.calls.get("mean", [])[1:2]]
+        if calls:
+            return calls[-1 if which == "last" else 0]
         parts = self.after.get(source)
         return None if parts is None else torch.cat([parts[number] for number in sorted(parts)], -1)
 
