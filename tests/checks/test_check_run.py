@@ -485,7 +485,7 @@ def test_the_table(tmp_path: Path) -> None:
         CheckResult("file = stdin", None, 1e-5, None, "why not"),
     ]
     checks = Checks("runs/one", "cpu", rows)
-    assert checks.words == "1 of 2 checks passed, 1 does not apply; failed: padded = unpadded"
+    assert checks.words == "1 of 2 checks passed, 1 not applicable; failed: padded = unpadded"
     view = checks.view()
     assert view.title == "Is one right?"
     (table,) = view.panels
@@ -497,7 +497,7 @@ def test_the_table(tmp_path: Path) -> None:
     checks.save(tmp_path / "checks.html")
     assert "padded = unpadded" in (tmp_path / "checks.html").read_text()
     assert "iframe" in checks._repr_html_()
-    assert Checks("one", "cpu", rows[::2]).words == "1 of 1 checks passed, 1 does not apply"
+    assert Checks("one", "cpu", rows[::2]).words == "1 of 1 checks passed, 1 not applicable"
 
 
 def test_a_check_whose_package_is_missing_is_skipped(

@@ -1,6 +1,7 @@
 """What checks came to: a row for each, and all of them as a table."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,6 +44,12 @@ class CheckResult:
     def result(self) -> str:
         return "skipped" if self.skipped else {True: "pass", False: "FAIL", None: "does not apply"}[self.passed]
 
+    @property
+    def row(self) -> list[str]:
+        """Cells of the table of checks."""
+        difference = "" if self.difference is None else f"{self.difference:.2g}"
+        return [self.name, self.result, difference, f"{self.tolerance:.2g}", self.words]
+
     def to_dict(self) -> dict[str, Any]:
         finite = self.difference is not None and math.isfinite(self.difference)
         return {**asdict(self), "difference": self.difference if finite else None}
@@ -67,27 +74,16 @@ class Checks(Renderable):
 
     @property
     def words(self) -> str:
-        held = sum(each.passed is True for each in self.checked)
-        skipped = sum(each.skipped for each in self.checked)
-        idle = sum(each.passed is None for each in self.checked) - skipped
-        said = f"{held} of {held + len(self.failed)} checks passed"
-        said += f", {skipped} skipped" if skipped else ""
-        said += f", {idle} do{'es' * (idle == 1)} not apply" if idle else ""
-        return said + (f"; failed: {', '.join(each.name for each in self.failed)}" if self.failed else "")
+        counts = Counter(each.result for each in self.checked)
+        words = f"{counts['pass']} of {counts['pass'] + counts['FAIL']} checks passed"
+        words += f", {counts['skipped']} skipped" if counts["skipped"] else ""
+        words += f", {counts['does not apply']} not applicable" if counts["does not apply"] else ""
+        return words + (f"; failed: {', '.join(each.name for each in self.failed)}" if self.failed else "")
 
     def view(self) -> View:
         table = Table(
             columns=["check", "result", "largest difference", "allowed", "what"],
-            rows=[
-                [
-                    each.name,
-                    each.result,
-                    "" if each.difference is None else f"{each.difference:.2g}",
-                    f"{each.tolerance:.2g}",
-                    each.words,
-                ]
-                for each in self.checked
-            ],
+            rows=[each.row for each in self.checked],
         )
         note = f"{self.words}. Differences are shares of the largest number compared; 0 is bit for bit."
         return View(f"Is {Path(self.run).name} right?", [table], note, f"{self.run}, on {self.device}")

@@ -148,7 +148,10 @@ def load_subject(
     loaded = load(run, device, model=model, say=say)
     prepared, missing = None, ""
     try:
-        prepared = _prepare(loaded, data)
+        config = loaded.config
+        if data is not None:
+            config = resumed_config(loaded.run, {"data.path": whole_path("data.path", data)})
+        prepared = prepare(config, silent, loaded.run)
     except Misuse as error:
         if data is not None:
             raise
@@ -169,9 +172,3 @@ def _held_out(loaded: Loaded, prepared: Prepared | None, say: Say) -> list[Model
     except DataError:
         say("this run has learned from all its data: made-up examples are used instead")
         return []
-
-
-def _prepare(loaded: Loaded, data: str | None) -> Prepared:
-    run = loaded.run
-    config = loaded.config if data is None else resumed_config(run, {"data.path": whole_path("data.path", data)})
-    return prepare(config, silent, run)

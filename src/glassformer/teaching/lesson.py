@@ -57,15 +57,11 @@ class Checked:
         return {"points": self.points, "out_of": self.out_of, "items": [asdict(item) for item in self.items]}
 
     def __str__(self) -> str:
-        rows = [
-            ("✓" if item.points >= item.out_of else "✗", *row)
-            for item, row in zip(self.items, self.rows(), strict=True)
-        ]
-        widths = [max((len(row[place]) for row in rows), default=0) for place in range(3)]
-        lines = [
-            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in rows
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), self.words])
+        width = max((len(item.name) for item in self.items), default=0)
+        marks = ["✓" if item.points >= item.out_of else "✗" for item in self.items]
+        rows = zip(marks, self.rows(), strict=True)
+        lines = [f"{mark}  {name:{width}}  {points}  {line}".rstrip() for mark, (name, points, line) in rows]
+        return "\n".join([*lines, self.words])
 
     __repr__ = __str__
 
@@ -204,8 +200,7 @@ def read_lesson(file: Path) -> Lesson:
     if start or not isinstance(said, dict) or not {"title", "number", "minutes"} <= said.keys():
         raise Misuse(f"{file} is no lesson: it must begin with title, number and minutes between two lines of ---")
     for key in said:
-        if key not in FRONT_MATTER:
-            raise Misuse(f"{file}: {unknown('key', str(key), FRONT_MATTER)}")
+        refuse_unknown(f"key in {file}", str(key), FRONT_MATTER, Misuse)
     for key in ("number", "minutes"):
         if not isinstance(said[key], int | float):
             raise Misuse(f"{file}: {key} wants a number, not {said[key]!r}")

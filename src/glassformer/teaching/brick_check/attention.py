@@ -176,42 +176,24 @@ def needs_memory(brick: Callable[..., Any]) -> bool:
     return any(re.fullmatch(memory, name) and not re.fullmatch(x, name) for name in required)
 
 
-ATTENTION = contract(
-    "attention",
-    steps=STEPS,
-    mistakes=MISTAKES,
-    inputs=cases,
-    sizes=sizes(
-        width=WIDTH,
-        heads=HEADS,
-        head_width=HEAD_WIDTH,
-        context=16,
-        causal=False,
-        bias=True,
-        dropout=0.0,
-        batch_first=True,
-    ),
-    weights=[
-        Weight("w_q", "query", "q|query|queries", bias="b_q"),
-        Weight("w_k", "key", "k|keys?", bias="b_k"),
-        Weight("w_v", "value", "v|values?", bias="b_v"),
-        Weight(
-            "w_o",
-            "output",
-            "o|wo|out(puts?)?|final|unify_?heads|mix|combine|concat|(c_)?proj|projection|fc|dense|linear",
-            bias="b_o",
-            needed=lambda options: options["heads"] > 1,
-        ),
-    ],
-)
+HEAD_SIZES = sizes(width=WIDTH, heads=HEADS, head_width=HEAD_WIDTH)
+SIZES = {**HEAD_SIZES, **sizes(context=16, causal=False, bias=True, dropout=0.0, batch_first=True)}
+OUTPUT_NAMES = "o|wo|out(puts?)?|final|unify_?heads|mix|combine|concat|(c_)?proj|projection|fc|dense|linear"
+WEIGHTS = [
+    Weight("w_q", "query", "q|query|queries", bias="b_q"),
+    Weight("w_k", "key", "k|keys?", bias="b_k"),
+    Weight("w_v", "value", "v|values?", bias="b_v"),
+    Weight("w_o", "output", OUTPUT_NAMES, bias="b_o", needed=lambda options: options["heads"] > 1),
+]
+ATTENTION = contract("attention", steps=STEPS, mistakes=MISTAKES, inputs=cases, sizes=SIZES, weights=WEIGHTS)
 MEMORY_SIZE_NAMES = "(memory|context|source|encoder|enc|kv)_(dim|size|width)|d_(memory|context|kv)|[kv]dim"
 CROSS_ATTENTION = contract(
     "cross-attention",
     steps=CROSS_STEPS,
     mistakes=CROSS_MISTAKES,
     inputs=cross_cases,
-    sizes={"memory_width": Offer(MEMORY_WIDTH, MEMORY_SIZE_NAMES), **ATTENTION.sizes},
-    weights=ATTENTION.weights,
+    sizes={"memory_width": Offer(MEMORY_WIDTH, MEMORY_SIZE_NAMES), **SIZES},
+    weights=WEIGHTS,
 )
 FUNCTION = contract(
     "attention function",
