@@ -264,7 +264,7 @@ class Sandboxed:
         except Unreadable:
             raise StudentError("cannot be read in time") from None
         try:
-            reply = self._ask_for(do, *args)
+            reply = self._reply(self._send(do, *args))
         except Ended as ended:
             raise StudentError(str(ended)) from None
         except Unsendable as error:
@@ -335,9 +335,6 @@ class Sandboxed:
             self.end()
             raise Unreadable(f"{self.source.name} {_line(reply)}" if told is None else told["problem"])
         return [PartInfo(str(label), bool(is_ours), set(names)) for label, is_ours, names in told["parts"]]
-
-    def _ask_for(self, do: str, *args: Any) -> Any:
-        return self._reply(self._send(do, *args))
 
     def _send(self, do: str, *args: Any) -> int:
         with self._timed() as (process, seconds, late):

@@ -50,10 +50,8 @@ def read_weights(module: nn.Module, options: Mapping[str, object], turned: set[s
     back = [name for name, shape in shapes.items() if len(shape) == 2 and shape[0] == WIDTH != shape[1]]
     biases = [name for name, shape in shapes.items() if len(shape) == 1]
     if len(back) != 1 or len(into) not in (1, 2) or len(into) + len(back) + len(biases) != len(shapes):
-        raise StudentError(
-            f"weights expected: {WIDTH} → hidden (two with a gate) and hidden → {WIDTH}; "
-            f"found: {listed_weights(module)}"
-        )
+        expected = f"{WIDTH} → hidden (two with a gate) and hidden → {WIDTH}"
+        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}")
     if options["swap"]:
         into.reverse()
     places = dict(zip(("w_1", "w_3"), into, strict=False)) | {"w_2": back[0]}

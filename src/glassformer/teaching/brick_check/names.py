@@ -173,10 +173,7 @@ def read_by_name(module: nn.Module, wanted: Sequence[Weight], options: Mapping[s
             found[weight.bias if name.endswith(".bias") and weight.bias else weight.name] = [name]
     elif missing or unknown:
         expected = ", ".join(weight.label for weight in wanted if weight.needed(options))
-        problem = (
-            f"no {' and no '.join(one.label for one in missing)}" if missing else f"not known: {', '.join(unknown)}"
-        )
-        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}; {problem}")
+        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}")
     roles = {name: Role((place,), part) for place, names in found.items() for part, name in enumerate(names)}
     for place, kind in (("fused", "w"), ("fused bias", "b")):
         roles |= {name: Role(tuple(f"{kind}_{letter}" for letter in order)) for name in found.get(place, [])}

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -183,18 +184,14 @@ def read_weights(module: nn.Module, options: Mapping[str, Any], turned: set[str]
     letters = list(gates) or [""]
     width = INPUT if options["input_width"] else WIDTH
     pieces = find_pieces(module, gates, width, turned)
-    count = {
-        place: sum(len(letters) if piece.gate is None else 1 for piece in pieces if piece.place == place)
-        for place in ("w", "w_x", "w_h")
-    }
+    count = Counter[str]()
+    for piece in pieces:
+        count[piece.place] += len(letters) if piece.gate is None else 1
     complete = len(letters) in (count["w"], min(count["w_x"], count["w_h"]))
     if len(pieces) < len(list(module.parameters())) or not complete:
-        height = len(letters) * WIDTH
-        of_gates = f" of the gates {', '.join(letters)}, together or each" if gates else ""
-        raise StudentError(
-            f"weights expected: from x ({height}×{width}) and from h ({height}×{WIDTH}){of_gates}; "
-            f"found: {listed_weights(module)}"
-        )
+        height, of_gates = len(letters) * WIDTH, ", ".join(letters) or "one"
+        expected = f"from x ({height}×{width}) and from h ({height}×{WIDTH}), of all gates ({of_gates}) or of each"
+        raise StudentError(f"weights expected: {expected}; found: {listed_weights(module)}")
     sides = {"w_x": width, "w_h": WIDTH} if options["cat"] == "x, h" else {"w_h": WIDTH, "w_x": width}
 
     def read(tensors: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
