@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.config.errors import DataError, Misuse, Say, silent
 from glassformer.families.base import Loaded, OwnModel, Prepared
@@ -88,15 +90,12 @@ class Subject:
         tokenizer = self.loaded.tokenizer
         pad = 0 if tokenizer is None or tokenizer.pad is None else tokenizer.pad
         for place in self.token_places:
-            rows = columns[place]
-            longest = max(row.shape[1] for row in rows)
-            longest = max(longest, min(longest + more, self.loaded.config.model.context))
-            tokens = torch.full((len(rows), longest), pad, device=self.device)
-            for number, row in enumerate(rows):
-                tokens[number, : row.shape[1]] = row[0]
-            counts = torch.tensor([row.shape[1] for row in rows], device=self.device)
-            out[place] = tokens
-            out[place + 1] = torch.arange(longest, device=self.device) < counts.unsqueeze(1)
+            rows = [row[0] for row in columns[place]]
+            tokens = pad_sequence(rows, batch_first=True, padding_value=pad)
+            added = max(0, min(more, self.loaded.config.model.context - tokens.shape[1]))
+            out[place] = tokens = F.pad(tokens, (0, added), value=pad)
+            counts = torch.tensor([len(row) for row in rows], device=self.device)
+            out[place + 1] = torch.arange(tokens.shape[1], device=self.device) < counts.unsqueeze(1)
         return tuple(out)
 
     def batch_scores(self, batch: Call, calls: Sequence[Call], model: nn.Module | None = None) -> list[Tensor]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, Protocol
 
 import numpy as np
 import torch
@@ -74,11 +74,17 @@ def known_mistakes(reference: Callable[..., Any]) -> list[Mistake]:
 
 
 Args = Callable[[torch.Generator], tuple[Any, ...]]
+P = ParamSpec("P")
 
 
 def normal(*shapes: tuple[int, ...], scale: float = 1.0) -> Args:
     """Return arguments that are drawn: for each shape a tensor of normal numbers, times `scale`."""
     return lambda chance: tuple(scale * torch.randn(shape, generator=chance) for shape in shapes)
+
+
+def drawn(draw: Callable[Concatenate[torch.Generator, P], tuple[Any, ...]]) -> Callable[P, Args]:
+    """Decorate a function that draws arguments with a generator: a call with its other parameters returns `Args`."""
+    return lambda *args, **kwargs: lambda chance: draw(chance, *args, **kwargs)
 
 
 @dataclass(frozen=True)

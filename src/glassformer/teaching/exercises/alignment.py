@@ -1,11 +1,9 @@
 """Attention of a decoder over a source: the average by similarity, additive scores, and what passes a bottleneck."""
 
-from typing import Any
-
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Args, Case, Exercise, answer, exercise, normal
+from glassformer.teaching.exercise import Args, Case, Exercise, answer, drawn, exercise, normal
 
 
 def attend(query: Tensor, states: Tensor, mask: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -33,13 +31,11 @@ def additive_scores(query: Tensor, states: Tensor, w: Tensor, u: Tensor, v: Tens
     return (joint if mistake == "linear" else joint.tanh()) @ v
 
 
-def _memory(lengths: list[int], width: int, times: float = 1.0) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        mask = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
-        states = torch.randn(*mask.shape, width, generator=chance)
-        return torch.randn(len(lengths), width, generator=chance) * times, states, mask
-
-    return draw
+@drawn
+def _memory(chance: Generator, lengths: list[int], width: int, times: float = 1.0) -> tuple[Tensor, ...]:
+    mask = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
+    states = torch.randn(*mask.shape, width, generator=chance)
+    return torch.randn(len(lengths), width, generator=chance) * times, states, mask
 
 
 def _joint(rows: int, length: int, width: int) -> Args:

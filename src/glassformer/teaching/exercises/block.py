@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Case, Exercise, answer, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercise
 
 # --- layer norm ---
 
@@ -49,12 +49,10 @@ def sine_cosine(length: int, width: int, *, mistake: str = "") -> Tensor:
     return torch.cat(waves, 1) if mistake == "halves" else torch.stack(waves, -1).flatten(1)
 
 
-def _sizes(longest: int, pairs: int) -> Any:
-    def draw(chance: Generator) -> tuple[int, int]:
-        length = 3 + int(torch.randint(longest - 3, (), generator=chance))
-        return length, 2 * (2 + int(torch.randint(pairs - 2, (), generator=chance)))
-
-    return draw
+@drawn
+def _sizes(chance: Generator, longest: int, pairs: int) -> tuple[int, int]:
+    length = 3 + int(torch.randint(longest - 3, (), generator=chance))
+    return length, 2 * (2 + int(torch.randint(pairs - 2, (), generator=chance)))
 
 
 # --- the block ---

@@ -1,11 +1,9 @@
 """A layer of Elman's network, one step of an LSTM, and how far stacked convolutions see."""
 
-from typing import Any
-
 import torch
 from torch import Generator, Tensor, nn
 
-from glassformer.teaching.exercise import Case, Exercise, answer, exercise, normal
+from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercise, normal
 
 
 class Elman(nn.Module):
@@ -49,17 +47,17 @@ def lstm_step(
     return (new, out) if mistake == "exchanged" else (out, new)
 
 
-def _step(rows: int, inputs: int, width: int, *, empty: bool = False, keep: float = 0.0) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        x = torch.randn(rows, inputs, generator=chance)
-        h, c = torch.randn(2, rows, width, generator=chance) * (not empty)
-        w, u = torch.randn(4 * width, inputs, generator=chance), torch.randn(4 * width, width, generator=chance)
-        b = torch.randn(4 * width, generator=chance)
-        b[width : 2 * width] += keep
-        b[:width] -= keep
-        return x, h, c, w, u, b
-
-    return draw
+@drawn
+def _step(
+    chance: Generator, rows: int, inputs: int, width: int, *, empty: bool = False, keep: float = 0.0
+) -> tuple[Tensor, ...]:
+    x = torch.randn(rows, inputs, generator=chance)
+    h, c = torch.randn(2, rows, width, generator=chance) * (not empty)
+    w, u = torch.randn(4 * width, inputs, generator=chance), torch.randn(4 * width, width, generator=chance)
+    b = torch.randn(4 * width, generator=chance)
+    b[width : 2 * width] += keep
+    b[:width] -= keep
+    return x, h, c, w, u, b
 
 
 EXERCISES: list[Exercise] = [

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Answer, Case, Exercise, answer, equals, exercise
+from glassformer.teaching.exercise import Answer, Case, Exercise, answer, drawn, equals, exercise
 
 MASK = 4
 UNASKED = -100
@@ -30,14 +30,12 @@ def hide(
     return inputs, torch.where(asked, inputs if mistake == "read" else ids, UNASKED)
 
 
-def _tokens(*shape: int, rate: float) -> Any:
-    def draw(chance: Generator) -> tuple[Any, ...]:
-        ids, other = torch.randint(5, 60, (2, *shape), generator=chance)
-        other = torch.where(other == ids, other + 1, other)
-        chosen, drawn = torch.rand(2, *shape, generator=chance)
-        return ids, chosen < rate, drawn, other, MASK
-
-    return draw
+@drawn
+def _tokens(chance: Generator, *shape: int, rate: float) -> tuple[Any, ...]:
+    ids, other = torch.randint(5, 60, (2, *shape), generator=chance)
+    other = torch.where(other == ids, other + 1, other)
+    chosen, drawn = torch.rand(2, *shape, generator=chance)
+    return ids, chosen < rate, drawn, other, MASK
 
 
 def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: str = "") -> Tensor:
@@ -53,19 +51,18 @@ def nearest_centroid(vectors: Tensor, labels: Tensor, new: Tensor, *, mistake: s
     return distances.argmax(1) if mistake == "farthest" else distances.argmin(1)
 
 
-def _clouds(classes: int, rows: int, *, shift: float = 0, uneven: bool = False) -> Any:
+@drawn
+def _clouds(
+    chance: Generator, classes: int, rows: int, *, shift: float = 0, uneven: bool = False
+) -> tuple[Tensor, ...]:
     """Vectors around a centre for each class, which overlap; `uneven`: the first class has most of them."""
-
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        centres = torch.randn(classes, 4, generator=chance) + shift
-        labels = torch.randint(classes, (rows,), generator=chance)
-        if uneven:
-            labels = torch.where(torch.rand(rows, generator=chance) < 0.6, 0, labels)
-        labels[:classes] = torch.arange(classes)
-        vectors, new = (centres[labels] + torch.randn(2, rows, 4, generator=chance)).unbind()
-        return vectors, labels, new[torch.randperm(rows, generator=chance)]
-
-    return draw
+    centres = torch.randn(classes, 4, generator=chance) + shift
+    labels = torch.randint(classes, (rows,), generator=chance)
+    if uneven:
+        labels = torch.where(torch.rand(rows, generator=chance) < 0.6, 0, labels)
+    labels[:classes] = torch.arange(classes)
+    vectors, new = (centres[labels] + torch.randn(2, rows, 4, generator=chance)).unbind()
+    return vectors, labels, new[torch.randperm(rows, generator=chance)]
 
 
 EXERCISES: list[Exercise] = [

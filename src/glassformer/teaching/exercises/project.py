@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Case, Exercise, answer, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercise
 
 
 def leaked(train: list[str], test: list[str], *, mistake: str = "") -> list[str]:
@@ -28,19 +28,16 @@ def _written(text: str, how: int) -> str:
     return [text, text.upper(), f" {text}  ", text.replace(" ", "  "), text.title()][how]
 
 
-def _parts(plain: bool = False, none: bool = False) -> Any:
+@drawn
+def _parts(chance: Generator, plain: bool = False, none: bool = False) -> tuple[list[str], list[str]]:
     """Some texts in both parts, written otherwise, one of them twice in the test."""
-
-    def draw(chance: Generator) -> tuple[list[str], list[str]]:
-        order = [PLAIN[place] for place in torch.randperm(len(PLAIN), generator=chance).tolist()]
-        train, both, test = order[:3], order[3:5], order[5:]
-        if none:
-            return train, test
-        ways = [0] * 3 if plain else (torch.randperm(4, generator=chance)[:3] + 1).tolist()
-        again = [_written(text, how) for text, how in zip([*both, both[0]], ways, strict=True)]
-        return [*train, *both], [*test, *again, test[0]]
-
-    return draw
+    order = [PLAIN[place] for place in torch.randperm(len(PLAIN), generator=chance).tolist()]
+    train, both, test = order[:3], order[3:5], order[5:]
+    if none:
+        return train, test
+    ways = [0] * 3 if plain else (torch.randperm(4, generator=chance)[:3] + 1).tolist()
+    again = [_written(text, how) for text, how in zip([*both, both[0]], ways, strict=True)]
+    return [*train, *both], [*test, *again, test[0]]
 
 
 def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
@@ -63,15 +60,13 @@ def scores(confusion: Tensor, *, mistake: str = "") -> dict[str, Any]:
     return {"accuracy": float(accuracy), "precision": precision, "recall": recall, "macro_f1": float(macro)}
 
 
-def _table(classes: int, never: bool = False) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor]:
-        table = torch.randint(1, 20, (classes, classes), generator=chance) + 20 * torch.eye(classes, dtype=torch.long)
-        table[0] *= 3
-        if never:
-            table[:, -1] = 0
-        return (table,)
-
-    return draw
+@drawn
+def _table(chance: Generator, classes: int, never: bool = False) -> tuple[Tensor]:
+    table = torch.randint(1, 20, (classes, classes), generator=chance) + 20 * torch.eye(classes, dtype=torch.long)
+    table[0] *= 3
+    if never:
+        table[:, -1] = 0
+    return (table,)
 
 
 def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> float:
@@ -87,12 +82,10 @@ def mcnemar(first: list[bool], second: list[bool], *, mistake: str = "") -> floa
     return tail if mistake == "one side" else min(1.0, 2 * tail)
 
 
-def _two_models(rows: int, first: float, second: float) -> Any:
-    def draw(chance: Generator) -> tuple[list[bool], list[bool]]:
-        drawn = torch.rand(2, rows, generator=chance)
-        return (drawn[0] < first).tolist(), (drawn[1] < second).tolist()
-
-    return draw
+@drawn
+def _two_models(chance: Generator, rows: int, first: float, second: float) -> tuple[list[bool], list[bool]]:
+    drawn = torch.rand(2, rows, generator=chance)
+    return (drawn[0] < first).tolist(), (drawn[1] < second).tolist()
 
 
 def _even(chance: Generator) -> tuple[list[bool], list[bool]]:

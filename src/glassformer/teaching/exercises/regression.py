@@ -1,11 +1,9 @@
 """The gradient of a line's loss, cross-entropy that does not overflow, and how many numbers a network learns."""
 
-from typing import Any
-
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Args, Case, Exercise, answer, exercise, normal
+from glassformer.teaching.exercise import Args, Case, Exercise, answer, drawn, exercise, normal
 
 
 def gradient(x: Tensor, y: Tensor, w: Tensor, b: Tensor, *, mistake: str = "") -> tuple[Tensor, Tensor]:
@@ -34,12 +32,10 @@ def _line(rows: int, width: int) -> Args:
     return normal((rows, width), (rows,), (width,), ())
 
 
-def _scores(rows: int, classes: int, times: float = 1.0) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, ...]:
-        scores = torch.randn(rows, classes, generator=chance) * times
-        return scores, torch.randint(classes, (rows,), generator=chance)
-
-    return draw
+@drawn
+def _scores(chance: Generator, rows: int, classes: int, times: float = 1.0) -> tuple[Tensor, ...]:
+    scores = torch.randn(rows, classes, generator=chance) * times
+    return scores, torch.randint(classes, (rows,), generator=chance)
 
 
 def _equal_scores(chance: Generator) -> tuple[Tensor, ...]:

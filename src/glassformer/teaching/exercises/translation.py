@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Case, Exercise, answer, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercise
 
 PAD = 0
 
@@ -25,14 +25,12 @@ def may_see(kind: str, source: Tensor, target: Tensor, *, mistake: str = "") -> 
     return ~seen if mistake == "hidden" else seen
 
 
-def _pair(kind: str, *, padded: bool = True) -> Any:
-    def draw(chance: Generator) -> tuple[str, Tensor, Tensor]:
-        source, target = (torch.randint(1, 30, (length,), generator=chance) for length in (7, 5))
-        if padded:
-            source[5:], target[4:] = PAD, PAD
-        return kind, source, target
-
-    return draw
+@drawn
+def _pair(chance: Generator, kind: str, *, padded: bool = True) -> tuple[str, Tensor, Tensor]:
+    source, target = (torch.randint(1, 30, (length,), generator=chance) for length in (7, 5))
+    if padded:
+        source[5:], target[4:] = PAD, PAD
+    return kind, source, target
 
 
 # --- writing ---
@@ -79,21 +77,18 @@ def beam_search(
     return tokens[1:] if mistake == "end" else [token for token in tokens[1:] if token != end], total
 
 
-def _table(words: int, *more: int, hurry: float, tells: Any) -> Any:
+@drawn
+def _table(chance: Generator, words: int, *more: int, hurry: float, tells: Any) -> tuple[Any, ...]:
     """Log-probabilities of what follows each token; the first is the start, which never follows, the last the end.
     `tells`: whether a table tells right from wrong; others are drawn until one does.
     """
-
-    def draw(chance: Generator) -> tuple[Any, ...]:
-        while True:
-            scores = 1.5 * torch.randn(words, words, generator=chance)
-            scores[:, 0] = -20
-            scores[:, -1] += hurry
-            args = scores.log_softmax(-1), 0, words - 1, *more
-            if tells(args):
-                return args
-
-    return draw
+    while True:
+        scores = 1.5 * torch.randn(words, words, generator=chance)
+        scores[:, 0] = -20
+        scores[:, -1] += hurry
+        args = scores.log_softmax(-1), 0, words - 1, *more
+        if tells(args):
+            return args
 
 
 def _tells(function: Any, *mistakes: str) -> Any:

@@ -3,12 +3,11 @@
 import string
 from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from glassformer.teaching.exercise import Case, Exercise, answer, exercise
+from glassformer.teaching.exercise import Case, Exercise, answer, drawn, exercise
 
 Words = list[list[str]]
 Pair = tuple[str, str]
@@ -59,15 +58,12 @@ def average(vectors: Tensor, mask: Tensor, *, mistake: str = "") -> Tensor:
     return total / real if mistake == "0 by 0" else total / real.clamp(min=1)
 
 
-def _spelled(texts: list[str]) -> Any:
+@drawn
+def _spelled(chance: Generator, texts: list[str]) -> tuple[Words]:
     """These words, in letters that are drawn."""
-
-    def draw(chance: Generator) -> tuple[Words]:
-        letters = [string.ascii_lowercase[place] for place in torch.randperm(26, generator=chance)]
-        other = str.maketrans(string.ascii_lowercase, "".join(letters))
-        return ([[piece.translate(other) for piece in text.split("-")] for text in texts],)
-
-    return draw
+    letters = [string.ascii_lowercase[place] for place in torch.randperm(26, generator=chance)]
+    other = str.maketrans(string.ascii_lowercase, "".join(letters))
+    return ([[piece.translate(other) for piece in text.split("-")] for text in texts],)
 
 
 def _letters(*words: str) -> list[str]:
@@ -86,12 +82,10 @@ def _with_empty(chance: Generator) -> tuple[Tensor]:
     return (counts,)
 
 
-def _padded(lengths: list[int]) -> Any:
-    def draw(chance: Generator) -> tuple[Tensor, Tensor]:
-        mask = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
-        return torch.randn(*mask.shape, 4, generator=chance), mask
-
-    return draw
+@drawn
+def _padded(chance: Generator, lengths: list[int]) -> tuple[Tensor, Tensor]:
+    mask = torch.arange(max(lengths))[None] < torch.tensor(lengths)[:, None]
+    return torch.randn(*mask.shape, 4, generator=chance), mask
 
 
 FREQUENT = "bun hug sun bun rug sun bun pug hugs sun bun bun sun hugs rug sun bun"
