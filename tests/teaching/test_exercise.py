@@ -71,7 +71,7 @@ def test_the_same(expected: Any, given: Any) -> None:
         ([1], {1}, "gives a set, not a list"),
         ((1, 2), 1, "gives a number, not a tuple"),
         ((TWO, TWO), TWO, "gives a tensor, not a tuple"),
-        ((1, 2), torch.zeros(2**26, 1, dtype=torch.uint8), "gives 67,108,864 things, not 2"),
+        ((1, 2), torch.zeros(2**26, 1, dtype=torch.uint8), "gives the shape 67108864×1, not a tuple"),
         ((1, 2), torch.zeros(2, 2**25, dtype=torch.uint8), "gives the shape 2×33554432, not a tuple"),
         ([1, 2], torch.zeros(2, 10**9, 0), "gives the shape 2×1000000000×0, not a list"),
         ([[1, 2], [3, 4]], torch.zeros(2, 2), "at 0: at 0: gives 0, and 1 is right"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from glassformer.config.errors import Misuse, unknown
+from glassformer.config.errors import Misuse, refuse_unknown
 
 NAMES = {
     "cached": "cached = uncached",
@@ -23,6 +23,5 @@ def choose_checks(only: str | Iterable[str] | None) -> list[str]:
         return list(NAMES)
     names = [name.strip() for name in only.split(",")] if isinstance(only, str) else list(only)
     for name in names:
-        if name not in NAMES:
-            raise Misuse(unknown("check", name, NAMES))
+        refuse_unknown("check", name, NAMES, Misuse)
     return [name for name in NAMES if name in names]

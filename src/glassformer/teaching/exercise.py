@@ -333,20 +333,15 @@ def difference(expected: Any, given: Any, tolerance: float) -> str | None:
         return next((f"has {_short(str(name))} too many" for name in given if name not in expected), None)
     if isinstance(expected, list | tuple):
         if isinstance(given, Tensor) and not any(isinstance(part, Tensor) for part in expected):
-            if given.dim() and len(given) != len(expected):
-                return f"gives {counted(len(given), 'thing')}, not {len(expected)}"
             if given.numel() > (numbers := _count_leaves(expected)) or max(given.shape, default=0) > numbers:
                 return f"gives {_shape(given)}, not {_kind(expected)}"  # as a list it may not fit into memory
             given = given.tolist()
         if not isinstance(given, list | tuple):
             return f"gives {_kind(given)}, not {_kind(expected)}"
-        count = f"gives {counted(len(given), 'thing')}, not {len(expected)}"
-        if isinstance(expected, tuple) and len(given) != len(expected):
-            return count
         for place, (part, other) in enumerate(zip(expected, given, strict=False)):
             if (line := difference(part, other, tolerance)) is not None:
                 return f"at {place}: {line}"
-        return None if len(expected) == len(given) else count
+        return None if len(expected) == len(given) else f"gives {counted(len(given), 'thing')}, not {len(expected)}"
     if isinstance(expected, Tensor):
         return _tensor_difference(expected, given, tolerance)
     if isinstance(given, Tensor) and given.numel() == 1:
