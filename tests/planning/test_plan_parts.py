@@ -271,7 +271,7 @@ def test_passes_over_a_text_shorter_than_a_batch(tmp_path: Path) -> None:
     found = plan(str(path), model="rnn", steps=2000, probe=False, **{"model.width": 8, "model.context": 12})
     passes = 2000 * found.work.per_update / found.work.tokens
     assert found.work.epochs == pytest.approx(passes)
-    assert f"go {passes:,.0f} times over {found.work.tokens} tokens" in " ".join(found.words)
+    assert f"{passes:,.4g} epochs of {found.work.tokens} tokens" in " ".join(found.words)
 
 
 @pytest.mark.slow
@@ -344,7 +344,7 @@ def test_models_side_by_side_have_the_parameters_of_each(data: str) -> None:
         assert model.parts == parameters_by_part(built)
         products = compute.training_compute(planned, None).products
         assert products is not None
-        assert model.flops_per_token == 2 * products
+        assert model.flops == 2 * products
     assert bool(found.models[-1].groups["decoder"]) == data.startswith("reverse-pairs")
 
 
@@ -352,7 +352,7 @@ def test_models_side_by_side_have_the_parameters_of_each(data: str) -> None:
 def test_flops_of_recurrent_models_on_padded_texts(data: str) -> None:
     """Per token, an LSTM layer has four matrices, a GRU layer three and an RNN layer one."""
     sizes = {"model.width": 8, "model.layers": 1}
-    one, three, four = (model.flops_per_token for model in plan_models(data, models="rnn,gru,lstm", **sizes).models)
+    one, three, four = (model.flops for model in plan_models(data, models="rnn,gru,lstm", **sizes).models)
     assert one is not None
     assert three is not None
     assert four is not None
@@ -364,22 +364,22 @@ def test_flops_per_row_of_a_table_without_text() -> None:
     """Iris has 4 columns and 3 classes: a linear map is 12 multiplications per row, however many columns."""
     found = plan_models("iris", models="linear,mlp")
     linear, mlp = found.models
-    assert (linear.flops, linear.unit, linear.flops_per_token) == (2 * 4 * 3, "row", None)
+    assert (linear.flops, linear.unit) == (2 * 4 * 3, "example")
     assert mlp.flops is not None
     assert mlp.flops == pytest.approx(2 * (mlp.parameters - 64 - 3))  # all weights but the biases
-    assert found.to_dict()["models"][0]["flops_per_row"] == 24
+    assert found.to_dict()["models"][0]["flops_per_example"] == 24
     assert "flops_per_token" not in found.to_dict()["models"][0]
     table = found.view().panels[0]
     assert isinstance(table, Table)
-    assert (table.columns[-1], table.rows[0][-1]) == ("FLOPs per row", "24")
-    assert "FLOPs per row are" in table.note
+    assert (table.columns[-1], table.rows[0][-1]) == ("FLOPs per example", "24")
+    assert "FLOPs per example are" in table.note
     assert "word" not in table.note
     assert "token" not in table.note
 
 
 def test_flops_per_picture() -> None:
     (linear,) = plan_models("digits", models="linear").models
-    assert (linear.flops, linear.unit) == (2 * 64 * 10, "picture")
+    assert (linear.flops, linear.unit) == (2 * 64 * 10, "example")
 
 
 def test_groups_of_a_transformer() -> None:

@@ -163,7 +163,7 @@ def test_other_tasks(data: str, tmp_path: Path) -> None:
     if data == "numbers":
         true, said = ([record[key] for record in records] for key in ("number", "predicted"))
         assert found.pooled["r2"] == pytest.approx(r2_score(true, said))
-        assert (found.primary, found.lower_is_better, len(records)) == ("rmse", True, 40)
+        assert (found.primary, len(records)) == ("rmse", 40)
     elif data == "labels":
         names = ["food", "money", "sport"]
         true, said = (
@@ -246,7 +246,7 @@ def test_too_few_groups_are_counted(command: Command, tmp_path: Path) -> None:
 def test_what_is_said_ends_where_the_scale_does() -> None:
     folds = [Fold(number, f"fold-{number}", {"accuracy": value}, 1, 1) for number, value in ((1, 0.6), (2, 0.9))]
     found = CrossValidated(
-        out="cv", task="classification", model="bag", primary="accuracy", lower_is_better=False, folds=folds, mean=0.75,
+        out="cv", task="classification", model="bag", primary="accuracy", folds=folds, mean=0.75,
         interval=within(mean_interval([0.6, 0.9]), "accuracy"), pooled={"accuracy": 0.75, "macro_f1": 0.7},
     )  # fmt: skip
     assert (

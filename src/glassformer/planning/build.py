@@ -139,10 +139,10 @@ class _StepMemories:
 
 
 def _pieces(planned: PlannedTraining) -> list[int]:
-    """Into how many pieces a batch can be cut."""
-    training = planned.config.training
+    """Return the numbers of equal pieces that a batch can be divided into; of a batch of tokens, powers of two."""
+    training, batch = planned.config.training, planned.batch
     if training.batch_tokens is not None:
-        return list(range(1, planned.batch + 1))
+        return [2**power for power in range(batch.bit_length())]
     return [count for count in range(1, training.batch_size + 1) if training.batch_size % count == 0]
 
 

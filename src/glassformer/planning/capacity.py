@@ -15,7 +15,7 @@ from glassformer.config.resolve import Config
 from glassformer.config.units import count, size
 from glassformer.models.build import learned_count, parameter_count
 from glassformer.models.weights import shapes_alone
-from glassformer.planning.training_step import BACKWARD, FORWARD, UPDATE, StepMemory
+from glassformer.planning.training_step import UPDATE, StepMemory
 
 SHARE = 0.9
 """The share of the memory that may be filled: the rest goes to what is no tensor, and to holes between them."""
@@ -91,20 +91,13 @@ def fit(
     `asked`: what the batch needs with as many pieces as asked for, `rows` in each. `at`: what so many rows need, as one
     of so many pieces.
     """
-    held = asked.lasting + asked.gradients
-    each = max(1, max(asked.peaks[FORWARD], asked.peaks[BACKWARD]) - held) / rows
-    most = max(0, int((room.usable - held) / each))
     if asked.peak <= room.usable:
         return BatchFit(accumulation_steps, asked, rows)
-    if asked.peaks[UPDATE] - asked.batch > room.usable:  # which pieces of a batch make no smaller
-        pieces = ()
-    for many in (many for many in pieces if many > accumulation_steps):
-        smaller = -(-rows * accumulation_steps // many)
-        if smaller > 1 and smaller > 2 * most:  # far from it: not worth a look
-            continue
-        needs = at(smaller, many)
-        if needs.peak <= room.usable:
-            return BatchFit(many, needs, smaller)
+    if asked.peaks[UPDATE] - asked.batch <= room.usable:  # more pieces do not make an update smaller
+        for many in pieces:
+            smaller = -(-rows * accumulation_steps // many)
+            if many > accumulation_steps and (needs := at(smaller, many)).peak <= room.usable:
+                return BatchFit(many, needs, smaller)
     return BatchFit(0, at(1, 2) if rows > 1 else asked, 1)
 
 

@@ -13,7 +13,6 @@ from glassformer.bricks.embedding import WordVectors
 from glassformer.bricks.positions import LearnedPositions, OneHotPositions
 from glassformer.config.resolve import used_keys
 from glassformer.config.units import count
-from glassformer.data.features.images import ImageInputs
 from glassformer.models.build import parameter_count
 from glassformer.planning.compute import parameters_by_part, tied, training_compute
 from glassformer.planning.plan import sentence
@@ -45,11 +44,6 @@ class ModelSize:
     """FLOPs of a forward pass per unit; None: not counted."""
     unit: str
     """The unit that FLOPs are counted for: a token, or for data without text a row or a picture."""
-
-    @property
-    def flops_per_token(self) -> float | None:
-        """FLOPs of a forward pass per token; None: not counted, or counted per row or picture."""
-        return self.flops if self.unit == "token" else None
 
     def row(self, groups: Sequence[str]) -> list[Cell]:
         """Return the cells of a table with these groups."""
@@ -95,7 +89,7 @@ def model_size(name: str, planned: PlannedTraining) -> ModelSize:
     """Count the parameters of a model without allocating them."""
     settings = planned.config.model
     used = used_keys(settings.encoder)
-    unit, tokens = _unit(planned)
+    tokens = planned.task.tokens_per_example  # a row or an image counts as one token per column or patch
     with fake_tensors(StepDevice(torch.device("cpu"), "fp32")):
         model = planned.build(planned.config)
         products = training_compute(planned, None).products
@@ -107,18 +101,9 @@ def model_size(name: str, planned: PlannedTraining) -> ModelSize:
             groups=parameters_by_group(model),
             parts=parameters_by_part(model),
             tied=tied(model),
-            flops=None if products is None else 2 * products * tokens,
-            unit=unit,
+            flops=None if products is None else 2 * products * (tokens or 1),
+            unit="token" if tokens is None else "example",
         )
-
-
-def _unit(planned: PlannedTraining) -> tuple[str, int]:
-    """Return the unit that FLOPs are counted for, and its number of tokens: a row counts as one token per column."""
-    task = planned.task
-    if task.tokens_per_example is None:
-        return "token", 1
-    is_picture = isinstance(next(iter(task.parts.values())), ImageInputs)
-    return "picture" if is_picture else "row", task.tokens_per_example
 
 
 def parameters_by_group(model: nn.Module) -> dict[str, int]:

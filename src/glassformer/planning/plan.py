@@ -189,12 +189,10 @@ def _work_words(plan: Plan) -> str:
     work = plan.work
     if work.updates is None or work.epochs is None:
         return sentence("work: unknown", minutes=plan.config.training.minutes)
-    passes = f"{work.epochs:.3g}" if work.epochs < 100 else f"{work.epochs:,.0f}"
     return sentence(
         "work: language model" if FAMILIES[plan.config.task].predicts_next else "work",
         updates=counted(work.updates, "update"),
-        per_update=work.per_update,
-        times=f"{passes} times" if abs(work.epochs - 1) > 0.005 else "once",
+        work=work,
         tokens=count(work.tokens),
         each=work.per_parameter(plan.parameters),
         enough=ENOUGH_TOKENS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.arguments import check_arguments
-from glassformer.config.errors import Misuse, Say, SettingError, TrainingFailed, silent
+from glassformer.config.errors import Say, TrainingFailed, silent
 from glassformer.config.loggers import logger_names, logging_to
 from glassformer.config.progress import progress_of
 from glassformer.data.io.place import short_name
@@ -37,6 +37,7 @@ from glassformer.trials.settings import (
     check_times,
     count_of,
     read_settings,
+    refuse,
     refuse_reserved,
     seeds_or_folds,
     split_words,
@@ -93,8 +94,7 @@ def compare(
     check_writable(out or RUNS)
     logger_names(log_to)  # refused before anything is made
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
-    if requested.get("model.decoder_from") is not None:
-        raise Misuse("compare --from begins from whole runs: leave --decoder-from away")
+    refuse(requested.get("model.decoder_from"), "compare --from starts from whole runs: remove --decoder-from")
     refuse_reserved(requested, "compare")
     places = PlaceOptions(on, None if jobs in (None, AUTO) else count_of("jobs", jobs, instead=AUTO), sbatch)
     places.check()
@@ -164,8 +164,7 @@ def _read_flags(
     flags = dict(request.settings)
     several = [flags.pop(key) for key in FROM if isinstance(flags.get(key), list | tuple)]
     typed = [flags.pop(key) for key in ("model", "model.encoder") if isinstance(flags.get(key), str)]
-    if typed and models is not None:
-        raise Misuse("--model and --models: give one of them")
+    refuse(typed and models is not None, "--model and --models: give one of them")
     requested = read_settings(replace(request, settings=flags))
     of_file = requested.pop("model.encoder", None)
     from_runs = next(iter(several), requested.pop("model.from_run", None)) or ()
@@ -175,14 +174,9 @@ def _read_flags(
 def _parse_varied(vary: Any, fractions: Any, sizes: Any) -> dict[str, list[Any]]:
     varied = parse_varied(vary)
     for key, flag, values in ((FRACTION, "fractions", fractions), (SIZE, "sizes", sizes)):
-        if values is None:
-            continue
-        if key in varied:
-            raise Misuse(f"--{flag} and --vary {key} are the same: give one of them")
-        try:
+        if values is not None:
+            refuse(key in varied, f"--{flag} and --vary {key} are the same: give one of them")
             varied |= parse_varied({key: _words(flag, values)})
-        except SettingError as error:
-            raise SettingError(f"--{flag}: {error}") from None
     return varied
 
 
@@ -195,8 +189,7 @@ def _open_runs(runs: Any) -> tuple[str, ...]:
 
 def _words(flag: str, values: Any) -> list[str]:
     words = split_words(values)
-    if not words:
-        raise Misuse(f"--{flag}: give at least one value")
+    refuse(not words, f"--{flag}: give at least one value")
     return words
 
 

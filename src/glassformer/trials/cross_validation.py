@@ -66,7 +66,6 @@ class CrossValidated:
     task: str
     model: str
     primary: str = ""
-    lower_is_better: bool = False
     folds: list[Fold] = field(default_factory=list)
     mean: float = math.nan
     interval: Interval | None = None
@@ -292,14 +291,13 @@ def _summarise(folder: Path, count: int, reason: str, refit: Trained | None = No
         total = max(steps, card.get("total_steps") or card["steps"])
         folds.append(Fold(number, run.path.name, card["validation"], steps=steps, total=total))
     family, config = FAMILIES[card["task"]], card["config"]
-    primary, lower = fold_metric(family, run.config())
+    primary, _ = fold_metric(family, run.config())
     values = [fold.metrics[primary] for fold in folds]
     return CrossValidated(
         out=str(folder),
         task=card["task"],
         model=config["model"]["encoder"],
         primary=primary,
-        lower_is_better=lower,
         folds=folds,
         mean=sum(values) / len(values),
         interval=within(mean_interval(values), primary),
