@@ -63,11 +63,11 @@ def test_a_file_that_is_named_like_several_is_one(folder: Path) -> None:
         (["a.csv", "other.tsv"], "other.tsv has no column 'label', which"),
         (["a.csv", "nope.csv"], "no file 'nope.csv'"),
         (["q*.csv"], "no file matches 'q*.csv'"),
-        (["a.csv", "reverse"], "reverse is a data set: pass several files, or only one data set"),
-        (["a.csv", "."], ". is a folder: pass several files, or only one folder"),
+        (["a.csv", "reverse"], "reverse is not a file: pass several files, or only one folder or data set"),
+        (["a.csv", "."], ". is not a file: pass several files, or only one folder or data set"),
         (["a.csv", "a.csv"], "a.csv is given twice: pass it once"),
         (["a.csv", "./a.csv"], "a.csv is given twice: pass it once"),
-        (["a.csv", "same.csv"], "same.csv is given twice, also as "),
+        (["a.csv", "same.csv"], "same.csv is given twice: pass it once"),
         (["a.csv", "[ab].csv"], "a.csv is given twice"),
         (["a.csv", "one.txt"], "one.txt is not: pass only tables, or only text files"),
         (["*.t*"], "other.tsv is a table, but one.txt is not"),
@@ -138,5 +138,5 @@ def test_a_list_may_name_a_folder(folder: Path) -> None:
         assert several_paths([name]) == str(name)
     gf.train(["parts"], steps=1, draft=True, out=folder / "run", size="nano")
     assert json.loads((folder / "run" / "glassformer.json").read_text())["data"]["name"] == "parts"
-    with pytest.raises(DataError, match="parts is a folder: pass several files, or only one folder"):
+    with pytest.raises(DataError, match="parts is not a file: pass several files"):
         gf.train(["parts", "one.txt"], steps=1, draft=True, out=folder / "other")

@@ -105,14 +105,13 @@ def extra_columns(table: Table, settings: DataSettings) -> tuple[str, ...]:
     return _readable(table, dict.fromkeys(settings.beside))
 
 
-def _readable(table: Table, names: Iterable[str], *, all_columns: bool = False) -> tuple[str, ...]:
+def _readable(table: Table, names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of these columns; raise `DataError` for one that cannot be read."""
     names = tuple(names)
     for name in names:
         if (reason := unreadable_values(table.columns[name])) is not None:
             raise DataError(f"{table.name}: column '{name}' cannot be read ({reason}): remove it from --extra-columns")
-        if all_columns:
-            _refuse_comma(table, name)
+        _refuse_comma(table, name)
     return names
 
 
@@ -123,7 +122,7 @@ def _refuse_comma(table: Table, name: str) -> None:
 
 def all_columns(table: Table, taken: Collection[str | None]) -> tuple[str, ...]:
     """Return all columns except those that are already used, for `--extra-columns all`."""
-    return _readable(table, (name for name in table.columns if name not in taken), all_columns=True)
+    return _readable(table, (name for name in table.columns if name not in taken))
 
 
 def other_texts(table: Table, taken: Collection[str | None]) -> list[str]:
@@ -165,7 +164,6 @@ def empty_in_words(name: str, empty: int, rows: int, of: str = "") -> str:
 
 # --- what is not read, and why ---
 
-NO_ORDER = "dates whose day and month cannot be told apart"
 LIKE_NAMES = "different values, a text or a name; --text reads it"
 
 
@@ -207,7 +205,7 @@ def unreadable_values(values: Sequence[str]) -> str | None:
     """Return why values can be read neither as numbers nor as categories nor as dates; None if they can."""
     order = _order_of(values)
     if order == UNCLEAR:
-        return f"{NO_ORDER}: write 2024-05-31"
+        return "dates whose day and month cannot be told apart: write 2024-05-31"
     different = like_names(values) if order is None else None
     return None if different is None else f"{different:,} {LIKE_NAMES}"
 

@@ -74,9 +74,6 @@ class NumberColumn:
     decimal: str = POINT
     """The sign before a fraction, where both could be meant."""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @staticmethod
     def from_json(value: dict[str, Any]) -> "NumberColumn":
         if value["decimal"] not in OTHER_SIGN:
@@ -100,9 +97,6 @@ class CategoryColumn:
         counts = many_categories(values) or Counter()
         kept = {value for value in map(str.strip, values) if counts.get(value, rare) >= rare}
         return CategoryColumn(name, tuple(sorted(kept)), len(kept) < len(counts))
-
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "values": list(self.values), "others": self.others}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "CategoryColumn":
@@ -171,10 +165,8 @@ class TableFeatures(Features):
             mean, spread, low, high = map(float, (filled.mean(), filled.std(), filled.min(), filled.max()))
             numbers.append(NumberColumn(name, mean, spread or 1.0, low, high, empty > 0, sign))
             if empty and name in part.columns:
-                remarks.append(
-                    f"{empty_in_words(name, empty, len(found), ' of training')}: they count as its mean, and a further "
-                    "number says which they are"
-                )
+                some = empty_in_words(name, empty, len(found), " of training")
+                remarks.append(f"{some}: they count as its mean, and a further number says which they are")
         if not numbers and not categories:
             same = f"{listed(part.columns)}: each the same in every row of training"
             raise DataError(f"{part.origin}: nothing to learn from ({same}): name others with --extra-columns")
@@ -274,8 +266,8 @@ class TableFeatures(Features):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "numbers": [column.to_json() for column in self.numbers],
-            "categories": [column.to_json() for column in self.categories],
+            "numbers": [asdict(column) for column in self.numbers],
+            "categories": [{**asdict(column), "values": list(column.values)} for column in self.categories],
             "dates": [column.to_json() for column in self.dates],
         }
 

@@ -45,22 +45,16 @@ def files_of(path_or_name: str) -> list[Path] | None:
         else:
             path = find(name)
             if path is None or path.is_dir():
-                kind = "a data set" if path is None else "a folder"
-                raise DataError(f"{name} is {kind}: pass several files, or only one {kind[2:]}")
+                raise DataError(f"{name} is not a file: pass several files, or only one folder or data set")
             matched = [path]
         for one in matched:
-            if (known := files.setdefault(one.resolve(), one)) is not one:
-                raise DataError(f"{one} is given twice{'' if one == known else f', also as {known}'}: pass it once")
-    _refuse_mixture(list(files.values()))
-    return list(files.values())
-
-
-def _refuse_mixture(files: list[Path]) -> None:
-    """Raise `DataError` for tables together with other files, whose rows would be read as mere texts."""
-    tables = [file for file in files if is_table(file)]
-    if tables and len(tables) < len(files):
-        other = next(file for file in files if not is_table(file))
+            if files.setdefault(one.resolve(), one) is not one:
+                raise DataError(f"{one} is given twice: pass it once")
+    tables = [file for file in files.values() if is_table(file)]
+    if tables and len(tables) < len(files):  # its rows would be read as mere texts
+        other = next(file for file in files.values() if file not in tables)
         raise DataError(f"{tables[0]} is a table, but {other} is not: pass only tables, or only text files")
+    return list(files.values())
 
 
 def is_several(path_or_name: str) -> bool:
