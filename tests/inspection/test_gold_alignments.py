@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from glassformer.config.errors import DataError
 from glassformer.config.sections import TokenizerSettings
 from glassformer.data.datasets.dataset import Alignment
-from glassformer.inspection.views.gold_alignments import (
+from glassformer.inspection.views.links import (
     AlignmentQuality,
     AlignmentScores,
     alignment_scores,
     alignments_view,
     read_alignments,
+    read_gold_alignments,
     word_weights,
 )
-from glassformer.inspection.views.links import read_gold_alignments
 from glassformer.rendering.panels import Grid, Table
 from glassformer.text.tokenizer import Tokenizer
 

@@ -11,8 +11,8 @@ import glassformer as gf
 from glassformer.bricks.attention import Memory, attention_weights
 from glassformer.config.errors import Misuse
 from glassformer.config.resolve import resolve
-from glassformer.decoding.beam import beam_search
-from glassformer.decoding.options import Sampling
+from glassformer.decoding.beam import Marks, beam_search
+from glassformer.decoding.options import Sampling, Search
 from glassformer.decoding.running import Request, RunningBatch
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import capture
@@ -251,7 +251,7 @@ def test_a_translator_that_searches_with_beams(kinds: tuple[str, str], name: str
     model = randomise(translator(*kinds)).double().eval()
     source = tokens(2, S, vocab=11)
     with intervene(model, {name: gf.Change(lambda tensor: 0.5 * tensor.flip(-1), positions=[1, 2])}):
-        found = beam_search(model, source, None, beam=3, most=[6, 6], opening=[1], end=0, best=3)
+        found = beam_search(model, source, None, Search(3, best=3), Marks([1], 0), [6, 6])
         for row, hypotheses in enumerate(found):
             for one in hypotheses:
                 ids = torch.tensor([[1, *one.ids, *[0] * one.ended]])
@@ -259,7 +259,7 @@ def test_a_translator_that_searches_with_beams(kinds: tuple[str, str], name: str
                 chances = model(source[row : row + 1], None, longer).log_softmax(-1)
                 total = chances[0].gather(1, ids[0, 1:].unsqueeze(1)).sum()
                 assert total.item() == pytest.approx(one.score, abs=1e-6)
-    plain = beam_search(model, source, None, beam=3, most=[6, 6], opening=[1], end=0, best=3)
+    plain = beam_search(model, source, None, Search(3, best=3), Marks([1], 0), [6, 6])
     assert plain != found
     assert untouched(model)
 

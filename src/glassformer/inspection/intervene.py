@@ -70,11 +70,12 @@ class _Intervention:
         """The positions of the tokens that were read last, and of each row's last, where a text is read in pieces."""
 
     def begin(self, changes: Mapping[str, Change | Callable[[Tensor], Tensor]]) -> None:
-        spots = list(recorded_modules(self.model))
+        spots = [
+            (*spot, [joined(spot.path, name) for name, _ in spot.record(spot.module, (NOTHING, NOTHING), NOTHING)])
+            for spot in recorded_modules(self.model)
+        ]
         inside = [(path, module) for path, module in self.model.named_modules() if isinstance(module, Attention)]
-        names = ["logits"]
-        for module, path, record in spots:
-            names += [joined(path, name) for name, _ in record(module, (NOTHING, NOTHING), NOTHING)]
+        names = ["logits", *(name for *_, own in spots for name in own)]
         names += [joined(path, name) for path, module in inside for name in module.names_inside]
         for said, change in changes.items():
             matching = [name for name in names if fnmatchcase(name, said)]
@@ -85,9 +86,8 @@ class _Intervention:
         if not self.changes:
             return
         self.undo.enter_context(unrecorded())
-        for module, path, record in spots:
-            own = {name for name, _ in record(module, (NOTHING, NOTHING), NOTHING)}
-            if any(joined(path, name) in self.changes for name in own):
+        for module, path, record, own in spots:
+            if any(name in self.changes for name in own):
                 itself = record is record_itself  # then what it stands in knows of heads
                 owner = self.model.get_submodule(path.rpartition(".")[0]) if itself else module
                 self._change(module, _Part(self, path, owner), itself=itself)
@@ -114,20 +114,15 @@ class _Intervention:
                 output = module.changed(args, output, change)
             else:
                 output = changed_output(output, change)
-            self._settle()
-            return output
+            return self._settled(output)
 
         def piece(original: Callable[..., Any], x: Tensor, *args: Any, **more: Any) -> Any:
             if any(one.path == change.path and one.start is None for one in self.passes):  # its whole does it in pieces
                 return original(x, *args, **more)
-            given = changed_output(original(change("input", x), *args, **more), change)
-            self._settle()
-            return given
+            return self._settled(changed_output(original(change("input", x), *args, **more), change))
 
         def first(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
-            given = change("input", args[0])
-            self._settle()
-            return (given, *args[1:])
+            return (self._settled(change("input", args[0])), *args[1:])
 
         # before others look
         self.undo.callback(module.register_forward_hook(output, prepend=True).remove)
@@ -157,7 +152,7 @@ class _Intervention:
             plain = scores.softmax(-1).nan_to_num(0.0)
             scores = change("scores", scores).masked_fill(hidden, -torch.inf)
             weights = change("weights", scores.softmax(-1).nan_to_num(0.0)).masked_fill(hidden, 0.0)
-            self._settle()
+            self._settled(weights)
             same = (weights == plain).all(-1, keepdim=True)
             return torch.where(same, mixed, attend_written_out(weights, values).to(mixed.dtype))
 
@@ -253,10 +248,12 @@ class _Intervention:
             return places.unsqueeze(0)
         return within.start.view(rows, share).repeat_interleave(new, 1) + places
 
-    def _settle(self) -> None:
+    def _settled(self, output: Any) -> Any:
+        """Return an output whose changes are made: what they reached is done."""
         for name, (within, reached) in self.reached.items():
             within.done[name] = reached
         self.reached.clear()
+        return output
 
 
 @dataclass(frozen=True)

@@ -257,11 +257,7 @@ def grid(
 
 
 def score_panels(
-    looking: Activations,
-    looked_at: Activations,
-    scores: Float[Array, "T S"],
-    weights: Float[Array, "T S"],
-    score: Term,
+    looking: Activations, looked_at: Activations, scores: Float[Array, "T S"], weights: Float[Array, "T S"], score: Term
 ) -> list[Panel]:
     """Return the scores and weights of each pair of tokens, where one pair is worked out.
 

@@ -13,7 +13,7 @@ a token and what it looks at, beside how many do where a head spreads its weight
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from glassformer.config.progress import may_stop
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of
+from glassformer.inspection.views.registry import wording
 from glassformer.rendering.panels import Grid, Heads
 from glassformer.text.display import quoted
 from glassformer.text.tokenizer import Tokenizer
@@ -36,23 +37,10 @@ TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
 Choice = tuple[int | None, int | None]
 """A layer and a head; None: the clearest."""
 
-ROLES = {
-    "previous": "looks at the previous token",
-    "next": "looks at the next token",
-    "first": "rests on the first token",
-    "itself": "looks at itself",
-    "induction": "continues what was seen before",
-    "before": "looks at the same token before",
-    "separator": "looks at punctuation",
-}
+ROLES: Mapping[str, str] = wording("roles")
 """The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier
 occurrence of the same token; `before`: at any earlier occurrence; `separator`: at an earlier mark that is no word."""
-IN_WORDS = {
-    **ROLES,
-    "antecedent": "finds the antecedent of a pronoun",
-    "subject": "finds the subject",
-    "object": "finds the object",
-}
+IN_WORDS = {**ROLES, **wording("relations")}
 """All roles; the last three are measured only on data sets that annotate such links."""
 
 PLAIN = 0.4

@@ -32,10 +32,7 @@ def scores_tokens(loaded: Loaded) -> bool:
 
 
 @register_view(
-    "logit-lens",
-    options=DECODING,
-    quick=True,
-    needs=lambda loaded: scores_tokens(loaded) and has_layers(loaded.model),
+    "logit-lens", options=DECODING, quick=True, needs=lambda loaded: scores_tokens(loaded) and has_layers(loaded.model)
 )
 def logit_lens(request: LookRequest) -> View:
     example = request.example

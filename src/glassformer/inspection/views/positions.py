@@ -1,5 +1,6 @@
 """What a Transformer is told of the order of its tokens."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +13,14 @@ from glassformer.config.arrays import Array
 from glassformer.config.errors import Misuse
 from glassformer.encoders.base import Encoder
 from glassformer.inspection.capture import numbers_of
-from glassformer.inspection.views.registry import LookRequest, leader, register_view, sentence
+from glassformer.inspection.views.registry import LookRequest, register_view, sentence, wording
 from glassformer.inspection.views.word_vectors import cosine_grid, cosines
 from glassformer.rendering.panels import Grid, Line, Lines
 from glassformer.rendering.takeaways import course
 from glassformer.rendering.view import View
 
-SINE, HALVES, LEARNED, ONEHOT, ROTARY = "sine", "sine-halves", "learned", "onehot", "rotary"
-
-FORMULAS = {
-    SINE: "PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))",
-    HALVES: "PE(t, i) = sin(t / 10000^(2i/d)), PE(t, d/2 + i) = cos(t / 10000^(2i/d))",
-    LEARNED: "row t of a learned table, added to the word vector at t",
-    ONEHOT: "the columns of W that the one-hot vector of t picks out of W [x; onehot(t)]",
-    ROTARY: "cos(t θᵢ)",
-}
-
+ROTARY = "rotary"
+FORMULAS: Mapping[str, str] = wording("position formulas")
 SCORE = "score q·k, as a share of that at distance 0"
 SHOWN = 64
 """Positions that are shown."""
@@ -69,7 +62,6 @@ def positions_view(kind: str, vectors: Float[Array, "T d"]) -> View:
     high = _scale_end(vectors)
     grid = Grid(
         title="How far each pair has turned: the cosine of its angle" if rotary else "One row per position",
-        takeaway=_fastest(kind, vectors),
         values=vectors,
         rows=list(map(str, range(len(vectors)))),
         columns=list(map(str, range(vectors.shape[1]))),
@@ -97,16 +89,6 @@ def _by_distance(falls: Float[Array, "T"], title: str, name: str) -> Lines:
     line = Line(name=name, x=[float(distance) for distance in range(len(falls))], y=falls.tolist())
     takeaway = told if len(falls) > 2 else ""
     return Lines(title=title, takeaway=takeaway, series=[line], x_name="distance in tokens", y_name=name)
-
-
-def _fastest(kind: str, vectors: Float[Array, "T d"]) -> str:
-    """Which column changes most from one position to the next."""
-    if len(vectors) < 2:
-        return "One position: nothing changes"
-    steps = np.abs(np.diff(vectors, axis=0)).mean(0)
-    what = "Pair" if kind == ROTARY else "Number"
-    names = [f"{what} {number}" for number in range(len(steps))]
-    return leader("fastest", names, steps, slowest=names[int(steps.argmin())].lower())
 
 
 def _scale_end(vectors: Float[Array, "T d"]) -> float | None:
