@@ -3,6 +3,7 @@
 import argparse
 import signal
 import threading
+import webbrowser
 
 from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.show import say
@@ -37,7 +38,7 @@ def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool
     for one in options.runs:
         if one != "last":
             find_run(one)
-    from glassformer.serving.server import key_of, open_page, serve
+    from glassformer.serving.server import key_of, serve
 
     stopped = threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
@@ -45,7 +46,7 @@ def serve_until_stopped(options: argparse.Namespace, told: str, *, browser: bool
     serving = serve(*options.runs, api_key=key_of(options.api_key_file), say=say, **arguments_of(options, serve))
     print(told.format(url=serving.url, page=serving.page), flush=True)
     if browser:
-        open_page(serving)
+        webbrowser.open(serving.page)
     while not stopped.wait(WAKE_SECONDS):
         pass
     say("stopping: answers on their way may end within 10 s")

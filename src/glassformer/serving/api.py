@@ -99,34 +99,21 @@ def routes(server: Server) -> APIRouter:
 
         vectors, count = await server.call(http, body.model, work)
         packed = body.encoding_format == "base64"
-        data = [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist(),
-            }
-            for index, vector in enumerate(vectors)
-        ]
+        shown = [base64.b64encode(one.tobytes()).decode() if packed else one.tolist() for one in vectors]
+        data = [{"object": "embedding", "index": index, "embedding": one} for index, one in enumerate(shown)]
         usage = {"prompt_tokens": count, "total_tokens": count}
         return {"object": "list", "data": data, "model": server.name(body.model), "usage": usage}
 
     def model_entry(name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": server.runs.created[name],
-            "owned_by": "glassformer",
-            "task": server.runs.cards[name]["task"],
-            "loaded": name in server.runs.loaded,
-        }
+        created, task = server.runs.created[name], server.runs.cards[name]["task"]
+        entry = {"id": name, "object": "model", "created": created, "owned_by": "glassformer", "task": task}
+        return {**entry, "loaded": name in server.runs.loaded}
 
     @router.get("/v1/models", tags=["OpenAI's shape"])
     def models() -> dict[str, Any]:
         """The runs that are served."""
-        return {
-            "object": "list",
-            "data": [model_entry(name) for name in server.runs.runs if server.runs.can_answer(name)],
-        }
+        served = [name for name in server.runs.runs if server.runs.can_answer(name)]
+        return {"object": "list", "data": [model_entry(name) for name in served]}
 
     @router.get("/v1/models/{model}", tags=["OpenAI's shape"])
     def one_model(model: str) -> dict[str, Any]:

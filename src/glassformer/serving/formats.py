@@ -1,6 +1,6 @@
 """What the server answers in: JSON, and the text that Prometheus reads.
 
-JSON has no infinity and no NaN: such numbers become null, and a remark lists them.
+JSON has no infinity and no NaN: such numbers become null, and a remark says so.
 """
 
 import functools
@@ -15,9 +15,6 @@ from typing import Any
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response
-
-MAX_NAMED = 5
-"""Maximum number of values that the remark lists; it only counts the others."""
 
 
 class FiniteJSONResponse(JSONResponse):
@@ -47,12 +44,9 @@ def encode(content: Any) -> bytes:
     try:
         return _dumped(content)
     except ValueError:
-        found: list[str] = []
-        finite = _finite(content, "", found)
+        finite = _finite(content)
     if isinstance(finite, dict):
-        more = f" and {len(found) - MAX_NAMED:,} more" if len(found) > MAX_NAMED else ""
-        remark = f"null replaces numbers that are not finite: {', '.join(found[:MAX_NAMED])}{more}"
-        finite["remarks"] = [*finite.get("remarks", []), remark]
+        finite["remarks"] = [*finite.get("remarks", []), "null replaces numbers that are not finite"]
     return _dumped(finite)
 
 
@@ -60,17 +54,13 @@ def _dumped(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
 
 
-def _finite(value: Any, place: str, found: list[str]) -> Any:
-    """Return a copy without infinities and NaN; `found`: the place and the value of each, as in `a.b.0 (infinity)`."""
+def _finite(value: Any) -> Any:
+    """Return a copy with None for infinities and NaN."""
     if isinstance(value, float) and not math.isfinite(value):
-        name = "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
-        found.append(f"{place} ({name})")
         return None
     if isinstance(value, Mapping):
-        return {key: _finite(one, f"{place}.{key}" if place else str(key), found) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one, f"{place}.{index}" if place else str(index), found) for index, one in enumerate(value)]
-    return value
+        return {key: _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 # --- metrics ---

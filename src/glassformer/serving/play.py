@@ -118,7 +118,9 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
     with uploads(loaded, [body.example, *([] if body.other is None else [body.other])]) as given:
 
         def summary(example: ModelInput, like: Mapping[str, Any] | None) -> Summary:
-            return summarise_prediction(loaded.family, Question(loaded, given[0], example, body.sampling, _ids(like)))
+            groups = [] if like is None else like["groups"]
+            also = [row["id"] for group in groups for row in group["rows"] if "id" in row]
+            return summarise_prediction(loaded.family, Question(loaded, given[0], example, body.sampling, also))
 
         before = None
         if body.patch or any(one.scale != 1 for one in body.changes):
@@ -138,11 +140,6 @@ def played(loaded: Loaded, body: PlayBody) -> dict[str, Any]:
         "roles": _roles(loaded, example, seen["attention"]) if "attention" in seen else {},
         "remarks": remarks,
     }
-
-
-def _ids(answer: Mapping[str, Any] | None) -> list[int]:
-    groups = [] if answer is None else answer["groups"]
-    return [row["id"] for group in groups for row in group["rows"] if "id" in row]
 
 
 def _view(loaded: Loaded, given: Example, name: str, body: PlayBody, example: ModelInput) -> View:
@@ -265,7 +262,7 @@ def facts_of(loaded: Loaded) -> dict[str, Any]:
         "model": loaded.family.model_name(config),
         "parameters": loaded.parameters,
         "data": config.data.path,
-        "reads": reads_of(loaded),
+        "reads": {IMAGE: "image", TEXT: "text"}.get(config.data.kind, "row") if loaded.features is not None else "text",
         "columns": columns_of(loaded),
         "views": {name: views[name].shows for name in views_of(loaded)},
         "heads": sizes_of(loaded.model),
@@ -276,12 +273,6 @@ def facts_of(loaded: Loaded) -> dict[str, Any]:
         "curve": [[line["step"], loss] for line, loss in zip(steps, losses, strict=True)][::apart],
         "presets": presets_of(loaded),
     }
-
-
-def reads_of(loaded: Loaded) -> str:
-    """text, image or row."""
-    kind = loaded.config.data.kind
-    return {IMAGE: "image", TEXT: "text"}.get(kind, "row") if loaded.features is not None else "text"
 
 
 def columns_of(loaded: Loaded) -> list[dict[str, Any]]:

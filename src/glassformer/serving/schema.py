@@ -1,6 +1,7 @@
 """What is asked and answered over HTTP: OpenAI's shape under /v1, our own under /api."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
@@ -85,14 +86,8 @@ class WritingBody(Body):
 
     @property
     def sampling(self) -> Sampling:
-        return Sampling(
-            self.temperature,
-            self.top_k,
-            self.top_p if self.top_p < 1 else None,
-            self.repetition_penalty,
-            self.presence_penalty,
-            self.frequency_penalty,
-        )
+        names = [field.name for field in fields(Sampling) if field.name != "top_p"]
+        return Sampling(top_p=self.top_p if self.top_p < 1 else None, **{name: getattr(self, name) for name in names})
 
     @property
     def stops(self) -> list[str]:

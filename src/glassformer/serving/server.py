@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 import time
+import webbrowser
 from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.resources import files
@@ -105,11 +106,6 @@ class Serving:
         self._uvicorn.should_exit = True
         self._thread.join(grace + 10)
 
-    @property
-    def answering(self) -> bool:
-        """Whether an answer is on its way."""
-        return self._uvicorn.answering
-
     def __enter__(self) -> "Serving":
         return self
 
@@ -192,12 +188,9 @@ def serve(
     """
     if not 0 <= port <= 65535:
         raise Misuse(f"--port is {port}, but must lie between 0 and 65535")
-    if memory is not None and not memory > 0:
-        raise Misuse(f"--memory is {memory:g}, but must be above 0")
-    if waiting < 1:
-        raise Misuse(f"--waiting is {waiting}, but must be at least 1")
-    if not timeout > 0:
-        raise Misuse(f"--timeout is {timeout:g}, but must be above 0")
+    for option, value in (("--memory", memory), ("--waiting", waiting), ("--timeout", timeout)):
+        if value is not None and not value > 0:
+            raise Misuse(f"{option} is {value:g}, but must be above 0")
     if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
         raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
     if api_key is None and not open and not is_loopback(host):
@@ -233,15 +226,8 @@ def play(
     """
     serving = serve(run, *([] if second_run is None else [second_run]), **options)
     if browser:
-        open_page(serving)
+        webbrowser.open(serving.page)
     return serving
-
-
-def open_page(serving: Serving) -> None:
-    """The playground in the person's browser, where there is one."""
-    import webbrowser
-
-    webbrowser.open(serving.page)
 
 
 def application(server: Server, host: str, key: str | None) -> ASGIApp:

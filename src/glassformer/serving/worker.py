@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -55,8 +55,7 @@ class Yielded(Refused):
     """Work that was ended because other requests wait for the model."""
 
     def __init__(self) -> None:
-        message = f"this view was stopped after {TURN:g} s because other requests wait for the model; try again later"
-        super().__init__(503, message, "yielded")
+        super().__init__(503, f"stopped after {TURN:g} s because other requests wait; try again later", "yielded")
 
 
 class _Ended(BaseException):
@@ -101,7 +100,7 @@ class Ticket:
     """Called from the worker's thread."""
     count: int = 0
     """Tokens written so far."""
-    cancelled: bool = field(default=False)
+    cancelled: bool = False
     """Set from anywhere: nobody waits for it any more."""
 
 

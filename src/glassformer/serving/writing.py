@@ -203,12 +203,8 @@ def _texts(shape: Shape) -> Callable[[Loaded], list[_Text]]:
         limit, tokenizer, out = loaded.model.encoder.limit, loaded.tokenizer, []
         for prompt, before in shape.prompts(loaded):
             if len(prompt) > (limit or UNBOUNDED):
-                raise Refused(
-                    400,
-                    f"the prompt has {len(prompt):,} tokens, and this model reads {limit or UNBOUNDED:,}",
-                    "context_length_exceeded",
-                    param="prompt",
-                )
+                line = f"the prompt has {len(prompt):,} tokens, and this model reads {limit or UNBOUNDED:,}"
+                raise Refused(400, line, "context_length_exceeded", param="prompt")
             with_logprobs = body.likeliest is not None
             scored = with_logprobs and body.echo
             written = text_logprobs(loaded.model, prompt) if scored else [Written(id) for id in prompt]
