@@ -49,7 +49,7 @@ def test_text_that_the_model_does_not_know_has_the_usual_rate(old: Path, texts: 
     usual = infer_config({}, {"data.path": texts["other"]}, print)[0].training.lr
     rate, said = continued(old, texts["other"], tmp_path / "other")
     assert rate == usual
-    assert any(line.startswith(f"learning rate {usual:g}, the usual rate: the loss of") for line in said)
+    assert any(line.startswith(f"learning rate {usual:g}: at the start, the loss of") for line in said)
     rate, said = continued(old, texts["other"], tmp_path / "given", lr=2e-4)
     assert rate == 2e-4
     assert not any("learning rate" in line for line in said)

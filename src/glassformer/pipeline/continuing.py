@@ -56,19 +56,11 @@ def with_chosen_rate(config: Config, prepared: Prepared, name: str, loss: float,
     unigram, training = unigram_entropy(prepared), config.training
     if unigram is None or training.lr is None:
         return config
-    task = prepared.task
-    losses = f"the loss of {name} on the new text is {loss:.2f} {task.unit} at the start"
-    if loss < FAMILIAR * unigram:
-        say(
-            f"learning rate {training.lr:g}, a tenth of the usual rate: {losses}, far below the unigram entropy "
-            f"({unigram:.2f}); --lr {usual_rate(training.lr):g} is the usual rate"
-        )
-        return config
-    chosen = replace(training, lr=usual_rate(training.lr))
-    below = "not far below" if loss < unigram else "not below"
+    chosen = training if loss < FAMILIAR * unigram else replace(training, lr=usual_rate(training.lr))
     say(
-        f"learning rate {chosen.lr:g}, the usual rate: {losses}, {below} the unigram entropy ({unigram:.2f}); "
-        f"pass --lr {training.lr:g} to change the model less"
+        f"learning rate {chosen.lr:g}: at the start, the loss of {name} on the new text is {loss:.2f} "
+        f"{prepared.task.unit}, and the unigram entropy of the text {unigram:.2f}; the usual rate is "
+        f"{usual_rate(training.lr):g}, and a tenth of it changes the model less (--lr)"
     )
     return replace(config, training=chosen)
 
@@ -79,15 +71,13 @@ def warn_of_misfit(prepared: Prepared, name: str, loss: float, say: Say) -> None
     assert isinstance(task, WindowTask)
     train = task.parts["train"]
     unknown = train.unknown / max(1, len(train))
+    advice = "a model trained without --from, with a tokenizer made for this text, may be better"
     if unknown > MAX_UNKNOWN:
-        say(
-            f"warning: {unknown:.1%} of the new text's tokens are unknown to the tokenizer of {name}, so the model "
-            "cannot learn them; train without --from to get a tokenizer made for this text"
-        )
+        say(f"warning: {unknown:.1%} of the new text's tokens are unknown to the tokenizer of {name}; {advice}")
     if unigram is not None and loss > unigram:
         say(
             f"warning: {name} predicts the new text worse than token frequencies do (loss {loss:.2f}, unigram entropy "
-            f"{unigram:.2f}); a model trained without --from, with a tokenizer made for this text, may be better"
+            f"{unigram:.2f}); {advice}"
         )
 
 

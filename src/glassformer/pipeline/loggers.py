@@ -161,10 +161,8 @@ def _last_step(file: Path) -> int:
         at += 7 + size
         if kind in (1, 4):  # a whole record, or its last piece
             with contextlib.suppress(DecodeError):
-                steps = [
-                    item.value_json for item in Record.FromString(record).history.item if "_step" in item.nested_key
-                ]
-                last = max([last, *map(int, steps)])
+                items = Record.FromString(record).history.item
+                last = max([last, *(int(item.value_json) for item in items if "_step" in item.nested_key)])
             record = b""
     return last
 
@@ -182,8 +180,8 @@ class MLflow(LogStore):
     """Numbers that MLflow takes at once."""
 
     def begin(self, run: LoggedRun) -> int:
-        for name, value in (("MAX_RETRIES", "2"), ("TIMEOUT", "20")):  # a training does not wait minutes for a server
-            os.environ.setdefault(f"MLFLOW_HTTP_REQUEST_{name}", value)
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # a training does not wait minutes for a server
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
         from mlflow import MlflowClient
         from mlflow.entities import Param, RunTag
 
@@ -201,34 +199,27 @@ class MLflow(LogStore):
         for params in _pieces(new, 100):
             self.client.log_batch(self.id, params=params)
         changed = [RunTag(key, value) for key, value in settings.items() if data.params.get(key, value) != value]
-        if changed:
-            self.client.log_batch(self.id, tags=changed)
+        self.client.log_batch(self.id, tags=changed)
         return int(data.tags.get(self.STEP, 0))
 
     def _known(self, known: str | None) -> Any:
-        """What the run holds so far; None, where there is none."""
+        """Return what the run holds so far, or None if there is no such run."""
         from mlflow.exceptions import MlflowException
 
-        if known is None:
-            return None
         try:
-            return self.client.get_run(known).data
+            return None if known is None else self.client.get_run(known).data
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return None
 
     def _experiment(self, name: str) -> str:
+        """Return the id of an experiment, which another training run may be creating at the same time."""
         from mlflow.exceptions import MlflowException
 
-        if (found := self.client.get_experiment_by_name(name)) is not None:
-            return found.experiment_id
-        try:
+        with contextlib.suppress(MlflowException):
             return self.client.create_experiment(name)
-        except MlflowException:
-            if (found := self.client.get_experiment_by_name(name)) is None:
-                raise
-            return found.experiment_id  # another training was faster
+        return self.client.get_experiment_by_name(name).experiment_id
 
     def add(self, rows: Sequence[Row]) -> None:
         from mlflow.entities import Metric

@@ -121,8 +121,5 @@ def held_words(card: Mapping[str, Any]) -> str:
     """How good a run is on what it held out."""
     known = card.get("words", {})
     parts = [name for name in ("validation", "test") if name in card]
-    return "; ".join(f"{name} {known.get(name) or _listed(card[name])}" for name in parts)
-
-
-def _listed(metrics: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    listed = {part: ", ".join(f"{name} {value:.4g}" for name, value in card[part].items()) for part in parts}
+    return "; ".join(f"{part} {known.get(part) or listed[part]}" for part in parts)

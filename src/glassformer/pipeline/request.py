@@ -118,8 +118,7 @@ class Trained:
     def _repr_html_(self) -> str:
         told = {"run": self.run, "task": self.task, "model": self.model, "size": sized(self.parameters, self.learned),
                 "training": f"{counted(self.steps, 'update')} in {duration(self.seconds)}, {self.reason}"}  # fmt: skip
-        parts = {"validation": self.validation, "test": self.test or {}}
-        scores = {name: part for name, part in parts.items() if part}
+        scores = {name: part for name, part in (("validation", self.validation), ("test", self.test)) if part}
         names = dict.fromkeys(name for part in scores.values() for name in part)
         rows = [[name, *(part.get(name) for part in scores.values())] for name in names]
         return facts(told) + (table(("", *scores), rows) if rows else "") + "".join(map(line, self.remarks))

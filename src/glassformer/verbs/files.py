@@ -326,7 +326,7 @@ def write_vectors(
     if isinstance(out, str) and is_array:
         with aside(Path(out)) as part:
             if tokens and count:
-                _write_tokens(part, *next(rows))
+                _write_tokens(part, next(rows)[1])
             else:
                 _write_array(part, (found for _, found in rows), loaded, count)
         return counts
@@ -350,21 +350,14 @@ def _embedded(loaded: Any, chunks: Iterator[list[str]], counts: InputCounts, *, 
 
 
 def _write_array(part: Path, embedded: Iterator[Embedded | None], loaded: Any, count: int) -> None:
-    """Write one vector per row as it comes, NaN for a row without one.
-
-    The first vector determines the width. If there is none, the vector of any text does.
-    """
-    blank, first = 0, next(embedded, None)
-    while first is None and blank < count:
-        blank, first = blank + 1, next(embedded, None)
-    sample: Embedded = first or loaded.embed("none")
-    missing = np.full_like(sample.vector, np.nan)
-    found = (missing if one is None else one.vector for one in embedded)
-    vectors = chain([missing] * blank, [] if first is None else [sample.vector], found)
-    _write_npy(part, sample.vector.dtype, (count, *sample.vector.shape), vectors)
+    """Write one vector per row as it comes, NaN for a row without one."""
+    sample = loaded.embed("none").vector
+    missing = np.full_like(sample, np.nan)
+    vectors = (missing if one is None else one.vector for one in embedded)
+    _write_npy(part, sample.dtype, (count, *sample.shape), vectors)
 
 
-def _write_tokens(part: Path, text: str, found: Embedded | None) -> None:
+def _write_tokens(part: Path, found: Embedded | None) -> None:
     """Write the vectors of a text's tokens."""
     if found is None or found.vectors is None:
         raise DataError(f"{NO_TEXT}: it has no tokens, and so no vectors")
