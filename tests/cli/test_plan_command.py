@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.plan import training_words
+from glassformer.cli.measure import training_words
 from helpers.running import Command
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.context", "16", "--batch-size", "4"]

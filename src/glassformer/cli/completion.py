@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
-from glassformer.cli.options import VERB_TABLES, Parser, filled
+from glassformer.cli.options import PARSERS, VERB_TABLES, Parser, filled
 from glassformer.config.encoders import ENCODERS
 from glassformer.config.loggers import LOGGERS
 from glassformer.config.presets import OWN_TASKS, TRAINABLE
@@ -49,9 +49,8 @@ def parser_of(name: str) -> Parser:
     """Return the parser of a verb, or of an action of a verb."""
     from glassformer.cli.main import module_of
 
-    module = import_module(module_of(name.partition(" ")[0]))
-    found: Sequence[Parser] = getattr(module, "PARSERS", None) or [module.PARSER]
-    return next(parser for parser in found if parser.prog == f"glassformer {name}")
+    import_module(module_of(name.partition(" ")[0]))
+    return PARSERS[name]
 
 
 def candidates(words: Sequence[str]) -> list[str]:

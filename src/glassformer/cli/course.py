@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LESSON = Parser("lesson", checks={"out": check_folder})
 GRADE = Parser("grade")
-PARSERS = (LESSON, GRADE)
 
 
 def run_lesson(argv: list[str]) -> None:

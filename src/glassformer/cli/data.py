@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from glassformer.data.io.table import Pictures, Table
 
 MOST_ROWS = 40
-LIST, DESCRIBE, CHECK, SHOW = PARSERS = [Parser(f"data {action}") for action in ("list", "describe", "check", "show")]
+LIST, DESCRIBE, CHECK, SHOW = [Parser(f"data {action}") for action in ("list", "describe", "check", "show")]
 
 
 def run(argv: list[str]) -> None:
@@ -76,7 +76,7 @@ def check(argv: list[str]) -> None:
         from glassformer.verbs.data import check as check_data
 
         checked = check_data(config, rows, say)
-    show_result(checked, as_json=options.json, show=lambda: _show_check(checked))
+    show_result(checked, options, show=lambda: _show_check(checked))
 
 
 def _show_check(checked: "DataCheck") -> None:

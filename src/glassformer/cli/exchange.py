@@ -9,7 +9,6 @@ from glassformer.exchange import check_source
 
 IMPORT = Parser("import", checks={"source": check_source, "out": check_folder})
 EXPORT = Parser("export")
-PARSERS = (IMPORT, EXPORT)
 
 
 def run_import(argv: list[str]) -> None:

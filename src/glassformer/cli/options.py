@@ -59,6 +59,8 @@ KEYWORDS = ("action", "choices", "default", "dest", "metavar", "nargs", "require
 CHECKS: dict[str, Callable[[Any], object]] = {"config": check_config, "log_to": logger_names}
 """Functions that refuse the value of a shared option."""
 ALL_SECTIONS = tuple(SECTIONS)
+PARSERS: "dict[str, Parser]" = {}
+"""The parsers of the modules that are imported, by verb."""
 
 
 def filled(text: str, **facts: str) -> str:
@@ -102,6 +104,7 @@ class Parser(argparse.ArgumentParser):
             add_help=False,
         )
         self._checks = {**CHECKS, **checks}
+        PARSERS[verb] = self
         sections = table.get("settings", ())
         sections = ALL_SECTIONS if sections == "all" else sections
         groups: dict[str, dict[str, Any]] = {"": {"-h": {}, **table["options"]}, **table.get("groups", {})}

@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser, arguments_of
-from glassformer.cli.terminal.inputs import (
-    blocks_of,
-    check_folder,
-    check_lines,
-    check_out,
-    check_rows,
-    held_texts,
-    lines_of,
-    refuse_files,
-    texts_of,
-    writer_to,
-)
+from glassformer.cli.terminal import inputs
 from glassformer.cli.terminal.show import RowProgress, print_json, say, visible
 from glassformer.config.errors import Misuse
 from glassformer.config.presets import TEXT, predicts_hidden_tokens
@@ -31,10 +20,9 @@ from glassformer.verbs.parts.options import PartOptions, Shard
 if TYPE_CHECKING:
     from glassformer.verbs.parts.folder import RowsWritten
 
-PREDICT = Parser("predict", checks={"file": check_rows, "shard": Shard.parse})
-EMBED = Parser("embed", checks={"file": check_rows, "shard": Shard.parse})
-TRANSLATE = Parser("translate", checks={"file": check_lines, "shard": Shard.parse})
-PARSERS = (PREDICT, EMBED, TRANSLATE)
+PREDICT = Parser("predict", checks={"file": inputs.check_rows, "shard": Shard.parse})
+EMBED = Parser("embed", checks={"file": inputs.check_rows, "shard": Shard.parse})
+TRANSLATE = Parser("translate", checks={"file": inputs.check_lines, "shard": Shard.parse})
 FOLDER_OPTIONS = ("shard", "on", "jobs", "overwrite")
 MOST_SHOWN = 5
 
@@ -56,9 +44,9 @@ def check_files(options: argparse.Namespace, endings: tuple[str, ...] = ()) -> b
     if options.file is not None:
         PartOptions(options.shard, options.on, options.jobs, options.overwrite).check(options.file)
     if is_folder:
-        check_folder(options.out)
+        inputs.check_folder(options.out)
     else:
-        check_out(options.out, endings)
+        inputs.check_out(options.out, endings)
     return is_folder
 
 
@@ -112,15 +100,15 @@ def run_predict(argv: list[str]) -> None:
     if options.text or options.out or options.probabilities:
         raise Misuse("--text, --out and --probabilities are for runs that learned labels or numbers")
     if loaded.config.data.kind == TEXT:
-        refuse_files(options.texts)
+        inputs.refuse_files(options.texts)
     if any(not text.strip() for text in options.texts):
         raise Misuse("TEXT is empty: there is nothing to judge")
     if options.file is None:
-        for text in texts_of(options.texts):
+        for text in inputs.texts_of(options.texts):
             _print_answer(text, answer, as_json=options.json)
         return
     with RowProgress(printed=True) as progress:
-        lines = lines_of(options.file, options.encoding or loaded.config.data.encoding)
+        lines = inputs.lines_of(options.file, options.encoding or loaded.config.data.encoding)
         for done, text in enumerate(lines):
             progress(done, len(lines), "line")
             with watched(None):
@@ -177,9 +165,9 @@ def run_embed(argv: list[str]) -> None:
         answer_file(options, embed_file, loaded)
         return
     if loaded.config.data.kind == TEXT:
-        refuse_files(options.texts)
+        inputs.refuse_files(options.texts)
     with RowProgress(printed=options.out is None):
-        texts = held_texts(options.texts)
+        texts = inputs.held_texts(options.texts)
         if not texts:
             raise Misuse("there is no text to embed")
         counts = write_vectors(loaded, iter([texts]), len(texts), options.out or sys.stdout, tokens=options.tokens)
@@ -201,7 +189,7 @@ def run_translate(argv: list[str]) -> None:
     is_folder = check_files(options)
     if None not in (options.file, options.out) and Path(options.file).resolve() == Path(options.out).resolve():
         raise Misuse(f"--out {options.out} is the file that is translated: give it another name")
-    refuse_files(options.texts)
+    inputs.refuse_files(options.texts)
 
     from glassformer.families.load import load_for
     from glassformer.verbs.files import translate_file, translation_lines
@@ -214,8 +202,8 @@ def run_translate(argv: list[str]) -> None:
         answer_file(options, translate_file, loaded)
         return
     count = 0
-    with writer_to(options.out) as to:
-        for block in blocks_of(options.texts):
+    with inputs.writer_to(options.out) as to:
+        for block in inputs.blocks_of(options.texts):
             translations = loaded.translate(block, **search, say=say)
             to.writelines(translation_lines(translations, to, count, options.nbest, as_json=options.json))
             to.flush()

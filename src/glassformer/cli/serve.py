@@ -16,7 +16,6 @@ notice a signal that the system delivers to another thread.
 """
 
 SERVE, PLAY = Parser("serve"), Parser("play")
-PARSERS = (SERVE, PLAY)
 
 
 def run_serve(argv: list[str]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glassformer.text.analysis import Merge
     from glassformer.text.tokenizer import Piece, Tokenizer
 
-TRAIN, SHOW, COMPARE = PARSERS = [Parser(f"tokenizer {action}") for action in ("train", "show", "compare")]
+TRAIN, SHOW, COMPARE = [Parser(f"tokenizer {action}") for action in ("train", "show", "compare")]
 
 
 def run(argv: list[str]) -> None:

@@ -83,7 +83,7 @@ def _train(options: argparse.Namespace, request: dict[str, Any]) -> None:
         say(f"stopped after step {trained.steps:,} and saved; go on with: "
             f"{program} train --resume{refit} --out {shlex.quote(trained.run)}")  # fmt: skip
         raise SystemExit(1 if trained.signal in (None, signal.SIGINT) else REQUEUE)
-    show_result(trained, as_json=options.json, show=lambda: show_text(trained.line))
+    show_result(trained, options, show=lambda: show_text(trained.line))
     say_next(trained.run)
 
 
@@ -108,7 +108,7 @@ def _cross_validate(options: argparse.Namespace, request: dict[str, Any]) -> Non
         show_text(f"{validated.out}: {validated.model}; {validated.words}")
         say(f"note: {validated.note}")
 
-    show_result(validated, as_json=options.json, show=show)
+    show_result(validated, options, show=show)
     if validated.refit is not None:
         say_next(validated.out)
     else:

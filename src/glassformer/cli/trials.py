@@ -8,7 +8,6 @@ from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 
 COMPARE = Parser("compare", checks={"out": check_folder})
 TUNE = Parser("tune", checks={"out": check_folder})
-PARSERS = (COMPARE, TUNE)
 
 
 def run_compare(argv: list[str]) -> None:
@@ -16,7 +15,6 @@ def run_compare(argv: list[str]) -> None:
     settings = training_settings(options, "compare")
 
     from glassformer.cli.terminal.progress import Board
-    from glassformer.cli.terminal.view import show_view
     from glassformer.trials.compare import compare
 
     try:
@@ -26,7 +24,7 @@ def run_compare(argv: list[str]) -> None:
     except KeyboardInterrupt as stop:
         say(str(stop) or "stopped: nothing was trained yet")
         raise SystemExit(1) from None
-    show_result(comparison, as_json=options.json, show=lambda: show_view(comparison.view()))
+    show_result(comparison, options)
     for line in board.after:
         say(line)
     trained = [row for row in comparison.rows if row.is_trained]
@@ -54,7 +52,7 @@ def run_tune(argv: list[str]) -> None:
         raise SystemExit(1) from None
     importance = [f"  {share:4.0%}  {name}" for name, share in list(tuned.importance.items())[:5]]
     lines = "\n".join([tuned.summary, *importance, tuned.recipe])
-    show_result(tuned, as_json=options.json, show=lambda: show_text(lines))
+    show_result(tuned, options, show=lambda: show_text(lines))
     say(f"all trials, and which settings mattered: {tuned.out}/tune.html")
     if tuned.run is None:
         data = [] if options.data is None else [options.data]

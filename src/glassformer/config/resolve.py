@@ -7,41 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from glassformer.config import encoders, presets
 from glassformer.config.data_section import ALL_COLUMNS
-from glassformer.config.encoders import (
-    DECODERS,
-    ENCODER_KEYS,
-    ENCODERS,
-    RECURRENT,
-    SHARED_KEYS,
-    encoder_info,
-    is_own_model,
-    model_name,
-    size_of,
-)
 from glassformer.config.errors import SettingError, refuse_unknown, unknown, with_article
 from glassformer.config.limits import read_text
 from glassformer.config.plugins import own_part
-from glassformer.config.presets import (
-    CPU_TRANSLATION,
-    FEWEST_EPOCHS,
-    IMAGE,
-    LABELLING,
-    LANGUAGE_MODEL,
-    MASKED,
-    MIXED,
-    MOST_EPOCHS,
-    MOST_EPOCHS_OF_NUMBERS,
-    PACKED,
-    STARTS,
-    TABLE,
-    TEXT,
-    TRANSLATION,
-    dotted,
-    read_settings,
-    settings_task,
-    style_of,
-)
 from glassformer.config.sections import LAYERWISE, DataSettings, ModelSettings, TokenizerSettings, TrainingSettings
 from glassformer.config.setting import check_value, docstrings_of_fields, parse
 
@@ -58,19 +28,24 @@ FIELDS = {f"{name}.{field.name}": field for name, section in SECTIONS.items() fo
 @functools.cache
 def help_texts() -> dict[str, str]:
     """Return the help text of every setting by dotted key."""
-    return dotted({name: docstrings_of_fields(section) for name, section in SECTIONS.items()})
+    return presets.dotted({name: docstrings_of_fields(section) for name, section in SECTIONS.items()})
 
 
-_NAMES = read_settings("names.toml")
+_NAMES = presets.read_settings("names.toml")
 ALIASES: dict[str, str] = _NAMES["short"]
 """Short names that people type; each stands for one key."""
 NAMES_ELSEWHERE = {name: key for key, names in _NAMES["elsewhere"].items() for name in names.split()}
 """A setting's dotted key, by each of the names that it has in other libraries."""
 
-WORDS = (TEXT, MIXED)
+WORDS = (presets.TEXT, presets.MIXED)
 """The kinds of examples that have words."""
 
-GROUPS = {"@packed": PACKED, "@labelling": LABELLING, "@recurrent": RECURRENT, "unset": (None,)}
+GROUPS = {
+    "@packed": presets.PACKED,
+    "@labelling": presets.LABELLING,
+    "@recurrent": encoders.RECURRENT,
+    "unset": (None,),
+}
 """Words in `needs.toml` for several values, and for none."""
 
 
@@ -80,12 +55,12 @@ def _needed_values(values: Iterable[Any]) -> tuple[Any, ...]:
 
 NEEDS = {
     setting: {other: _needed_values(values) for other, values in needed.items()}
-    for setting, needed in dotted(read_settings("needs.toml")).items()
+    for setting, needed in presets.dotted(presets.read_settings("needs.toml")).items()
 }
 """What the others must be, by setting."""
 VALUE_NEEDS: dict[tuple[str, Any], dict[str, tuple[Any, ...]]] = {
-    ("model.attention", LAYERWISE): {"task": (TRANSLATION,), "model.decoder": ("transformer",)},
-    ("data.extra_columns", ALL_COLUMNS): {"task": LABELLING},
+    ("model.attention", LAYERWISE): {"task": (presets.TRANSLATION,), "model.decoder": ("transformer",)},
+    ("data.extra_columns", ALL_COLUMNS): {"task": presets.LABELLING},
 }
 """Required values of other settings, by setting and value, where they differ from `NEEDS`."""
 
@@ -97,7 +72,12 @@ OF_ENCODER = ("model.layers", "model.width", "model.bidirectional")
 
 OF_OUR_ATTENTION = ("model.kv_heads", "model.scale", "model.output_projection", "model.qk_norm")
 """What attention of a person's own does not know."""
-KINDS_IN_WORDS = {TEXT: "texts", TABLE: "tables", IMAGE: "images", MIXED: "texts with other columns"}
+KINDS_IN_WORDS = {
+    presets.TEXT: "texts",
+    presets.TABLE: "tables",
+    presets.IMAGE: "images",
+    presets.MIXED: "texts with other columns",
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +93,7 @@ class Config:
     def get(self, key: str) -> Any:
         """A setting by its dotted key, or the task whose settings these are."""
         if key == "task":
-            return settings_task(self.task)
+            return presets.settings_task(self.task)
         section, name = key.split(".")
         return getattr(getattr(self, section), name)
 
@@ -121,22 +101,22 @@ class Config:
         """Why a setting does nothing here, if so."""
         section, name = key.split(".")
         encoder, decoder = self.model.encoder, self.model.decoder
-        writes = self.get("task") == TRANSLATION and decoder is not None and name not in ENCODER_KEYS
+        writes = self.get("task") == presets.TRANSLATION and decoder is not None and name not in encoders.ENCODER_KEYS
         if section == "model" and not any(name in used_keys(user) for user in (encoder, *([decoder] * writes)) if user):
-            users = ", ".join(other for other in ENCODERS if name in used_keys(other))
+            users = ", ".join(other for other in encoders.ENCODERS if name in used_keys(other))
             head = key == "model.layers" and "head_layers" in used_keys(encoder)
             instead = f"; the hidden layers of {encoder} are model.head_layers" if head else ""
             return f"{key} is not used by {encoder}; it belongs to {users}{instead}"
-        if section == "model" and name in encoder_info(encoder).unread.get(self.data.kind, ()):
+        if section == "model" and name in encoders.encoder_info(encoder).unread.get(self.data.kind, ()):
             return f"{key} is not used by {encoder} on {KINDS_IN_WORDS[self.data.kind]}"
         own = own_part("attention", self.model.scores)
-        if own is not None and key in OF_OUR_ATTENTION and self.get("task") != TRANSLATION:
+        if own is not None and key in OF_OUR_ATTENTION and self.get("task") != presets.TRANSLATION:
             return f"{key} does nothing with {own}"  # a translator looks at its source with ours
         if key == "data.fold" and self.data.folds is None:
             return "data.fold does nothing without data.folds"
         if key in ("training.last_blocks", "training.layer_decay") and not self.is_finetuned:
             return f"{key} does nothing without --from: what is new has to be trained"
-        if key == "training.layer_decay" and self.get("task") in LABELLING and self.training.last_blocks == 0:
+        if key == "training.layer_decay" and self.get("task") in presets.LABELLING and self.training.last_blocks == 0:
             return f"{key} does nothing while training.last_blocks is 0: no block is trained"
         if key == "model.buckets" and self.model.ngrams == 1 and not self.model.words:
             return "model.buckets does nothing while model.ngrams is 1; it goes with runs, model.ngrams 2 or more"
@@ -154,7 +134,7 @@ class Config:
     @property
     def framed(self) -> bool:
         """START and END stand around each text: its encoder knows where it begins and ends."""
-        return encoder_info(self.model.encoder).ordered
+        return encoders.encoder_info(self.model.encoder).ordered
 
     def to_dict(self) -> dict[str, Any]:
         """What a run saves: every setting that does something."""
@@ -167,8 +147,8 @@ class Config:
 
 
 def used_keys(encoder: str) -> tuple[str, ...]:
-    info = encoder_info(encoder)
-    return (*(key for key in SHARED_KEYS if key not in info.without), *info.keys)
+    info = encoders.encoder_info(encoder)
+    return (*(key for key in encoders.SHARED_KEYS if key not in info.without), *info.keys)
 
 
 def keys() -> list[str]:
@@ -238,7 +218,7 @@ def flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
             value = ",".join(value)
         flat[key] = parse(key, FIELDS[key], value)
     if "model.encoder" in flat:
-        encoder, variant = model_name(flat["model.encoder"])
+        encoder, variant = encoders.model_name(flat["model.encoder"])
         flat = {**of_model(variant), **flat, "model.encoder": encoder}
     return flat
 
@@ -273,11 +253,11 @@ def resolve(
     flags = flatten(flags)
     said = with_flags(flatten(file), flags)
     facts = dict(facts or {})
-    task = said.pop("task", None) or facts.pop("task", None) or LANGUAGE_MODEL
-    settings_of = settings_task(task)
+    task = said.pop("task", None) or facts.pop("task", None) or presets.LANGUAGE_MODEL
+    settings_of = presets.settings_task(task)
     parts: dict[str, Any] = {key: facts[key] for key in ("model.encoder", "model.decoder") if key in facts}
     encoder = {**parts, **said}.get("model.encoder", ModelSettings.encoder)
-    kind = said.get("data.kind") or facts.get("data.kind") or TEXT
+    kind = said.get("data.kind") or facts.get("data.kind") or presets.TEXT
     refuse_unknown("data.kind", kind, KINDS_IN_WORDS)
     merged = {**defaults(settings_of, kind, encoder, {**parts, **said}, starts or {}), **facts, **said}
     sections = {
@@ -286,7 +266,7 @@ def resolve(
     }
     config = Config(task=task, **sections)
     _check_reads(config)
-    if settings_of == TRANSLATION and config.model.norm == "batch":
+    if settings_of == presets.TRANSLATION and config.model.norm == "batch":
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
     own = own_part("attention", config.model.scores)
     if own is not None and config.data.documents_apart and not own.takes("seen"):
@@ -302,20 +282,22 @@ def resolve(
 
 def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts: Mapping[str, Any]) -> dict[str, Any]:
     """By dotted key: by task, kind of data, encoder, the data itself (`starts`), size and style."""
-    info = encoder_info(encoder)
+    info = encoders.encoder_info(encoder)
     general: dict[str, Any] = {}
-    if task == TRANSLATION:
+    if task == presets.TRANSLATION:
         decoder = decoder_for(encoder, said)
-        writer = encoder_info(decoder)
+        writer = encoders.encoder_info(decoder)
         if not writer.memory:
-            raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {' or '.join(DECODERS)} can")
-        writing = writer.starts.get(TRANSLATION, {})
+            raise SettingError(
+                f"{decoder} cannot attend to a second text: model.decoder {' or '.join(encoders.DECODERS)} can"
+            )
+        writing = writer.starts.get(presets.TRANSLATION, {})
         general = {
             **of_model(writer.defaults),
-            **STARTS[TRANSLATION],
+            **presets.STARTS[presets.TRANSLATION],
             # how large it is, an encoder decides; the decoder, which has the head, how both are trained
             **{key: value for key, value in writing.items() if key not in OF_ENCODER},
-            **{key: value for key, value in info.starts.get(TRANSLATION, {}).items() if key in OF_ENCODER},
+            **{key: value for key, value in info.starts.get(presets.TRANSLATION, {}).items() if key in OF_ENCODER},
             "model.decoder": decoder,
         }
         if decoder != encoder:
@@ -323,11 +305,11 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
         vectors = said.get("model.embed") != "onehot"  # which has no weights to share
         general["model.tied"] = general.get("model.tied", False) and vectors
         general["model.shared"] = said.get("tokenizer.shared", True) and vectors
-    elif task == MASKED and "bidirectional" in info.keys:
+    elif task == presets.MASKED and "bidirectional" in info.keys:
         general = {"model.bidirectional": True}
-    elif task in LABELLING:
-        like = TEXT if kind == MIXED else kind
-        general = {**STARTS[like], **info.starts.get(like, {})}
+    elif task in presets.LABELLING:
+        like = presets.TEXT if kind == presets.MIXED else kind
+        general = {**presets.STARTS[like], **info.starts.get(like, {})}
     # An encoder ignores a data set's setting that only other encoders support, such as documents_apart.
     general |= {
         key: value for key, value in starts.items() if encoder in NEEDS.get(key, {}).get("model.encoder", [encoder])
@@ -338,8 +320,8 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
         general.pop("tokenizer.lowercase", None)
     if any(said.get(budget) is not None for budget in BUDGETS):
         general.pop("training.steps", None)
-    size = of_model(size_of(said.get("model.size") or "tiny", encoder))
-    style = of_model(style_of(said["model.style"])) if said.get("model.style") else {}
+    size = of_model(encoders.size_of(said.get("model.size") or "tiny", encoder))
+    style = of_model(presets.style_of(said["model.style"])) if said.get("model.style") else {}
     named = size if said.get("model.size") else {}  # a size that was asked for beats what the task would choose
     found = {**of_model(info.defaults), **size, **general, **named, **style}
     attention = own_part("attention", said.get("model.scores", ""))
@@ -349,15 +331,15 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
 
 
 def decoder_for(encoder: str, said: Mapping[str, Any]) -> str:
-    return said.get("model.decoder") or (encoder if encoder in DECODERS else DECODERS[0])
+    return said.get("model.decoder") or (encoder if encoder in encoders.DECODERS else encoders.DECODERS[0])
 
 
 def cpu_defaults(task: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the defaults that differ on a CPU, by dotted key, without the settings in `said`."""
-    if task != TRANSLATION:
+    if task != presets.TRANSLATION:
         return {}
     decoder = decoder_for(said.get("model.encoder", ModelSettings.encoder), said)
-    found = dict(encoder_info(decoder).starts.get(CPU_TRANSLATION, {}))
+    found = dict(encoders.encoder_info(decoder).starts.get(presets.CPU_TRANSLATION, {}))
     if "model.width" in said or said.get("model.size"):
         found.pop("training.lr", None)  # this rate is for the narrow default model
     return {key: value for key, value in found.items() if key not in said}
@@ -370,27 +352,27 @@ def of_model(settings: Mapping[str, Any]) -> dict[str, Any]:
 def with_epochs(config: Config, rows: int) -> Config:
     """A budget for so many labelled texts, where nobody gave one."""
     rows = max(1, round(rows * config.data.train_fraction))
-    updates = encoder_info(config.model.encoder).updates
-    most = MOST_EPOCHS if config.data.kind in WORDS else MOST_EPOCHS_OF_NUMBERS
-    epochs = min(most, max(FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
+    updates = encoders.encoder_info(config.model.encoder).updates
+    most = presets.MOST_EPOCHS if config.data.kind in WORDS else presets.MOST_EPOCHS_OF_NUMBERS
+    epochs = min(most, max(presets.FEWEST_EPOCHS, round(updates * config.training.batch_size / rows)))
     return replace(config, training=replace(config.training, steps=None, epochs=float(epochs)))
 
 
 def _check_reads(config: Config) -> None:
     """Whether the encoder can read what it is given."""
     kind, name, task = config.data.kind, config.model.encoder, config.get("task")
-    if task in LABELLING and not is_own_model(name) and kind not in encoder_info(name).reads:
-        able = ", ".join(other for other, info in ENCODERS.items() if kind in info.reads)
-        hint = "; or name a column that is a text with --text" if kind == TABLE else ""
+    if task in presets.LABELLING and not encoders.is_own_model(name) and kind not in encoders.encoder_info(name).reads:
+        able = ", ".join(other for other, info in encoders.ENCODERS.items() if kind in info.reads)
+        hint = "; or name a column that is a text with --text" if kind == presets.TABLE else ""
         raise SettingError(f"{name} does not read {KINDS_IN_WORDS[kind]}; one of {able} does (--model){hint}")
-    if task not in LABELLING and TEXT not in encoder_info(name).reads:
+    if task not in presets.LABELLING and presets.TEXT not in encoders.encoder_info(name).reads:
         raise SettingError(f"{name} does not read texts, and the task is {config.task}")
 
 
 CANNOT_WRITE = {
-    LANGUAGE_MODEL: "reads the whole text at once: it cannot be a language model",
-    MASKED: "keeps no vector for each token: it cannot guess hidden ones",
-    TRANSLATION: "keeps no vector for each token: it cannot be read by a decoder",
+    presets.LANGUAGE_MODEL: "reads the whole text at once: it cannot be a language model",
+    presets.MASKED: "keeps no vector for each token: it cannot guess hidden ones",
+    presets.TRANSLATION: "keeps no vector for each token: it cannot be read by a decoder",
 }
 """What to say of an encoder that is not causal, by task."""
 
@@ -398,9 +380,9 @@ CANNOT_WRITE = {
 def that_writes(config: Config) -> Config:
     """The configuration as it is; refused, if its encoder cannot be part of what writes texts."""
     name, task = config.model.encoder, config.get("task")
-    if task in CANNOT_WRITE and not is_own_model(name) and not encoder_info(name).causal:
+    if task in CANNOT_WRITE and not encoders.is_own_model(name) and not encoders.encoder_info(name).causal:
         raise SettingError(f"{name} {CANNOT_WRITE[task]} (--model)")
-    if task == LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
+    if task == presets.LANGUAGE_MODEL and config.model.bidirectional and config.idle("model.bidirectional") is None:
         raise SettingError("model.bidirectional reads the future: a language model must not")
     return config
 

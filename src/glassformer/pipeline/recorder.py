@@ -18,18 +18,7 @@ from glassformer.pipeline.loggers import Loggers
 from glassformer.runs.files import write_text
 from glassformer.runs.run import Run
 from glassformer.tasks.base import Evaluation
-from glassformer.training.events import (
-    Diverged,
-    Ended,
-    Event,
-    Finding,
-    FindingReported,
-    Listener,
-    Noted,
-    Sampled,
-    Stepped,
-    Validated,
-)
+from glassformer.training import events
 
 
 @dataclass(eq=False)
@@ -40,28 +29,28 @@ class Recorder:
     model: nn.Module
     prepared: Prepared
     config: Config
-    listen: Listener
+    listen: events.Listener
     loggers: Loggers
     doctor: Doctor | None = None
     lines: list[dict[str, Any]] = field(default_factory=list)
     flushed: float = field(default_factory=time.monotonic)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self.listen(event)
-        if isinstance(event, Stepped):
+        if isinstance(event, events.Stepped):
             measured = {name: value for name, value in asdict(event).items() if value is not None or name != "layers"}
             self._log({"event": "step", **measured})
-        elif isinstance(event, Validated):
+        elif isinstance(event, events.Validated):
             numbers = {"step": event.step, "best": event.best, **event.evaluation.metrics, **self._training_loss()}
             self._log({"event": "validation", **numbers})
             family, samples = FAMILIES[self.config.task], self.config.training.samples
             text = family.training_sample(self.model, self.prepared, event.evaluation, event.step) if samples else None
             if text is not None:
                 self.lines.append({"event": "sample", "step": event.step, "text": text})
-                self.listen(Sampled(event.step, text))
-        elif isinstance(event, Diverged) and self.doctor is not None:
+                self.listen(events.Sampled(event.step, text))
+        elif isinstance(event, events.Diverged) and self.doctor is not None:
             self._note(self.doctor.diverged(event))  # the error that ends the training says it aloud
-        if isinstance(event, Ended | Diverged) or time.monotonic() - self.flushed > 1:
+        if isinstance(event, events.Ended | events.Diverged) or time.monotonic() - self.flushed > 1:
             self.flush()
 
     def _training_loss(self) -> dict[str, float]:
@@ -77,12 +66,12 @@ class Recorder:
         if self.doctor is not None:
             self.tell(self.doctor.hear(line))
 
-    def tell(self, findings: Iterable[Finding], *, end: bool = False) -> None:
+    def tell(self, findings: Iterable[events.Finding], *, end: bool = False) -> None:
         """`end`: of a training that is over; if it goes on, they are forgotten."""
         for finding in self._note(findings, end=end):
-            self.listen(FindingReported(finding))
+            self.listen(events.FindingReported(finding))
 
-    def _note(self, findings: Iterable[Finding], *, end: bool = False) -> list[Finding]:
+    def _note(self, findings: Iterable[events.Finding], *, end: bool = False) -> list[events.Finding]:
         noted = list(findings)
         self.lines += [{"event": "finding", **finding.to_dict(), **({"end": True} if end else {})} for finding in noted]
         return noted
@@ -122,7 +111,7 @@ class Recorder:
                     raise
                 why = error_line(error)
                 self.lines.append({"event": UNSEEN, "why": f"the model: {why}", "end": True})
-                self.listen(Noted(f"the doctor could not look at the model: {why}"))
+                self.listen(events.Noted(f"the doctor could not look at the model: {why}"))
             else:
                 self.tell(findings, end=True)
         self.flush()

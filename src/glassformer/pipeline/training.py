@@ -24,14 +24,7 @@ from glassformer.families.recognition import infer_config, with_vectors
 from glassformer.families.resume import resumed_config, same_settings, snapshot_to_resume
 from glassformer.finetuning.sources import copy_extras, refuse_out
 from glassformer.models.weights import shapes_alone
-from glassformer.pipeline.continuing import (
-    OldText,
-    continued_run,
-    start_loss,
-    warn_of_misfit,
-    with_chosen_rate,
-    with_loss_after,
-)
+from glassformer.pipeline import continuing
 from glassformer.pipeline.loggers import Loggers, asked_loggers
 from glassformer.pipeline.recorder import Recorder
 from glassformer.pipeline.request import Trained, TrainRequest
@@ -77,7 +70,7 @@ class Training:
         """Where it resumes: no setting has changed."""
         self.finetuned_from: dict[str, Any] | None = None
         """What the card says of the run whose weights were taken."""
-        self.old_text: OldText | None = None
+        self.old_text: continuing.OldText | None = None
         """Validation text of the run that this one continues."""
         self.evaluations: dict[str, Evaluation] = {}
         self.judged: Prepared | None = None
@@ -234,7 +227,7 @@ class Training:
             self.finetuned_from = learn_from_data(self.model, self.prepared, self.config, self.say)
         freeze(self.model, self.config.training.last_blocks, self.new_parts)
         say_size(self.model, self.say)
-        if (continued := continued_run(self.config, self.finetuned_from)) is not None:
+        if (continued := continuing.continued_run(self.config, self.finetuned_from)) is not None:
             self._compare_texts(continued)
 
     def _compare_texts(self, continued: Run) -> None:
@@ -246,16 +239,18 @@ class Training:
             self.remark("the loss on the new and the old text is not compared before training with FSDP")
             return
         self.model.to(self.device)
-        loss = None if self.resumes else start_loss(self.model, self.prepared)
+        loss = None if self.resumes else continuing.start_loss(self.model, self.prepared)
         if loss is not None:
             loss = self.processes.from_first(loss)  # all processes must choose the same rate
             if flatten(self.request.all_settings()).get("training.lr") is None:
-                self.config = with_chosen_rate(self.config, self.prepared, continued.path.name, loss, self.remark)
-            warn_of_misfit(self.prepared, continued.path.name, loss, self.remark)
+                self.config = continuing.with_chosen_rate(
+                    self.config, self.prepared, continued.path.name, loss, self.remark
+                )
+            continuing.warn_of_misfit(self.prepared, continued.path.name, loss, self.remark)
         source = self.finetuned_from or {}
         if not self.processes.first or self.request.draft or (self.snapshot and "forgetting" not in source):
             return
-        self.old_text = OldText.of(continued, self.prepared, self.config, self.remark)
+        self.old_text = continuing.OldText.of(continued, self.prepared, self.config, self.remark)
         if self.old_text is not None and self.snapshot is None:
             self.finetuned_from = {**source, "forgetting": self.old_text.before(self.model)}
 
@@ -366,7 +361,7 @@ class Training:
             **{name: evaluation.metrics for name, evaluation in self.evaluations.items()},
         }
         if self.old_text is not None and self.finetuned_from is not None and not interrupted:
-            source = with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
+            source = continuing.with_loss_after(self.finetuned_from, self.old_text.loss(self.model))
             self.remark(str(forgetting_line(source)))
             changes["from"] = source
         card = {**self.run.card(), **changes}

@@ -25,21 +25,10 @@ from glassformer.families.requests import Example
 from glassformer.families.schema import reader_of
 from glassformer.inspection.attention import attention_of, sizes_of
 from glassformer.inspection.views.registry import views_of
+from glassformer.serving import schema
 from glassformer.serving.answers import Server, require
 from glassformer.serving.formats import FiniteRoute
 from glassformer.serving.guard import Refused
-from glassformer.serving.schema import (
-    LARGEST_IMAGE,
-    LONGEST,
-    ChatBody,
-    CompletionBody,
-    EmbeddingsBody,
-    ErrorBody,
-    FillBody,
-    LookBody,
-    PredictBody,
-    TranslateBody,
-)
 from glassformer.serving.writing import Chat, Completion, write
 from glassformer.verbs.look import look
 
@@ -49,7 +38,7 @@ MOST_LINES = 5000
 """Lines of a run's log that are sent, at most; of more, every second, third …"""
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorBody, "description": what}
+    status: {"model": schema.ErrorBody, "description": what}
     for status, what in {
         400: "not what can be asked",
         401: "no key, or a wrong one",
@@ -77,17 +66,17 @@ def routes(server: Server) -> APIRouter:
     # --- OpenAI's shape ---
 
     @router.post("/v1/completions", tags=["OpenAI's shape"])
-    async def completions(http: Request, body: CompletionBody) -> Response:
+    async def completions(http: Request, body: schema.CompletionBody) -> Response:
         """Go on from a prompt."""
         return await write(server, http, Completion(body))
 
     @router.post("/v1/chat/completions", tags=["OpenAI's shape"])
-    async def chat_completions(http: Request, body: ChatBody) -> Response:
+    async def chat_completions(http: Request, body: schema.ChatBody) -> Response:
         """Answer the last message of a chat: for models that came with a chat template."""
         return await write(server, http, Chat(body))
 
     @router.post("/v1/embeddings", tags=["OpenAI's shape"])
-    async def embeddings(http: Request, body: EmbeddingsBody) -> dict[str, Any]:
+    async def embeddings(http: Request, body: schema.EmbeddingsBody) -> dict[str, Any]:
         """Texts as vectors."""
 
         def work(loaded: Loaded) -> tuple[list[Any], int]:
@@ -122,7 +111,7 @@ def routes(server: Server) -> APIRouter:
     # --- our own ---
 
     @router.post("/api/predict", tags=["more of a run"])
-    async def predict(http: Request, body: PredictBody) -> dict[str, Any]:
+    async def predict(http: Request, body: schema.PredictBody) -> dict[str, Any]:
         """What a run says of examples: a label, several labels, a number, the next token, a translation."""
 
         def work(loaded: Loaded, say: Say) -> dict[str, Any]:
@@ -146,12 +135,12 @@ def routes(server: Server) -> APIRouter:
     async def predict_image(http: Request, run: str | None = None) -> dict[str, Any]:
         """The same of one image, whose file is the body: curl --data-binary @image.png."""
         picture = base64.b64encode(await http.body()).decode()
-        if len(picture) > LARGEST_IMAGE:
-            raise Refused(413, f"the image is larger than {LARGEST_IMAGE * 3 // 4 >> 20} MiB", "body_too_large")
-        return await predict(http, PredictBody(run=run, examples=[picture]))
+        if len(picture) > schema.LARGEST_IMAGE:
+            raise Refused(413, f"the image is larger than {schema.LARGEST_IMAGE * 3 // 4 >> 20} MiB", "body_too_large")
+        return await predict(http, schema.PredictBody(run=run, examples=[picture]))
 
     @router.post("/api/translate", tags=["more of a run"])
-    async def translate(http: Request, body: TranslateBody) -> dict[str, Any]:
+    async def translate(http: Request, body: schema.TranslateBody) -> dict[str, Any]:
         """Translations, the best first."""
 
         def work(loaded: Loaded, say: Say) -> dict[str, Any]:
@@ -165,7 +154,7 @@ def routes(server: Server) -> APIRouter:
         return await answer(http, body.run, work)
 
     @router.post("/api/fill", tags=["more of a run"])
-    async def fill(http: Request, body: FillBody) -> dict[str, Any]:
+    async def fill(http: Request, body: schema.FillBody) -> dict[str, Any]:
         """The likeliest tokens for each <mask> of texts."""
 
         def work(loaded: Loaded, say: Say) -> dict[str, Any]:
@@ -175,7 +164,7 @@ def routes(server: Server) -> APIRouter:
         return await answer(http, body.run, work)
 
     @router.post("/api/look", tags=["more of a run"])
-    async def look_inside(http: Request, body: LookBody) -> dict[str, Any]:
+    async def look_inside(http: Request, body: schema.LookBody) -> dict[str, Any]:
         """Any view of `glassformer look` as panels; options are those of its flags, by Python's names."""
         options = dict(body.options)
         if options.get("links") not in (None, *LINKED_DATASETS):
@@ -239,8 +228,8 @@ def uploads(loaded: Loaded, examples: Sequence[Example]) -> Iterator[list[Exampl
     """Examples whose images are files of the server's own making: no path of a request is ever opened."""
     column = image_column(loaded)
     if column is None:
-        if any(isinstance(example, str) and len(example) > LONGEST for example in examples):
-            raise Misuse(f"a text has at most {LONGEST:,} characters here")
+        if any(isinstance(example, str) and len(example) > schema.LONGEST for example in examples):
+            raise Misuse(f"a text has at most {schema.LONGEST:,} characters here")
         yield list(examples)
         return
     with tempfile.TemporaryDirectory(prefix="glassformer-") as folder:

@@ -35,16 +35,7 @@ from glassformer.notebook.display import progress_bar
 from glassformer.runs.files import aside, text_writer
 from glassformer.runs.run import Run
 from glassformer.text.escaping import TEXT, encodable, json_line, on_one_line, printable
-from glassformer.verbs.added_columns import (
-    JSON,
-    KINDS,
-    NO_TEXT,
-    Answered,
-    free_names,
-    kind_to_write,
-    refuse_itself,
-    write_answers,
-)
+from glassformer.verbs import added_columns
 from glassformer.verbs.parts.folder import RowsWritten, write_rows
 from glassformer.verbs.parts.options import PartArguments, PartOptions
 from glassformer.verbs.parts.work import FileWork
@@ -157,7 +148,7 @@ class PredictFile(FileWork):
     """
 
     verb = "predict"
-    kinds = KINDS
+    kinds = added_columns.KINDS
     result = "an answer"
 
     probabilities: bool = False
@@ -167,19 +158,19 @@ class PredictFile(FileWork):
             raise Misuse(NO_LABELS)
 
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
-        kind = self.format or kind_to_write(file, out)
-        refuse_itself(file, out)
+        kind = self.format or added_columns.kind_to_write(file, out)
+        added_columns.refuse_itself(file, out)
         rows, column = self._read(loaded, file, say)
         notes = InputNotes(counts=InputCounts(rows.count, ignored_columns=loaded.schema.ignored(rows.sample, column)))
         types = dict(ANSWER_COLUMNS[loaded.family.label_kind])
         if self.probabilities:
             types |= {f"p_{label}": float for label in getattr(loaded.answers, "names", ())}
         marks = mark_columns(loaded)
-        names = free_names([*types, *marks], rows.sample)
+        names = added_columns.free_names([*types, *marks], rows.sample)
         between = (loaded.config.data.label_separator or ";") if kind in DELIMITERS else None
-        added = {names[name]: value for name, value in (types if kind == JSON else types | marks).items()}
-        new = _NewCells(names, tuple(types), None if kind == JSON else tuple(marks), between)
-        write_answers(rows, added, _predicted_rows(loaded, rows, column, notes, new), out, kind)
+        added = {names[name]: value for name, value in (types if kind == added_columns.JSON else types | marks).items()}
+        new = _NewCells(names, tuple(types), None if kind == added_columns.JSON else tuple(marks), between)
+        added_columns.write_answers(rows, added, _predicted_rows(loaded, rows, column, notes, new), out, kind)
         notes.tell(loaded.config, say, say)
         self.tell_blank(file, notes.counts, say)
         return notes.counts
@@ -204,7 +195,7 @@ class PredictFile(FileWork):
 
 def _predicted_rows(
     loaded: LoadedPredictor, file: RowFile, column: str | None, notes: InputNotes, new: "_NewCells"
-) -> Iterator[Answered]:
+) -> Iterator[added_columns.Answered]:
     """Yield the rows of a file with the cells that are added to each."""
     waiting: list[tuple[Table, list[int]]] = []
     """Rows that wait for their predictions, and which of them have an answer."""
@@ -225,8 +216,11 @@ def _predicted_rows(
         table, rows = waiting.pop(0)
         by_row = dict(zip(rows, predictions, strict=True))
         if len(by_row) < len(table):
-            add_to(notes.counts.unanswered, NO_TEXT, len(table) - len(by_row))
-        yield table, [new.of(by_row[row]) if row in by_row else {"error": NO_TEXT} for row in range(len(table))]
+            add_to(notes.counts.unanswered, added_columns.NO_TEXT, len(table) - len(by_row))
+        yield (
+            table,
+            [new.of(by_row[row]) if row in by_row else {"error": added_columns.NO_TEXT} for row in range(len(table))],
+        )
     progress(total, total)
 
 
@@ -285,7 +279,7 @@ class EmbedFile(FileWork):
     """A row of the array, or a line of JSON, for each text."""
 
     verb = "embed"
-    kinds = (JSON, ARRAY)
+    kinds = (added_columns.JSON, ARRAY)
     result = "a vector"
 
     tokens: bool = False
@@ -308,7 +302,7 @@ _Row = tuple[str, Embedded | None]
 
 def _vectors_json(text: str, found: Embedded | None) -> dict[str, Any]:
     if found is None:
-        return {"text": text, "error": NO_TEXT}
+        return {"text": text, "error": added_columns.NO_TEXT}
     if found.vectors is not None:
         return {"text": text, "tokens": found.tokens, "vectors": found.vectors.tolist()}
     return {"text": text, "vector": found.vector.tolist()}
@@ -341,7 +335,7 @@ def _embedded(loaded: Any, chunks: Iterator[list[str]], counts: InputCounts, *, 
     while texts := list(chain.from_iterable(islice(chunks, CHUNKS_TOGETHER))):
         filled = [text for text in texts if text.strip()]
         if len(filled) < len(texts):
-            add_to(counts.unanswered, NO_TEXT, len(texts) - len(filled))
+            add_to(counts.unanswered, added_columns.NO_TEXT, len(texts) - len(filled))
         with counting_on(done, counts.rows, "text"):
             embedded = iter(loaded.embed(filled, tokens=tokens) if filled else ())
         for text in texts:
@@ -360,7 +354,7 @@ def _write_array(part: Path, embedded: Iterator[Embedded | None], loaded: Any, c
 def _write_tokens(part: Path, found: Embedded | None) -> None:
     """Write the vectors of a text's tokens."""
     if found is None or found.vectors is None:
-        raise DataError(f"{NO_TEXT}: it has no tokens, and so no vectors")
+        raise DataError(f"{added_columns.NO_TEXT}: it has no tokens, and so no vectors")
     _write_npy(part, found.vectors.dtype, found.vectors.shape, [found.vectors])
 
 
@@ -380,7 +374,7 @@ class TranslateFile(FileWork):
     """Blank lines stay blank; a row without text has no translation."""
 
     verb = "translate"
-    kinds = (LINES, *KINDS)
+    kinds = (LINES, *added_columns.KINDS)
     result = "a translation"
 
     encoding: str = "utf-8"
@@ -400,10 +394,10 @@ class TranslateFile(FileWork):
         refuse_other_verb(self.verb, run)
 
     def write(self, loaded: Any, file: str, out: str | TextIO, say: Say) -> InputCounts:
-        refuse_itself(file, out)
+        added_columns.refuse_itself(file, out)
         rows, column = self._read(loaded, file, say)
         kind = self._kind(file, out)
-        if kind == LINES or (kind == JSON and not is_table(Path(file))):
+        if kind == LINES or (kind == added_columns.JSON and not is_table(Path(file))):
             counts = InputCounts(rows.count)
             self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts, say))
             return counts
@@ -414,14 +408,14 @@ class TranslateFile(FileWork):
         ignored = loaded.schema.ignored(rows.sample, column) if is_table(Path(file)) else []
         counts = InputCounts(rows.count, ignored_columns=ignored)
 
-        def answered() -> Iterator[Answered]:
+        def answered() -> Iterator[added_columns.Answered]:
             for table, translations in self._translations(loaded, rows, column, "row", counts, say):
                 filled = set(filled_rows(table, column))
-                empty = {"error": NO_TEXT}
+                empty = {"error": added_columns.NO_TEXT}
                 yield table, [{name: one.text} if row in filled else empty for row, one in enumerate(translations)]
 
-        (name,) = free_names(["translation"], rows.sample).values()
-        write_answers(rows, {name: str}, answered(), out, kind)
+        (name,) = added_columns.free_names(["translation"], rows.sample).values()
+        added_columns.write_answers(rows, {name: str}, answered(), out, kind)
         self.tell_blank(file, counts, say)
         return counts
 
@@ -437,8 +431,10 @@ class TranslateFile(FileWork):
         if self.format is not None:
             return self.format
         ending = kind_of(Path(out)) if isinstance(out, str) else LINES
-        as_lines = ending not in KINDS if not is_table(Path(file)) else isinstance(out, str) and ending == LINES
-        return LINES if as_lines else kind_to_write(file, out)
+        as_lines = (
+            ending not in added_columns.KINDS if not is_table(Path(file)) else isinstance(out, str) and ending == LINES
+        )
+        return LINES if as_lines else added_columns.kind_to_write(file, out)
 
     def _translations(
         self, loaded: Any, rows: RowFile, column: str, unit: str, counts: InputCounts, say: Say
@@ -452,14 +448,16 @@ class TranslateFile(FileWork):
             with counting_on(done, rows.count, unit):
                 yield table, loaded.translate(table.texts(column), **self.search, say=say)
             if blank := len(table) - len(filled_rows(table, column)):
-                add_to(counts.unanswered, NO_TEXT, blank)
+                add_to(counts.unanswered, added_columns.NO_TEXT, blank)
             done += len(table)
 
     def _write_lines(self, out: str | TextIO, kind: str, translated: Iterator[tuple[Table, list[Translation]]]) -> None:
         with text_writer(Path(out)) if isinstance(out, str) else nullcontext(out) as to:
             before = 0
             for _, translations in translated:
-                to.writelines(translation_lines(translations, to, before, self.nbest, as_json=kind == JSON))
+                to.writelines(
+                    translation_lines(translations, to, before, self.nbest, as_json=kind == added_columns.JSON)
+                )
                 to.flush()
                 before += len(translations)
 

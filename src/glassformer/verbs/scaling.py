@@ -10,25 +10,16 @@ import torch
 from glassformer.config.arguments import check_arguments
 from glassformer.config.errors import Say, silent
 from glassformer.data.wording import counted
+from glassformer.experiments import request
 from glassformer.experiments.associative_recall import recall_part
 from glassformer.experiments.at_start import start_part
 from glassformer.experiments.cost import REPEATS, gradient_part, time_part
 from glassformer.experiments.growth import Section, growth_view
-from glassformer.experiments.request import (
-    CHOSEN,
-    LAYERS,
-    LENGTHS,
-    MINUTES,
-    PARTS,
-    WIDTH,
-    ScalingRequest,
-    scaling_request,
-)
 from glassformer.experiments.variants import attention_part, beyond_part
 from glassformer.rendering.view import Renderable, View
 from glassformer.training.device import choose_device
 
-MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
+MEASURES: dict[str, Callable[[request.ScalingRequest, torch.device, Say], Section]] = {
     "time": time_part,
     "gradient": gradient_part,
     "recall": recall_part,
@@ -42,7 +33,7 @@ MEASURES: dict[str, Callable[[ScalingRequest, torch.device, Say], Section]] = {
 class Growth(Renderable):
     """What was found, part by part. In a notebook it shows itself."""
 
-    plan: ScalingRequest
+    plan: request.ScalingRequest
     device: str
     threads: int
     parts: dict[str, Section]
@@ -81,12 +72,12 @@ class Growth(Renderable):
 @check_arguments
 def scaling(
     *,
-    models: str | Iterable[str] = CHOSEN,
-    lengths: str | Iterable[int] = LENGTHS,
+    models: str | Iterable[str] = request.CHOSEN,
+    lengths: str | Iterable[int] = request.LENGTHS,
     parts: str | Iterable[str] | None = None,
-    width: int = WIDTH,
-    layers: int = LAYERS,
-    minutes: float = MINUTES,
+    width: int = request.WIDTH,
+    layers: int = request.LAYERS,
+    minutes: float = request.MINUTES,
     seed: int = 0,
     device: str = "auto",
     say: Say = silent,
@@ -96,7 +87,7 @@ def scaling(
     `parts`: None means all parts that measure one of the `models`. `width` and `layers` are the Transformer's.
     `minutes`: approximate time for all parts on two cores; more minutes allow longer training.
     """
-    plan = scaling_request(
+    plan = request.scaling_request(
         models=models,
         lengths=lengths,
         parts=parts,
@@ -109,7 +100,7 @@ def scaling(
     where = choose_device(device)
     gpu = f", {torch.cuda.get_device_name(where)}" if where.type == "cuda" else ""
     measurements = {}
-    for name in (part for part in PARTS if part in plan.parts):
-        say(f"{name}: {PARTS[name]}")
+    for name in (part for part in request.PARTS if part in plan.parts):
+        say(f"{name}: {request.PARTS[name]}")
         measurements[name] = MEASURES[name](plan, where, say)
     return Growth(plan, f"{where}{gpu}", torch.get_num_threads(), measurements)

@@ -9,20 +9,7 @@ from rich.table import Table
 
 from glassformer.cli.terminal.show import console, is_live, make_table, say
 from glassformer.data.wording import counted
-from glassformer.training.events import (
-    NOTE,
-    Checkpointed,
-    Diverged,
-    Ended,
-    Event,
-    Failed,
-    FindingReported,
-    Noted,
-    Sampled,
-    Started,
-    Stepped,
-    Validated,
-)
+from glassformer.training import events
 from glassformer.training.progress import TrainingProgress
 from glassformer.trials.running.board import COLUMNS, BoardRow, BoardRows
 from glassformer.trials.running.engine import CellEvent
@@ -98,28 +85,28 @@ class Watcher(_Display):
         self.progress = TrainingProgress()
         self.last_line = time.monotonic()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self.progress.hear(event)
-        if isinstance(event, Noted):
-            say(event.text, always=isinstance(event, Failed))
-        elif isinstance(event, Started):
+        if isinstance(event, events.Noted):
+            say(event.text, always=isinstance(event, events.Failed))
+        elif isinstance(event, events.Started):
             self._start(event)
-        elif isinstance(event, Stepped):
+        elif isinstance(event, events.Stepped):
             self._step()
-        elif isinstance(event, Validated):
+        elif isinstance(event, events.Validated):
             evaluation = event.evaluation
             self._line(f"step {event.step:,}: validation {evaluation.summary}{'  best so far' if event.best else ''}")
-        elif isinstance(event, Sampled):
+        elif isinstance(event, events.Sampled):
             self._line("  │ " + event.text.strip("\n").replace("\n", "\n  │ "))
-        elif isinstance(event, FindingReported):
-            if event.finding.severity != NOTE:  # those are for the report, and for glassformer doctor
+        elif isinstance(event, events.FindingReported):
+            if event.finding.severity != events.NOTE:  # those are for the report, and for glassformer doctor
                 self._line(f"doctor: {event.finding.line}")
-        elif isinstance(event, Ended):
+        elif isinstance(event, events.Ended):
             self.close()
         else:
-            assert isinstance(event, Checkpointed | Diverged)
+            assert isinstance(event, events.Checkpointed | events.Diverged)
 
-    def _start(self, event: Started) -> None:
+    def _start(self, event: events.Started) -> None:
         if event.steps is not None:
             budget = counted(event.steps, "update")
         else:

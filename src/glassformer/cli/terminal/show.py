@@ -1,5 +1,6 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
+import argparse
 import contextlib
 import os
 import shlex
@@ -188,14 +189,20 @@ def _cell_text(cell: str) -> str:
     return encodable(printable(cell), sys.stdout.encoding)
 
 
-def show_result(result: Any, *, as_json: bool, out: str | None = None, show: Callable[[], object]) -> None:
-    """A result saved to `out`, if that is set, and on stdout: as one JSON object, or in the words of `show`."""
+def show_result(
+    result: Any, options: argparse.Namespace, *, out: str | None = None, show: Callable[[], object] | None = None
+) -> None:
+    """Save a result to `out`, if set, and print it as one JSON object or with `show` (default: as its view)."""
     if out is not None:
         result.save(out)
-    if as_json:
+    if options.json:
         print_json(result.to_dict())
-    else:
+    elif show is not None:
         show()
+    else:
+        from glassformer.cli.terminal.view import show_view
+
+        show_view(result.view())
 
 
 # --- progress of long work ---

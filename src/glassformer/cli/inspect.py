@@ -1,21 +1,65 @@
-"""glassformer check and glassformer doctor"""
+"""glassformer look, check and doctor: verbs that examine a run"""
 
 import argparse
 import shlex
+import webbrowser
+from pathlib import Path
 
 from glassformer.checks import NAMES, choose_checks
 from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_out
 from glassformer.cli.terminal.show import say, say_next, show_result, show_text
 from glassformer.config.errors import Misuse
-from glassformer.config.views import ENDINGS
+from glassformer.config.views import ALL, ENDINGS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
+from glassformer.decoding.options import Search
 
+VIEW_LINES = [
+    f"  {ALL:13} on a page: every one that a single text is enough for, made in a moment",
+    *(f"  {name:13} {shows}" for name, shows in {**VIEWS, **OWN_VIEWS}.items()),
+]
+LOOK = Parser(
+    "look",
+    checks={"view": check_view},
+    options={flag_of(name): vars(info) | {"type": info.kind.__name__} for name, info in OPTIONS.items()},
+    views="\n".join(VIEW_LINES),
+)
 CHECK = Parser("check", checks={"only": choose_checks}, check_names="; ".join(NAMES.values()), names=", ".join(NAMES))
 DOCTOR = Parser("doctor")
 GOES_ON = ("failed", "interrupted", "training")
-"""Trainings that have not ended."""
+"""Statuses of training runs that can be resumed."""
 
-PARSERS = (CHECK, DOCTOR)
+
+def run_look(argv: list[str]) -> None:
+    options = LOOK.read(argv)
+    out = options.out or (None if options.json and not options.open else _usual_page(options))
+    check_out(out, ENDINGS)
+    if options.beam is not None:
+        Search(beam=options.beam)  # refuse at once
+    page = out is not None and out.endswith(".html")
+    if options.open and not page:
+        raise Misuse("--open shows a page: --out must end in .html")
+
+    from glassformer.cli.terminal.view import show_view
+    from glassformer.verbs.look import look
+
+    view_options = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
+    chooses = any(OPTIONS[name].chooses for name in view_options)
+    name = options.view or (ALL if page and not chooses else None)
+    view = look(options.run, *options.texts, view=name, device=options.device, say=say, **view_options)
+    show_result(view, options, out=out, show=lambda: show_view(view))
+    if out is not None:
+        say(f"written: {out}")
+        if options.open:
+            webbrowser.open(Path(out).resolve().as_uri())
+
+
+def _usual_page(options: argparse.Namespace) -> str:
+    """Where a page goes of which nobody said where."""
+    if options.view != "report":
+        return f"{options.view or 'look'}.html"
+    from glassformer.runs.run import Run
+
+    return str(Run.open(options.run).path / "report.html")
 
 
 def run_check(argv: list[str]) -> None:
@@ -25,11 +69,10 @@ def run_check(argv: list[str]) -> None:
         _check_brick(options)
         return
 
-    from glassformer.cli.terminal.view import show_view
     from glassformer.verbs.check import check
 
     checks = check(**arguments_of(options, check), say=say)
-    show_result(checks, as_json=options.json, out=options.out, show=lambda: show_view(checks.view()))
+    show_result(checks, options, out=options.out)
     if not checks.passed:
         say(f"{checks.words}: what this run says depends on how it is asked")
         raise SystemExit(1)
@@ -43,11 +86,10 @@ def _check_brick(options: argparse.Namespace) -> None:
     if len(options.brick) > 1:
         raise Misuse("without a RUN, one brick at a time is checked")
 
-    from glassformer.cli.terminal.view import show_view
     from glassformer.teaching.brick_check.check import check_brick
 
     checks = check_brick(options.brick[0], options.like)
-    show_result(checks, as_json=options.json, out=options.out, show=lambda: show_view(checks.view()))
+    show_result(checks, options, out=options.out)
     say(f"{checks.words}{f'; likely reason: {checks.hint}' if checks.hint else ''}")
     if not checks.passed:
         raise SystemExit(1)
@@ -68,7 +110,7 @@ def run_doctor(argv: list[str]) -> None:
             show_text(f"{finding.severity} ({at}): {finding.words}\n  try: {finding.advice}")
         show_text(diagnosis.note)
 
-    show_result(diagnosis, as_json=options.json, out=options.out, show=show)
+    show_result(diagnosis, options, out=options.out, show=show)
     say(f"looked at: {'; '.join(diagnosis.looked)}")
     if diagnosis.missing:
         say(f"not looked at: {diagnosis.missing}")
