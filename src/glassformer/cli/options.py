@@ -17,7 +17,7 @@ from glassformer.config.arguments import parameter_types
 from glassformer.config.data_section import BETWEEN_FILES
 from glassformer.config.encoders import ENCODERS, encoder_info
 from glassformer.config.errors import Misuse, SettingError, nearest, unknown
-from glassformer.config.limits import FIELDS, limits, limits_help
+from glassformer.config.limits import limits, limits_help
 from glassformer.config.loggers import LOGGERS, logger_names
 from glassformer.config.plugins import own_names
 from glassformer.config.presets import (
@@ -190,7 +190,8 @@ class Parser(argparse.ArgumentParser):
         if not getattr(options, "verify", True):
             os.environ["GLASSFORMER_NO_VERIFY"] = "1"
         for word in options.limit or ():
-            raise_limit(word)
+            name, _, value = word.partition("=")
+            limits(**{name: value})
         _refuse_early(options)
         for name, check in self._checks.items():
             if (value := getattr(options, name, None)) is not None:
@@ -233,14 +234,6 @@ def _refuse_early(options: argparse.Namespace) -> None:
         from glassformer.data.io.place import find  # numpy, and the data sets that come along
 
         find(named["data"], several=True)
-
-
-def raise_limit(word: str) -> None:
-    """`pixels=400M`, for this process and those that it starts."""
-    name, sign, value = word.partition("=")
-    if not sign:
-        raise Misuse(f"--limit wants a name and a number, such as {next(iter(FIELDS))}=4GB, not '{word}'")
-    limits(**{name: value})
 
 
 def run_action(verb: str, argv: list[str], actions: Mapping[str, Callable[[list[str]], None]]) -> None:

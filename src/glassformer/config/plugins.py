@@ -153,11 +153,12 @@ def _uses(config: Any, part: OwnPart) -> bool:
 
 
 def cards_of(card: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None, str | None]]:
-    """Kind, name, file and digest of what a run's card names; what nobody can have written there is passed over."""
+    """Yield the kind, name, file and digest of the parts that a run's card names; skip what is no such part."""
     for entry in card.get("bricks") or ():
-        told = [entry.get(key) for key in ("kind", "name", "file", "sha256")] if isinstance(entry, dict) else []
-        if told and all(isinstance(one, str) for one in told[:2]):
-            yield tuple(one if isinstance(one, str) else None for one in told)  # type: ignore[misc]
+        match entry:
+            case {"kind": str(kind), "name": str(name)}:
+                texts = [value if isinstance(value := entry.get(key), str) else None for key in ("file", "sha256")]
+                yield kind, name, texts[0], texts[1]
 
 
 def missing_part(run: object, card: Mapping[str, Any]) -> str | None:
@@ -252,9 +253,8 @@ def _execute(file: str, path: Path, source: bytes, digest: str) -> ModuleType:
     name = _module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    module, before = importlib.util.module_from_spec(spec), sys.modules.get(name)
-    sys.modules[name], known = module, _digests.get(path)
-    _digests[path] = digest
+    module, before, known = importlib.util.module_from_spec(spec), sys.modules.get(name), _digests.get(path)
+    sys.modules[name], _digests[path] = module, digest
     try:
         exec(compile(source, str(path), "exec"), vars(module))
     except BaseException as error:
@@ -262,28 +262,25 @@ def _execute(file: str, path: Path, source: bytes, digest: str) -> ModuleType:
         _digests.pop(path) if known is None else _digests.update({path: known})
         if not isinstance(error, Exception | SystemExit):
             raise
-        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else _place(error, path)
-        what = str(error) if isinstance(error, GlassformerError) else error_line(error)
+        where, what = _place(error, path), error_line(error)
         if isinstance(error, SyntaxError):
-            what = f"{type(error).__name__}: {error.msg}"
-        raise Misuse(f"{file} cannot be imported: {line}{what}") from error
+            where, what = f"line {error.lineno}: ", f"{type(error).__name__}: {error.msg}"
+        elif isinstance(error, GlassformerError):
+            what = str(error)
+        raise Misuse(f"{file} cannot be imported: {where}{what}") from error
     return module
 
 
 def _module_name(path: Path) -> str:
-    """The file's own, unless something else is imported by that."""
+    """Return the name of the file, or a longer one if another module is imported by that name."""
     stem = path.stem
-    if stem in sys.modules:
-        return stem if getattr(sys.modules[stem], "__file__", None) == str(path) else _other_name(path)
     try:
-        spec = importlib.util.find_spec(stem)
+        spec = sys.modules[stem].__spec__ if stem in sys.modules else importlib.util.find_spec(stem)
+        free = stem not in sys.modules and spec is None
     except (ImportError, ValueError):
-        return _other_name(path)
-    return stem if spec is None or spec.origin == str(path) else _other_name(path)
-
-
-def _other_name(path: Path) -> str:
-    return f"{path.stem}_{_digest(os.fsencode(path))[:8]}"
+        spec, free = None, False
+    is_own = spec is not None and spec.origin == str(path)
+    return stem if free or is_own else f"{stem}_{_digest(os.fsencode(path))[:8]}"
 
 
 def _digest(source: bytes) -> str:

@@ -167,12 +167,9 @@ FIXED = ("training.optimizer", "training.loss", "training.last_blocks", "trainin
 def bound_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the task and the settings, by dotted key, that trained weights depend on: all but paths and those
     training settings that may change when a run is resumed."""
-    free = (*DATA_PATHS, *OTHER_PATHS)
-    return {
-        key: value
-        for key, value in names_in(settings)
-        if key in FIXED or not (key in free or key.startswith("training."))
-    }
+    training = (key for key in FIELDS if key.startswith("training."))
+    free = {*DATA_PATHS, *OTHER_PATHS, *training}.difference(FIXED)
+    return {key: value for key, value in names_in(settings) if key not in free}
 
 
 OF_COLUMNS = ("data.text", "data.label", "data.extra_columns")
@@ -396,12 +393,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise SettingError(f"cannot read the config {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = (
-            f" (line {error.problem_mark.line + 1})"
-            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark
-            else ""
-        )
-        raise SettingError(f"{path} is not valid YAML{where}") from None
+        mark = getattr(error, "problem_mark", None)
+        raise SettingError(f"{path} is not valid YAML{f' (line {mark.line + 1})' if mark else ''}") from None
     except RecursionError:
         raise SettingError(f"{path} is nested deeper than can be read") from None
     if value is None:

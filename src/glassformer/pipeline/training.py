@@ -186,9 +186,8 @@ class Training:
             self.snapshot = snapshot_to_resume(self.run, self.config, self.prepared, self.say, same=self.same)
             step = -1 if self.snapshot is None else self.snapshot.progress.step
             if self.processes.least(step) != -self.processes.least(-step):
-                raise RunError(
-                    f"{self.run.path}: the processes do not all see the same checkpoint: is it on a shared disk?"
-                )
+                line = "the processes do not all see the same checkpoint: is it on a shared disk?"
+                raise RunError(f"{self.run.path}: {line}")
             return
         data, model = self.config.data, self.config.model
         if self.request.out is None:
@@ -260,8 +259,9 @@ class Training:
         """The loop, with a recorder and a doctor who listen."""
         self.processes.barrier()  # so that nobody still looks whether the folder is free
         prepared, training = self.prepared, self.config.training
-        if not prepared.task.validates and (idle := self._idle_settings()):
-            self.say(f"nothing is held out for validation: {idle} has no effect, and the last weights are kept")
+        chosen = training.patience is not None or self.request.flags().get("training.keep") == "best"
+        if chosen and not prepared.task.validates:
+            self.say("nothing is held out for validation: training.patience and training.keep best have no effect")
         total = total_steps(training, prepared.task)
         card = self._card(total)
         names = asked_loggers(self.request.log_to, self.run if self.resumes else None) if self.processes.first else ()
@@ -311,14 +311,6 @@ class Training:
         """What is judged at the end."""
         has_test = "test" in self.prepared.tokens and not self.request.draft
         return ["validation"] * self.prepared.task.validates + ["test"] * has_test
-
-    def _idle_settings(self) -> str:
-        """The settings that somebody chose, and that need a validation; nothing, where there are none."""
-        patience = self.config.training.patience
-        chosen = [] if patience is None else [f"training.patience {patience}"]
-        if self.request.flags().get("training.keep") == "best":  # a file may hold what nobody chose
-            chosen.append("training.keep best")
-        return " and ".join(chosen)
 
     def _card(self, total: int | None) -> dict[str, Any]:
         card = run_card(self.config, self.prepared, self.model, self.request.command, self.finetuned_from)
@@ -403,9 +395,7 @@ def _after_restart(request: TrainRequest) -> TrainRequest:
     if not allowed_restarts():
         return request
     if request.overwrite:
-        raise Misuse(
-            "torchrun --max-restarts may start this training again, and --overwrite would throw it away: give one"
-        )
+        raise Misuse("torchrun --max-restarts may start this training again, and --overwrite would delete it: give one")
     if request.out is None and not request.resume:
         raise Misuse("torchrun --max-restarts may start this training again: name its folder with --out")
     return replace(request, resume=True)
@@ -413,12 +403,9 @@ def _after_restart(request: TrainRequest) -> TrainRequest:
 
 def refuse_refit(config: Config) -> None:
     """Before a training is spent: what its refit would refuse after it."""
-    if config.data.refit:
-        raise SettingError(
-            "data.refit holds nothing out, and --refit has to know how long to train: give --refit alone"
-        )
-    if config.data.validation_fraction == 0 and config.data.validation is None and config.data.folds is None:
-        raise SettingError(
-            "data.validation_fraction 0 holds nothing out, and --refit has to know how long to train: give one of them"
-        )
+    data, why = config.data, "holds nothing out, and --refit has to know how long to train"
+    if data.refit:
+        raise SettingError(f"data.refit {why}: give --refit alone")
+    if data.validation_fraction == 0 and data.validation is None and data.folds is None:
+        raise SettingError(f"data.validation_fraction 0 {why}: give one of them")
     FAMILIES[config.task].check_refit(replace(config.data, refit=True))

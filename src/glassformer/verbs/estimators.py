@@ -61,17 +61,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         last weights kept. `settings`: any others of `train`, by dotted key. `out`: where the run is left; unset, it
         goes with this object.
         """
-        self.model = model
-        self.size = size
-        self.steps = steps
-        self.epochs = epochs
-        self.minutes = minutes
-        self.lr = lr
-        self.validation_fraction = validation_fraction
-        self.seed = seed
-        self.device = device
-        self.settings = settings
-        self.out = out
+        self.model, self.size = model, size
+        self.steps, self.epochs, self.minutes = steps, epochs, minutes
+        self.lr, self.validation_fraction, self.seed = lr, validation_fraction, seed
+        self.device, self.settings, self.out = device, settings, out
 
     def fit(self, X: Any, y: Any) -> Self:
         columns, answers = self._columns(X), self._answers(y)
@@ -124,9 +117,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             return self.loaded_.predict(columns[TEXT])
         for name in self.loaded_.schema.ignored(columns):  # columns that `fit` found useless
             del columns[name]
-        return self.loaded_.predict(
-            [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        )
+        rows = zip(*columns.values(), strict=True)
+        return self.loaded_.predict([dict(zip(columns, row, strict=True)) for row in rows])
 
     # --- pickles: the files of the run, none of which is one ---
 
