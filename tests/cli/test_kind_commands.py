@@ -195,7 +195,6 @@ def test_looking_at_data(command: Command, odd: Path) -> None:
     code, out, _ = command("data", "describe", "rows.csv")
     assert code == 0
     assert "examples" in out
-    assert "height=" in out
     code, out, _ = command("data", "check", "word.csv")
     assert code == 0
     assert re.search(r"^rows +30$", out, re.MULTILINE)

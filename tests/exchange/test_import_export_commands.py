@@ -63,7 +63,7 @@ def test_in_and_out_again(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
 
 LINES = [
     (["evaluate", "RUN"], 2, "does not know what it was trained on: name the data to evaluate on"),
-    (["doctor", "RUN"], 2, "was imported: there is no training to look at; glassformer check"),
+    (["doctor", "RUN"], 2, "was imported: there is no training to look at; use `check` instead"),
     (["train", "data.txt", "--out", "RUN", "--resume"], 2, "was imported and never trained here: train DATA --from"),
     (["import", "no/such/thing"], 2, "no file or folder no/such/thing"),
     (["import", "small.model", "--to", "x"], 2, "unknown option --to"),
@@ -74,7 +74,7 @@ LINES = [
     (["export", "RUN", "--to", "onnx", "RUN", "--overwrite"], 2, "is a run: name another folder"),
     (["export", "RUN", "--to", "word", "x"], 2, "--to"),
     (["evaluate", "RUN", "data.txt"], 0, "document"),
-    (["embed", "RUN", "the cat", "--out", "cat.npy"], 0, "1 × 12 numbers"),
+    (["embed", "RUN", "the cat", "--out", "cat.npy"], 0, "1 text written to cat.npy"),
 ]
 
 

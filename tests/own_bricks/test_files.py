@@ -121,11 +121,7 @@ def test_names_are_taken_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("x = (", "{file} cannot be imported: line 1: SyntaxError: '(' was never closed"),
         ("x = 1\n1 / 0", "{file} cannot be imported: line 2: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", "{file} cannot be imported: line 1: SystemExit: 3"),
-        (
-            "x = 1",
-            "{file} registers nothing: put @gf.register_brick(KIND, NAME) before a class; to check one, name it: "
-            "{file}:Attention",
-        ),
+        ("x = 1", "{file} registers nothing: use gf.register_brick, or name a class, as in {file}:Attention"),
     ],
 )
 def test_a_bad_file_is_one_line(

@@ -107,7 +107,7 @@ def test_rotary_positions_are_for_those_who_take_them() -> None:
     assert config(**{"model.scores": "by-hand"}).model.positions == "learned"
     assert config(**{"model.scores": "by-hand", "model.style": "llama"}).model.positions == "learned"
     assert config(**{"model.scores": "turned"}).model.positions == "rotary"
-    with pytest.raises(Misuse, match=r"takes no rotary positions: choose others \(model\.positions\)"):
+    with pytest.raises(Misuse, match="takes no rotary positions: choose others"):
         config(**{"model.scores": "by-hand", "model.positions": "rotary"})
     with pytest.raises(Misuse, match=r"model\.qk_norm does nothing with attention .by-hand"):
         config(**{"model.scores": "by-hand", "model.qk_norm": True})

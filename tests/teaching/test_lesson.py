@@ -181,10 +181,6 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["lesson", "tiny", "--overwrite"]) == 0
     assert main(["lesson", "tiny", "--solution", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["file"] == "tiny/tiny-solution.ipynb"
-    played = list[list[str]]()
-    monkeypatch.setattr("glassformer.cli.serve.run_play", played.append)
-    assert main(["lesson", "tiny", "--play"]) == 0
-    assert played == [["tiny/runs/tiny"]]
 
 
 def test_every_lesson_that_ships_has_its_exercises() -> None:

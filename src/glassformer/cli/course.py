@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.cli import serve
 from glassformer.cli.options import Parser, arguments_of
 from glassformer.cli.terminal.inputs import check_folder, check_out, writer_to
 from glassformer.cli.terminal.show import RowProgress, print_json, say, show_table, show_text
@@ -42,13 +41,8 @@ def run_lesson(argv: list[str]) -> None:
         print(file)
     if not options.page:
         say(f"next: jupyter lab {shlex.quote(str(file))}")
-    trained = (folder / chosen.run).is_dir()
-    if chosen.run and trained and not options.play:
+    if chosen.run and (folder / chosen.run).is_dir():
         say(f"then: glassformer play {shlex.quote(str(folder / chosen.run))}")
-    if options.play:
-        if not chosen.run or not trained:
-            raise Misuse(f"there is no run to play with yet: {file} trains {chosen.run or 'what it needs'}")
-        serve.run_play([str(folder / chosen.run)])
 
 
 def _check(file: str, lesson: "Lesson", *, as_json: bool) -> None:

@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from glassformer.cli.options import Parser, run_action, settings_of
-from glassformer.cli.terminal.inputs import PAIR_FILES
-from glassformer.cli.terminal.show import print_json, say, show_result, show_table, show_text, visible
+from glassformer.cli.terminal.inputs import PAIR_FILES, show_result
+from glassformer.cli.terminal.show import print_json, say, show_table, show_text, visible
 from glassformer.config.errors import Misuse
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def describe(argv: list[str]) -> None:
     show_text(description.report)
     sizes = [[name, *(f"{size:,}" for size in part.values())] for name, part in description.parts.items()]
     show_table(["part", *next(iter(description.parts.values()))], sizes)
-    show_text(f"it begins: {description.beginning!r}")
 
 
 def check(argv: list[str]) -> None:

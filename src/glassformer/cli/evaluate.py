@@ -84,9 +84,7 @@ def _show_errors(options: argparse.Namespace, request: "EvaluateOptions") -> Non
     from glassformer.verbs.evaluate import evaluate_errors
 
     with RowProgress():
-        evaluation, view = evaluate_errors(
-            options.run, request, versus=options.versus, accuracy=options.accuracy, device=options.device, say=say
-        )
+        evaluation, view = evaluate_errors(**arguments_of(options, evaluate_errors), options=request, say=say)
     if options.out is not None:
         view.save(options.out)
     if options.json:

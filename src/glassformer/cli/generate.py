@@ -1,7 +1,7 @@
 """glassformer generate"""
 
 import itertools
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from glassformer.cli.options import Parser, arguments_of
@@ -36,15 +36,9 @@ def run(argv: list[str]) -> None:
 
     loaded: Any = load_for("generate", options.run, options.device, say, precision=options.precision)
     if not loaded.model.encoder.causal:
-        say(
-            "this model was trained without its mask (model.causal_mask false): it learned to read the answer, not to "
-            "guess it"
-        )
+        say("this model was trained with model.causal_mask false: it learned to read the next token, not to guess it")
     if options.chat and loaded.chat_template is None:
-        raise Misuse(
-            f"{options.run} was not taught to chat (it has no chat_template.jinja): "
-            "without --chat it goes on with a text"
-        )
+        raise Misuse(f"{options.run} was not taught to chat (it has no chat_template.jinja): leave --chat out")
     writing_options = {
         **sampling,
         **arguments_of(options, check_writing),
@@ -56,9 +50,8 @@ def run(argv: list[str]) -> None:
     say_unknown(loaded.tokenizer, [id for prompt in prompts for id in loaded.tokenizer.encode(prompt)], say)
     for prompt in prompts:
         chat = _messages(prompt, options.system) if options.chat else None
-        writing = (
-            loaded.stream(prompt, **writing_options) if chat is None else loaded.stream_chat(chat, **writing_options)
-        )
+        stream = partial(loaded.stream, prompt) if chat is None else partial(loaded.stream_chat, chat)
+        writing = stream(**writing_options)
         if options.json:
             request = {"prompt": prompt} if chat is None else {"messages": chat}
             result: dict[str, object] = {**request, "text": "".join(writing)}

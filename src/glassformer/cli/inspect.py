@@ -7,8 +7,8 @@ from pathlib import Path
 
 from glassformer.checks import NAMES, choose_checks
 from glassformer.cli.options import Parser, arguments_of
-from glassformer.cli.terminal.inputs import check_out
-from glassformer.cli.terminal.show import say, say_next, show_result, show_text
+from glassformer.cli.terminal.inputs import check_out, show_result
+from glassformer.cli.terminal.show import say, say_next, show_text
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ALL, ENDINGS, OPTIONS, OWN_VIEWS, VIEWS, check_view, flag_of
 from glassformer.decoding.options import Search
@@ -20,7 +20,7 @@ VIEW_LINES = [
 LOOK = Parser(
     "look",
     checks={"view": check_view},
-    options={flag_of(name): vars(info) | {"type": info.kind.__name__} for name, info in OPTIONS.items()},
+    options={flag_of(name): table for name, table in OPTIONS.items()},
     views="\n".join(VIEW_LINES),
 )
 CHECK = Parser("check", checks={"only": choose_checks}, check_names="; ".join(NAMES.values()), names=", ".join(NAMES))
@@ -43,7 +43,7 @@ def run_look(argv: list[str]) -> None:
     from glassformer.verbs.look import look
 
     view_options = {name: value for name in OPTIONS if (value := getattr(options, name)) is not None}
-    chooses = any(OPTIONS[name].chooses for name in view_options)
+    chooses = any("chooses" in OPTIONS[name] for name in view_options)
     name = options.view or (ALL if page and not chooses else None)
     view = look(options.run, *options.texts, view=name, device=options.device, say=say, **view_options)
     show_result(view, options, out=out, show=lambda: show_view(view))

@@ -3,8 +3,8 @@
 import shlex
 
 from glassformer.cli.options import Parser, arguments_of, training_settings
-from glassformer.cli.terminal.inputs import check_out
-from glassformer.cli.terminal.show import say, show_result, show_text
+from glassformer.cli.terminal.inputs import check_out, show_result
+from glassformer.cli.terminal.show import say, show_text
 from glassformer.config.errors import Misuse
 from glassformer.config.views import ENDINGS
 from glassformer.experiments.request import MODELS, PARTS, ScalingRequest, scaling_request
@@ -21,9 +21,7 @@ ON_PAPER = ("gpus", "memory", "flops", "bandwidth", "price")
 
 def run_plan(argv: list[str]) -> None:
     options = PLAN.read(argv)
-    settings = training_settings(
-        options, "plan", instead=", or --tokens N instead of it", needs_data=options.tokens is None
-    )
+    settings = training_settings(options, "plan", instead=", or --tokens N", needs_data=options.tokens is None)
     check_out(options.out, ENDINGS)
     for name in ON_PAPER:
         if options.models is not None and getattr(options, name) is not None:

@@ -20,9 +20,7 @@ SERVE, PLAY = Parser("serve"), Parser("play")
 
 def run_serve(argv: list[str]) -> None:
     options = SERVE.read(argv)
-    serve_until_stopped(
-        options, "serving at {url} (API documentation: {url}/docs; the playground: {page}); Ctrl-C stops"
-    )
+    serve_until_stopped(options, "serving at {url} (API: {url}/docs; the playground: {page}); Ctrl-C stops")
 
 
 def run_play(argv: list[str]) -> None:

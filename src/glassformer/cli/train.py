@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.cli.options import Parser, training_settings
-from glassformer.cli.terminal.inputs import check_folder
-from glassformer.cli.terminal.show import say, say_next, show_result, show_table, show_text
+from glassformer.cli.terminal.inputs import check_folder, show_result
+from glassformer.cli.terminal.show import say, say_next, show_table, show_text
 from glassformer.config.errors import Misuse
 from glassformer.data.wording import counted
 from glassformer.training.budget import Stopwatch

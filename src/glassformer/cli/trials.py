@@ -3,8 +3,8 @@
 import shlex
 
 from glassformer.cli.options import Parser, arguments_of, training_settings
-from glassformer.cli.terminal.inputs import check_folder
-from glassformer.cli.terminal.show import say, say_next, show_result, show_text
+from glassformer.cli.terminal.inputs import check_folder, show_result
+from glassformer.cli.terminal.show import say, say_next, show_text
 
 COMPARE = Parser("compare", checks={"out": check_folder})
 TUNE = Parser("tune", checks={"out": check_folder})

@@ -100,18 +100,15 @@ class DataSettings:
     def __post_init__(self) -> None:
         check("data", self)
         if self.validation_fraction + self.test_fraction >= 1:
-            raise SettingError(
-                f"data.validation_fraction {self.validation_fraction:g} and data.test_fraction "
-                f"{self.test_fraction:g} leave nothing to train on"
-            )
+            fractions = f"{self.validation_fraction:g} and data.test_fraction {self.test_fraction:g}"
+            raise SettingError(f"data.validation_fraction {fractions} leave nothing to train on")
         if self.folds is not None and self.fold >= self.folds:
             raise SettingError(f"data.fold {self.fold} is none of data.folds {self.folds}: they count from 0 on")
         if self.folds is not None and self.validation is not None:
             raise SettingError(f"data.folds divides the data itself: leave --validation {self.validation} away")
         if self.refit and self.train_fraction < 1:
-            raise SettingError(
-                f"data.train_fraction {self.train_fraction:g} leaves rows out, and a refit learns from all: give one"
-            )
+            share = f"data.train_fraction {self.train_fraction:g}"
+            raise SettingError(f"{share} leaves rows out, and a refit learns from all")
         if (self.source_file is None) != (self.target_file is None):
             given, other = ("source", "target") if self.target_file is None else ("target", "source")
             raise SettingError(f"--{given}-file needs its other half: --{other}-file")

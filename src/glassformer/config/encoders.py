@@ -109,9 +109,8 @@ def encoder_info(name: str) -> EncoderInfo:
     if is_own_model(name):
         return OWN_INFO
     if name not in ENCODERS:
-        raise SettingError(
-            unknown("model", name, dict.fromkeys([*ENCODERS, *MODEL_ALIASES, *own_names("model.encoder")]))
-        )
+        names = dict.fromkeys([*ENCODERS, *MODEL_ALIASES, *own_names("model.encoder")])
+        raise SettingError(unknown("model", name, names))
     return ENCODERS[name]
 
 

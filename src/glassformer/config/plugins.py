@@ -205,10 +205,7 @@ def use(*files: str | os.PathLike[str]) -> None:
         if name is not None:
             named_in(module, file, name)
         elif not known and _noted == before and all(part.file != path for part in _parts.values()):
-            raise Misuse(
-                f"{file} registers nothing: put @gf.register_brick(KIND, NAME) before a class; to check one, name it: "
-                f"{file}:Attention"
-            )
+            raise Misuse(f"{file} registers nothing: use gf.register_brick, or name a class, as in {file}:Attention")
 
 
 def split_name(word: str) -> tuple[str, str | None]:

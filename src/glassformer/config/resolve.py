@@ -267,9 +267,7 @@ def resolve(
         raise SettingError("model.norm batch would let padding and other pairs into a translation; rms or layer?")
     own = own_part("attention", config.model.scores)
     if own is not None and config.data.documents_apart and not own.takes("seen"):
-        raise SettingError(
-            f"{own} cannot keep documents apart (data.documents_apart): its forward has no parameter `seen`"
-        )
+        raise SettingError(f"{own} cannot keep documents apart (data.documents_apart): forward has no parameter `seen`")
     for key in said if strict else ():
         why = config.idle(key)
         if why is not None and (key in flags or key.startswith("model.")):
@@ -285,9 +283,8 @@ def defaults(task: str, kind: str, encoder: str, said: Mapping[str, Any], starts
         decoder = decoder_for(encoder, said)
         writer = encoders.encoder_info(decoder)
         if not writer.memory:
-            raise SettingError(
-                f"{decoder} cannot attend to a second text: model.decoder {' or '.join(encoders.DECODERS)} can"
-            )
+            able = " or ".join(encoders.DECODERS)
+            raise SettingError(f"{decoder} cannot attend to a second text: model.decoder {able} can")
         writing = writer.starts.get(presets.TRANSLATION, {})
         general = {
             **of_model(writer.defaults),

@@ -44,9 +44,8 @@ class Scaling:
         except (ValueError, OverflowError):
             fits = False
         if not fits:
-            raise SettingError(
-                f"model.rotary_scaling wants linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT, not '{text}'"
-            )
+            wanted = "linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT"
+            raise SettingError(f"model.rotary_scaling wants {wanted}, not '{text}'")
         return scaling
 
     def __str__(self) -> str:
@@ -86,9 +85,8 @@ class TokenizerSettings:
     def __post_init__(self) -> None:
         check("tokenizer", self)
         if self.kind == "bpe" and self.vocab_size is not None and self.vocab_size < 260:
-            raise SettingError(
-                f"tokenizer.vocab_size is {self.vocab_size}, but bpe starts from 256 bytes and needs at least 260"
-            )
+            size = f"tokenizer.vocab_size is {self.vocab_size}"
+            raise SettingError(f"{size}, but bpe starts from 256 bytes and needs at least 260")
         if self.kind == "bpe" and self.lowercase:
             raise SettingError("tokenizer.lowercase is for char and word: bpe gives every text back exactly")
 
@@ -238,10 +236,8 @@ class ModelSettings:
         check("model", self)
         transformer, given = "transformer" in (self.encoder, self.decoder), dict(vars(self))
         if transformer and given["head_width"] is None and self.width % self.heads and self.scores != "bilinear":
-            raise SettingError(
-                f"model.heads {self.heads} does not divide model.width {self.width}: "
-                "change one of them, or set model.head_width"
-            )
+            remedy = "change one of them, or set model.head_width"
+            raise SettingError(f"model.heads {self.heads} does not divide model.width {self.width}: {remedy}")
         gated = transformer and self.activation == "swiglu"
         unset = {
             "decoder_layers": self.layers,
@@ -278,34 +274,25 @@ class ModelSettings:
         if others:
             raise SettingError(f"model.attention layerwise needs a Transformer encoder and decoder, not {others[0]}")
         if self.layers != self.decoder_layers:
-            raise SettingError(
-                f"model.attention layerwise pairs block ℓ with encoder layer ℓ: model.decoder_layers "
-                f"{self.decoder_layers} must equal model.layers {self.layers}"
-            )
+            layers = f"model.decoder_layers {self.decoder_layers} must equal model.layers {self.layers}"
+            raise SettingError(f"model.attention layerwise pairs block ℓ with encoder layer ℓ: {layers}")
 
     def _check_transformer(self) -> None:
         if self.heads % self.kv_heads:
             raise SettingError(f"model.kv_heads {self.kv_heads} does not divide model.heads {self.heads}")
         if self.scores != "query-key" and self.kv_heads != self.heads:
             raise SettingError(f"model.kv_heads goes with model.scores query-key, not {self.scores}")
-        if self.scores in ("plain", "shared") and self.heads * self.head_width != self.width:
-            raise SettingError(
-                f"model.scores {self.scores} splits model.width {self.width} among the heads; "
-                f"model.heads {self.heads} × model.head_width {self.head_width} is {self.heads * self.head_width}"
-            )
+        heads = f"model.heads {self.heads} × model.head_width {self.head_width} must be model.width {self.width}"
+        splits = self.heads * self.head_width == self.width
+        if self.scores in ("plain", "shared") and not splits:
+            raise SettingError(f"model.scores {self.scores} splits the width among the heads: {heads}")
         if self.scores == "bilinear" and self.head_width != self.width:
             raise SettingError("model.scores bilinear compares whole vectors: leave model.head_width unset")
-        if not self.output_projection and self.heads * self.head_width != self.width:
-            raise SettingError(
-                f"without model.output_projection, model.heads {self.heads} × model.head_width {self.head_width} "
-                f"must be model.width {self.width}"
-            )
+        if not self.output_projection and not splits:
+            raise SettingError(f"without model.output_projection, {heads}")
         own = own_part("attention", self.scores)
         if own is not None and self.positions == "rotary" and not own.takes("rotation"):
-            raise SettingError(
-                f"{own} takes no rotary positions: choose others (model.positions), or give its forward a parameter "
-                "`rotation`"
-            )
+            raise SettingError(f"{own} takes no rotary positions: choose others, or add a parameter `rotation`")
         if self.positions == "rotary" and self.head_width % 2:
             raise SettingError(f"rotary positions need an even model.head_width, not {self.head_width}")
 
@@ -413,7 +400,5 @@ class TrainingSettings:
         if self.keep == "last" and self.patience is not None:
             raise SettingError("training.patience waits for a better validation, and training.keep last for none")
         if self.batch_tokens is None and self.batch_size % self.accumulation_steps:
-            raise SettingError(
-                f"training.accumulation_steps {self.accumulation_steps} does not divide training.batch_size "
-                f"{self.batch_size}"
-            )
+            pieces = f"training.accumulation_steps {self.accumulation_steps}"
+            raise SettingError(f"{pieces} does not divide training.batch_size {self.batch_size}")

@@ -3,8 +3,8 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any
 
 from glassformer.config.errors import Misuse, unknown
 from glassformer.config.presets import read_settings
@@ -47,24 +47,8 @@ class LookOptions:
     tokens: int = 12
 
 
-@dataclass(frozen=True)
-class OptionInfo:
-    """An option of `look`: what its help says, and how its flag is read."""
-
-    help: str
-    metavar: str
-    kind: type
-    chooses: str | None = None
-    """The view that is meant where none is named."""
-
-
-def _kind(hint: Any) -> type:
-    return next((kind for kind in (int, float) if kind in (hint, *get_args(hint))), str)
-
-
-OPTIONS = {
-    field.name: OptionInfo(kind=_kind(field.type), **_TABLES["options"][field.name]) for field in fields(LookOptions)
-}
+OPTIONS: dict[str, dict[str, Any]] = _TABLES["options"]
+"""The options of `look` by name, as `cli/verbs.toml` describes options; `chooses`: the view that an option implies."""
 
 
 def flag_of(name: str) -> str:

@@ -75,10 +75,8 @@ def warn_of_misfit(prepared: Prepared, name: str, loss: float, say: Say) -> None
     if unknown > MAX_UNKNOWN:
         say(f"warning: {unknown:.1%} of the new text's tokens are unknown to the tokenizer of {name}; {advice}")
     if unigram is not None and loss > unigram:
-        say(
-            f"warning: {name} predicts the new text worse than token frequencies do (loss {loss:.2f}, unigram entropy "
-            f"{unigram:.2f}); {advice}"
-        )
+        losses = f"loss {loss:.2f}, unigram entropy {unigram:.2f}"
+        say(f"warning: {name} predicts the new text worse than token frequencies do ({losses}); {advice}")
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,7 @@ class OldText:
     def _read(cls, run: Run, new: Prepared, config: Config) -> Self:
         tokens = run.card().get("data", {}).get("tokens", {})
         if sum(tokens.values()) > MAX_OLD_TOKENS:
-            raise GlassformerError(
-                f"the data of {run.path} is too large to read again ({sum(tokens.values()):,} tokens)"
-            )
+            raise GlassformerError(f"{run.path} has too much data to read again ({sum(tokens.values()):,} tokens)")
         prepared = prepare_again(run)
         old, family = prepared.task, FAMILIES[config.task]
         assert isinstance(family, StreamFamily)

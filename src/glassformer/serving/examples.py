@@ -132,9 +132,8 @@ def _summarise_translation(family: TranslationFamily, question: Question) -> Sum
     with torch.inference_mode():
         scores = model.head(features_of(model, example)).float()
     chances = scores.softmax(-1).gather(1, torch.tensor(example.answer_ids, device=scores.device).unsqueeze(1))[:, 0]
-    rows = [
-        {"name": name, "probability": chance} for name, chance in zip(example.answers, chances.tolist(), strict=True)
-    ]
+    named = zip(example.answers, chances.tolist(), strict=True)
+    rows = [{"name": name, "probability": chance} for name, chance in named]
     return {"kind": "translation", "text": example.output, "groups": [{"title": "token by token", "rows": rows}]}
 
 

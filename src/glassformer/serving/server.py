@@ -194,9 +194,8 @@ def serve(
     if api_key is not None and (len(api_key) < SMALLEST_KEY or not api_key.isascii() or not api_key.isprintable()):
         raise Misuse(f"an API key is at least {SMALLEST_KEY} plain characters")
     if api_key is None and not open and not is_loopback(host):
-        raise Misuse(
-            f"{host} can be reached by others: give a key (--api-key-file FILE, or GLASSFORMER_API_KEY), or say --open"
-        )
+        keys = "--api-key-file FILE or GLASSFORMER_API_KEY"
+        raise Misuse(f"{host} can be reached by others: give a key ({keys}), or pass --open")
     check_runs(runs)
     limit = None if memory is None else int(memory * 2**30)
     served = ServedRuns(runs, device=device, precision=precision, memory=limit, waiting=waiting)

@@ -53,7 +53,5 @@ def doctor(run: AnyRun, *, model: OwnModel | None = None, device: str = "auto", 
     choose_device(device)  # what is no device is refused, not taken for a model that cannot be looked at
     opened = opened_run(run)
     if "imported" in opened.card():
-        raise Misuse(
-            f"{opened.path} was imported: there is no training to look at; glassformer check {opened.path} looks at it"
-        )
+        raise Misuse(f"{opened.path} was imported: there is no training to look at; use `check` instead")
     return diagnose(opened, lambda: run if isinstance(run, Loaded) else load(opened, device, model=model, say=say), say)

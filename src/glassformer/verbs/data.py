@@ -17,7 +17,7 @@ from glassformer.data.io.source import open_source
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.packing.windows import NOTHING, training_pairs
 from glassformer.data.split.documents import Part
-from glassformer.data.split.labelled import Labelled, as_table
+from glassformer.data.split.labelled import as_table
 from glassformer.data.split.pairs import Pairs
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import prepare, split_data
@@ -34,59 +34,26 @@ from glassformer.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Description:
+    """How data would be divided."""
+
     report: str
     fingerprint: str
     parts: dict[str, dict[str, int]]
-    beginning: str
 
 
 def describe(config: Config, table: Table | Pictures | None = None) -> Description:
-    """How data would be divided, and how it begins."""
-    family, corpus = FAMILIES[config.task], split_data(config, table)
-    parts = {name: part_sizes(family, part) for name, part in corpus.parts.items()}
-    beginning = first_example(family, corpus.parts["train"])
-    return Description(corpus.report(), corpus.fingerprint, parts, beginning[:300])
+    """Return how data would be divided."""
+    corpus = split_data(config, table)
+    return Description(corpus.report(), corpus.fingerprint, {name: _sizes(part) for name, part in corpus.parts.items()})
 
 
-@singledispatch
-def first_example(family: Family, part: Any) -> str:
-    """The first example of a part, or the beginning of its text."""
-    return str(part.texts[0])
-
-
-@first_example.register
-def _(family: StreamFamily, part: Part) -> str:
-    return next(iter(part.chunks())).text
-
-
-@first_example.register
-def _(family: TranslationFamily, part: Pairs) -> str:
-    return f"{part.sources[0]} → {part.targets[0]}"
-
-
-@singledispatch
-def part_sizes(family: Family, part: Any) -> dict[str, int]:
-    """How large a part is, by what is counted."""
+def _sizes(part: Any) -> dict[str, int]:
+    """Return the size of a part in each unit that counts."""
+    if isinstance(part, Part):
+        return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
+    if isinstance(part, Pairs):
+        return {"pairs": len(part)}
     return {"examples": len(part)}
-
-
-@part_sizes.register
-def _(family: LabellingFamily, part: Labelled) -> dict[str, int]:
-    if part.columns or part.pixels is not None:
-        return {"examples": len(part)}
-    sizes = {"texts": len(part.texts), "characters": sum(map(len, part.texts))}
-    return sizes | {"bytes": sum(len(text.encode()) for text in part.texts)}
-
-
-@part_sizes.register
-def _(family: StreamFamily, part: Part) -> dict[str, int]:
-    return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
-
-
-@part_sizes.register
-def _(family: TranslationFamily, part: Pairs) -> dict[str, int]:
-    sides = {"source": part.sources, "target": part.targets}
-    return {"pairs": len(part)} | {f"{name} characters": sum(map(len, texts)) for name, texts in sides.items()}
 
 
 def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:

@@ -75,7 +75,7 @@ def _known_view(name: str) -> str:
 
 def _implied(options: Mapping[str, Any]) -> str | None:
     """The view that options are asked for; one that another such view takes too does not choose."""
-    choosing = {name: chosen for name in options if (chosen := OPTIONS[name].chooses) is not None}
+    choosing = {name: chosen for name in options if (chosen := OPTIONS[name].get("chooses"))}
     views = all_views()
     for name in list(choosing):
         if any(other != name and name in views[chosen].options for other, chosen in choosing.items()):

@@ -1,15 +1,16 @@
 """Texts that a person gives, as arguments, a line each from stdin, or in a file; and where answers are written."""
 
+import argparse
 import contextlib
 import io
 import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from glassformer.cli.terminal.show import is_quiet
+from glassformer.cli.terminal.show import is_quiet, print_json
 from glassformer.config.errors import Misuse
 from glassformer.config.limits import limits, refuse_beyond
 from glassformer.data.io.reading import HeldMemory, check_encoding, held_lines
@@ -47,6 +48,22 @@ def writer_to(out: str | None) -> Iterator[TextIO]:
 
     with contextlib.nullcontext(sys.stdout) if out is None else text_writer(Path(out)) as to:
         yield to
+
+
+def show_result(
+    result: Any, options: argparse.Namespace, *, out: str | None = None, show: Callable[[], object] | None = None
+) -> None:
+    """Save a result to `out`, if set, and print it as one JSON object or with `show` (default: as its view)."""
+    if out is not None:
+        result.save(out)
+    if options.json:
+        print_json(result.to_dict())
+    elif show is not None:
+        show()
+    else:
+        from glassformer.cli.terminal.view import show_view
+
+        show_view(result.view())
 
 
 def lines_of(file: str, encoding: str = "utf-8") -> list[str]:

@@ -1,11 +1,10 @@
 """What a person sees: results on stdout, everything else on stderr."""
 
-import argparse
 import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -187,22 +186,6 @@ def make_table(
 def _cell_text(cell: str) -> str:
     """A cell as wide as it will be on the screen."""
     return encodable(printable(cell), sys.stdout.encoding)
-
-
-def show_result(
-    result: Any, options: argparse.Namespace, *, out: str | None = None, show: Callable[[], object] | None = None
-) -> None:
-    """Save a result to `out`, if set, and print it as one JSON object or with `show` (default: as its view)."""
-    if out is not None:
-        result.save(out)
-    if options.json:
-        print_json(result.to_dict())
-    elif show is not None:
-        show()
-    else:
-        from glassformer.cli.terminal.view import show_view
-
-        show_view(result.view())
 
 
 # --- progress of long work ---

@@ -86,9 +86,7 @@ class Identity:
             return f"was written with other weights ({other.run}, {other.weights[:SHOWN]}…)"
         names = sorted({*self.options, *other.options})
         before = {name: other.options.get(name) for name in names if self.options.get(name) != other.options.get(name)}
-        return (
-            "" if not before else "was written with " + ", ".join(f"{name} {value}" for name, value in before.items())
-        )
+        return "was written with " + ", ".join(f"{name} {value}" for name, value in before.items()) if before else ""
 
 
 class Manifest:

@@ -65,10 +65,8 @@ def answer_on_ray(
 
         yield results()
     except ray.exceptions.RayError as error:
-        raise RunError(
-            f"Ray lost the cluster, or {RETRIES + 1} workers over one part: what is done is kept, so give the same "
-            f"command again, with fewer --jobs where memory is short ({first_line(error)[:200]})"
-        ) from None
+        what = f"Ray lost the cluster, or {RETRIES + 1} workers over one part ({first_line(error)[:200]})"
+        raise RunError(f"{what}: finished parts are kept; run the command again, maybe with fewer --jobs") from None
     finally:
         if begins:
             ray.shutdown()
