@@ -16,9 +16,7 @@ from glassformer.data.features.build import TextFeatures
 from glassformer.data.io.source import open_source
 from glassformer.data.io.table import Pictures, Table, read_table
 from glassformer.data.packing.windows import NOTHING, training_pairs
-from glassformer.data.split.documents import Part
 from glassformer.data.split.labelled import as_table
-from glassformer.data.split.pairs import Pairs
 from glassformer.families.base import FAMILIES, Family, Prepared
 from glassformer.families.build import prepare, split_data
 from glassformer.families.labelling import LabellingFamily
@@ -43,17 +41,12 @@ class Description:
 
 def describe(config: Config, table: Table | Pictures | None = None) -> Description:
     """Return how data would be divided."""
-    corpus = split_data(config, table)
-    return Description(corpus.report(), corpus.fingerprint, {name: _sizes(part) for name, part in corpus.parts.items()})
-
-
-def _sizes(part: Any) -> dict[str, int]:
-    """Return the size of a part in each unit that counts."""
-    if isinstance(part, Part):
-        return {"documents": part.documents, "characters": part.characters, "bytes": part.bytes}
-    if isinstance(part, Pairs):
-        return {"pairs": len(part)}
-    return {"examples": len(part)}
+    corpus, noun = split_data(config, table), FAMILIES[config.task].noun
+    parts = {}
+    for name, part in corpus.parts.items():
+        units = {unit: getattr(part, unit) for unit in ("documents", "characters", "bytes") if hasattr(part, unit)}
+        parts[name] = units or {f"{noun}s": len(part)}
+    return Description(corpus.report(), corpus.fingerprint, parts)
 
 
 def check(config: Config, table: Table | Pictures | None, say: Say) -> Any:
