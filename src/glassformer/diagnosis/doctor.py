@@ -26,12 +26,9 @@ from glassformer.training.events import Diverged, Finding
 
 A_THIRD = 1 / 3
 """A part of the budget: by then a loss that falls at all has fallen."""
-OF_THE_DATA = ("unknown and cut tokens, the sizes of the classes",)
-OF_VALIDATION = (
-    "what is held out: enough of it, every class found, better than guessing",
-    "the loss on the training part against validation",
-)
-OF_THE_MODEL = ("dead units, heads, states and gates",)
+OF_THE_DATA = "unknown and cut tokens, the sizes of the classes"
+OF_VALIDATION = "the validation set: enough of it, every class predicted, better than guessing, the gap to training"
+OF_THE_MODEL = "dead units, heads, states and gates"
 """What is looked at, by what is needed for it."""
 
 Line = Mapping[str, Any]
@@ -254,14 +251,14 @@ def diagnose(run: Run, load_model: Callable[[], Loaded], say: Say) -> Findings:
     except GlassformerError as error:
         findings += doctor.new(at_end, step=None)
         return findings_view(name, findings, looked, f"data and model, but for what the log tells of them: {error}")
-    looked += OF_THE_DATA
+    looked.append(OF_THE_DATA)
     findings += doctor.look_at_data(prepared)
     missing = ""
     try:
         loaded = load_model()
         say("looking at the model on a few examples")
         findings += _look_at_loaded(doctor, loaded, prepared)
-        looked += [*(OF_VALIDATION if "validation" in prepared.tokens else ()), *OF_THE_MODEL]
+        looked += [OF_VALIDATION, OF_THE_MODEL] if "validation" in prepared.tokens else [OF_THE_MODEL]
     except Exception as error:  # a person's own model may fail in any way
         if is_strict() and not isinstance(error, GlassformerError):
             raise

@@ -1,6 +1,7 @@
 """Whether a classifier is as sure as it is right, what one temperature mends, and when a person should look instead."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,9 +95,12 @@ def calibration_finding(
         temperature = calibration.fit_temperature(fitted.logits, fitted.answers)
         if not calibration.COLDEST * 1.01 < temperature < calibration.HOTTEST / 1.01:
             where, temperature = sentence("not fitted: endless", where=where), None
+    temperatures = {"as it is": 1.0}
+    if temperature is not None:
+        temperatures["with temperature"] = temperature
     panels: list[Panel] = [
-        _sureness(examples, temperature, where),
-        _reliability(examples, temperature, noun),
+        _sureness(examples, temperatures, where),
+        _reliability(examples, temperatures, noun),
         _when_sure(examples, noun, accuracy),
         Words(title="When a person should look instead", text=_threshold(examples, fitted, noun, accuracy)),
     ]
@@ -112,10 +116,7 @@ def _gap(examples: ScoredExamples) -> str:
     return sentence("gap", than=than, sure=percent(sure), right=percent(right.value))
 
 
-def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -> Table:
-    temperatures, key = {"as it is": 1.0}, "temperature: none"
-    if temperature is not None:
-        temperatures["with the temperature fitted there"], key = temperature, "temperature: fitted"
+def _sureness(examples: ScoredExamples, temperatures: Mapping[str, float], where: str) -> Table:
     rows: Rows = []
     for name, value in temperatures.items():
         error, sure = calibration.expected_error(examples.reliability(value)), float(examples.confidence(value).mean())
@@ -125,16 +126,14 @@ def _sureness(examples: ScoredExamples, temperature: float | None, where: str) -
         columns=["probabilities", "temperature", "loss", "calibration error", "sure", "right"],
         rows=rows,
         bars=("calibration error", "sure", "right"),
-        note=sentence(key, where=where),
+        note=sentence("temperature: fitted" if len(temperatures) > 1 else "temperature: none", where=where),
     )
 
 
-def _reliability(examples: ScoredExamples, temperature: float | None, noun: str) -> Lines:
-    curves = {"as it is": examples.reliability()}
-    if temperature is not None:
-        curves["with temperature"] = examples.reliability(temperature)
+def _reliability(examples: ScoredExamples, temperatures: Mapping[str, float], noun: str) -> Lines:
     series = [Line(name="as right as sure", x=[0, 1], y=[0, 1], faint=True)]
-    for name, bins in curves.items():
+    for name, temperature in temperatures.items():
+        bins = examples.reliability(temperature)
         x, y = [each.confidence for each in bins], [each.accuracy for each in bins]
         low, high = [each.interval.low for each in bins], [each.interval.high for each in bins]
         series.append(Line(name=name, x=x, y=y, low=low, high=high, dots=True))

@@ -63,9 +63,6 @@ class TokenLosses:
     """How many tokens of its window the model had read."""
     losses: Float[Array, " N"]
 
-    def __len__(self) -> int:
-        return len(self.ids)
-
 
 # --- one run ---
 
@@ -79,7 +76,7 @@ def stream_findings(family: Family, request: ErrorRequest) -> list[ErrorFinding]
         return None if id in tokenizer.specials or id == tokenizer.unk else tokenizer.token(id)
 
     losses, starts = token_losses(evaluated.evaluation, tokens), document_starts(tokens.ids, tokenizer.start)
-    documents = document_numbers(evaluated.evaluation, starts)
+    documents = np.searchsorted(starts, evaluated.evaluation.arrays["place"], side="right") - 1
     return [
         loss_by_token(losses, tokenizer.shown),
         loss_by_kind(losses, text, whole_words=tokenizer.kind == "word"),
@@ -103,27 +100,18 @@ def token_losses(evaluation: Evaluation, tokens: Tokens) -> TokenLosses:
     return TokenLosses(ids, previous, evaluation.arrays["before"], evaluation.arrays["loss"].astype(np.float64))
 
 
-def _between(tokenizer: Tokenizer) -> str:
-    """What parts tokens in a text."""
-    return " " if tokenizer.kind == "word" else ""
-
-
 def document_starts(ids: Ids, start: int | None) -> NDArray[np.int64]:
     """Where each document begins; without a mark for it, all is one."""
     starts = np.zeros(0, np.int64) if start is None else np.flatnonzero(ids == start)
     return starts if len(starts) and starts[0] == 0 else np.append(0, starts)
 
 
-def document_numbers(evaluation: Evaluation, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The document of each token that was predicted."""
-    return np.searchsorted(starts, evaluation.arrays["place"], side="right") - 1
-
-
 def beginning(tokens: Tokens, tokenizer: Tokenizer, start: int) -> str:
     """The text from a token on, as far as it is shown, or to the end of its document."""
     ids: list[int] = tokens.ids[start : start + BEGINNING].tolist()
     end = ids.index(tokenizer.end) if tokenizer.end in ids else len(ids)
-    return cut(_between(tokenizer).join(tokenizer.token(id) for id in ids[:end] if id not in tokenizer.specials), 120)
+    between = " " if tokenizer.kind == "word" else ""
+    return cut(between.join(tokenizer.token(id) for id in ids[:end] if id not in tokenizer.specials), 120)
 
 
 @torch.inference_mode()
@@ -186,7 +174,7 @@ def compare_language_models(family: Family, pair: RunPair) -> list[ErrorFinding]
     if tokenizer.hash != pair.second.loaded.output_tokenizer.hash:
         raise DataError(
             "the two runs have different tokenizers, so their tokens cannot be compared one by one; compare their bits "
-            f"per byte with glassformer compare --runs {pair.first.loaded.run.path} {pair.second.loaded.run.path}"
+            f"per byte with glassformer compare --runs {pair.first.loaded.run.path},{pair.second.loaded.run.path}"
         )
     arrays = pair.first.evaluation.arrays, pair.second.evaluation.arrays
     common, *places = np.intersect1d(arrays[0]["place"], arrays[1]["place"], return_indices=True)

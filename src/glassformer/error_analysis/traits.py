@@ -30,8 +30,6 @@ MOST_LETTERS = 40
 WORD = re.compile(r"\w+(?:['’]\w+)*")
 LEAST = 5
 """Texts that a word must stand in to be looked at."""
-MOST_LOOKED_AT = 20_000
-"""Words that are looked at, the most frequent ones."""
 RARE = 5
 """A word seen fewer times than this in training is rare."""
 
@@ -182,8 +180,7 @@ def over_represented_words(texts: Sequence[str], wrong: Bool[Array, " N"], noun:
     in_errors, in_rest = Counter[str](), Counter[str]()
     for text, mistaken in zip(texts, wrong.tolist(), strict=True):
         (in_errors if mistaken else in_rest).update(set(words_in(text)))
-    often = Counter({word: count for word, count in (in_errors + in_rest).items() if count >= LEAST})
-    counted_words = [word for word, _ in often.most_common(MOST_LOOKED_AT)]
+    counted_words = [word for word, count in (in_errors + in_rest).items() if count >= LEAST]
     if not counted_words:
         return ErrorFinding([Words(title=title, text=sentence("words: rare", least=LEAST, noun=noun))])
     over = over_represented(

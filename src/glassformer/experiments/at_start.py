@@ -1,5 +1,6 @@
 """Models before training: how sharp the softmax of attention is, and how much gradient reaches each layer."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -121,19 +122,13 @@ def _layer_outputs(encoder: Encoder, x: Tensor, *, recurrent: bool) -> tuple[lis
         outputs.append(output)
 
     names = [name.removesuffix(".output") for (name,) in encoder.layer_outputs()[1:]]
-    modules = [encoder.get_submodule(name) for name in names] if len(names) > 1 else _hidden_layers(encoder)
-    hooks = [module.register_forward_hook(keep) for module in modules]
-    try:
-        features = encoder(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return outputs, features
-
-
-def _hidden_layers(encoder: Encoder) -> list[nn.Module]:
-    """Return the layers of a multilayer perceptron, such as that of the window encoder."""
-    return [units.layer for units in encoder.hidden_units()]
+    modules = [encoder.get_submodule(name) for name in names]
+    if len(modules) == 1:  # a multilayer perceptron, such as that of the window encoder
+        modules = [units.layer for units in encoder.hidden_units()]
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.enter_context(module.register_forward_hook(keep))
+        return outputs, encoder(x)
 
 
 def _depth_chart(gradients: Curves) -> Lines:

@@ -179,17 +179,14 @@ def attention_section(letters: Curves, exact: Curves, *, updates: int, baseline:
         )
         for title, curves in (("Letters in their place", letters), ("Answers without a mistake", exact))
     ]
-    finding = sentence("finding attention", longest=longest, last=_ends(letters), baseline=baseline)
+    last = ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in letters.items())
+    finding = sentence("finding attention", longest=longest, last=last, baseline=baseline)
     means = {kind: fmean(curve.y) for kind, curve in letters.items()}
     if weak := {kind: mean for kind, mean in means.items() if mean < LEARNED * baseline}:
         scores = ", ".join(f"{kind} {mean:.2f}" for kind, mean in weak.items())
         enough = MINUTES if minutes < MINUTES else 2 * minutes
         finding += sentence("undertrained", scores=scores, updates=updates, baseline=baseline, minutes=enough)
     return Section(charts, finding)
-
-
-def _ends(curves: Curves) -> str:
-    return ", ".join(f"{kind} {curve.y[-1]:.2f}" for kind, curve in curves.items())
 
 
 def most_frequent_letter(targets: Sequence[str]) -> float:
