@@ -12,7 +12,6 @@ from glassformer.config.sentences import sentence
 from glassformer.data.columns.dates import are_other_dates, times_of
 from glassformer.data.columns.heuristics import number_in
 from glassformer.data.columns.inference import Columns, lacks_label
-from glassformer.data.columns.labels import label_columns
 from glassformer.data.columns.schema import LIKE_NAMES
 from glassformer.data.io.table import Table, text_parts
 from glassformer.data.split.base import Rows
@@ -48,11 +47,8 @@ def group_findings(table: Table, columns: Columns, labels: Sequence[str], rows: 
         agreement = partial(_number_agreement, ranks=_ranks(labels))
     else:
         agreement = partial(_agreement, answers=_numbered(labels))
-    read = {
-        *text_parts(columns.text, table.columns),
-        *columns.also,
-        *label_columns(table.name, columns.label, table.columns),
-    }
+    names = table.columns.keys()
+    read = {*text_parts(columns.text, names), *columns.also, *text_parts(columns.label, names)}
     for name, cells in table.columns.items():
         is_read = name in read and name.lower() not in OWNER_NAMES
         is_text = columns.unread.get(name, "").endswith(LIKE_NAMES)

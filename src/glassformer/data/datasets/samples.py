@@ -84,8 +84,7 @@ def _read(file: Path) -> str:
 
 def _docstrings_of(source: str) -> Iterator[str]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old escapes in old modules are not our business
+        with warnings.catch_warnings(action="ignore"):  # old escapes in old modules
             tree = ast.parse(source)
     except (SyntaxError, ValueError):  # not Python, or not this one
         return
