@@ -23,11 +23,8 @@ FEW = 1000
 def token_settings(tokenizer: Tokenizer, config: Config) -> dict[str, Any]:
     """What config.json says of special tokens."""
     roles = tokenizer.roles
-    settings: dict[str, Any] = {
-        "bos_token_id": _first(roles),
-        "eos_token_id": list(roles.ends) if roles.stops else roles.end,
-        "pad_token_id": roles.pad,
-    }
+    end = list(roles.ends) if roles.stops else roles.end
+    settings: dict[str, Any] = {"bos_token_id": _first(roles), "eos_token_id": end, "pad_token_id": roles.pad}
     if config.task == TRANSLATION:
         first, second = (*roles.opening, None)[:2]
         settings |= {"decoder_start_token_id": first, "forced_bos_token_id": second}

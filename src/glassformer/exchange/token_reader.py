@@ -286,10 +286,11 @@ def word_pieces(files: TokenFiles, settings: Mapping[str, Any], names: Mapping[s
         if token not in vocabulary:
             raise DataError(f"{files.folder / 'vocab.txt'} lacks {token}: it is damaged, or no vocabulary of BERT's")
     rust = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=unknown, max_input_chars_per_word=100))
+    accents = settings.get("strip_accents")
     rust.normalizer = normalizers.BertNormalizer(
         clean_text=True,
         handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
-        strip_accents=settings.get("strip_accents") if isinstance(settings.get("strip_accents"), bool) else None,
+        strip_accents=accents if isinstance(accents, bool) else None,
         lowercase=settings.get("do_lower_case") is not False,
     )
     rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

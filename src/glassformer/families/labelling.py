@@ -173,13 +173,10 @@ class LabellingFamily(ExampleFamily):
             say_tokens(tokenizer, counts, {name: part.unknown for name, part in texts.items()}, say)
             cut, total = sum(text.cut for text in texts.values()), sum(map(len, texts.values()))
             say_cut(cut, total, config.model.context, say, " (--model.context)")
+        tokens = {name: int(part.lengths.sum()) for name, part in parts.items()}
+        task = self.task_on(config, parts, evaluated)
         return Prepared(
-            corpus=corpus,
-            tokenizer=tokenizer,
-            tokens={name: int(part.lengths.sum()) for name, part in parts.items()},
-            task=self.task_on(config, parts, evaluated),
-            answers=answers,
-            features=features,
+            corpus=corpus, tokenizer=tokenizer, tokens=tokens, task=task, answers=answers, features=features
         )
 
     @abstractmethod
@@ -337,13 +334,9 @@ class ClassificationFamily(LabellingFamily):
     def task_on(self, config: Config, parts: Mapping[str, Inputs], answers: Classes) -> Classification:
         training = config.training
         weights = training.class_weights if "train" in parts else None
+        batches, smoothing = self.batches(config), training.label_smoothing
         return Classification(
-            parts,
-            answers,
-            **self.batches(config),
-            smoothing=training.label_smoothing,
-            class_weights=weights,
-            choose_by=training.choose_by,
+            parts, answers, **batches, smoothing=smoothing, class_weights=weights, choose_by=training.choose_by
         )
 
     def prepare(self, config: Config, corpus: labelled.LabelledCorpus, known: Processor, say: Say) -> Prepared:

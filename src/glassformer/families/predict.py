@@ -367,14 +367,9 @@ def embed(
     translated = isinstance(model, Seq2Seq)
 
     def encode(some: Sequence[str]) -> Examples:
-        return encode_examples(
-            some,
-            np.zeros(len(some)),
-            tokenizer,
-            context=config.model.context,
-            framed=config.framed or translated,
-            translated=translated,
-        )
+        framed, none = config.framed or translated, np.zeros(len(some))
+        context = config.model.context
+        return encode_examples(some, none, tokenizer, context=context, framed=framed, translated=translated)
 
     encoded = map(encode, (texts[first : first + ROWS_AT_ONCE] for first in range(0, len(texts), ROWS_AT_ONCE)))
     ready = prefetch(encoded) if len(texts) > ROWS_AT_ONCE else encoded

@@ -197,13 +197,9 @@ class TranslationFamily(Family):
         """`tokenizer`: that of the targets. Without a training part, a task to evaluate with."""
         training = config.training
         assert training.batch_tokens is not None
+        context, tokens, smoothing = config.model.context, training.batch_tokens, training.label_smoothing
         return Translating(
-            parts,
-            tokenizer,
-            context=config.model.context,
-            batch_tokens=training.batch_tokens,
-            seed=training.seed,
-            smoothing=training.label_smoothing,
+            parts, tokenizer, context=context, batch_tokens=tokens, seed=training.seed, smoothing=smoothing
         )
 
     def build_model(self, config: Config, processor: Processor) -> Seq2Seq:
