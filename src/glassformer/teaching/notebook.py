@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```[ \t]*$", re.M | re.S)
@@ -26,11 +27,8 @@ class Cell:
         """Its text, for students or with the solution."""
         if self.kind == "markdown":
             return self.source
-        return SOLUTION.sub(lambda match: _solved(match[1]) if solution else _blank(match[1]), self.source).rstrip()
-
-
-def _solved(inside: str) -> str:
-    return STAND_IN.sub("", inside)
+        write = partial(STAND_IN.sub, "") if solution else _blank
+        return SOLUTION.sub(lambda match: write(match[1]), self.source).rstrip()
 
 
 def _blank(inside: str) -> str:

@@ -63,10 +63,6 @@ def heads_by(way: Callable[[Tensor, int], Tensor]) -> dict[str, Any]:
     }
 
 
-def not_transposed_back(s: Scope) -> Tensor:
-    return (s.weights @ s._v).reshape(*s.queries.shape)
-
-
 STEPS: Steps = {
     "_source": lambda s: s.x,
     "queries": lambda s: mapped(s.x, s.w_q, s.b_q),
@@ -111,7 +107,7 @@ CROSS_MISTAKES: Mistakes = {
     "memory: x instead": {"_source": lambda s: s.x, "_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
     "mask: upside down": {"_seen": lambda s: ~(s._past & s._real)},
     "padding: seen": {"_real": lambda s: torch.ones(1, 1, 1, 1, dtype=torch.bool)},
-    "heads: not transposed back": {"mixed": not_transposed_back},
+    "heads: not transposed back": {"mixed": lambda s: (s.weights @ s._v).reshape(*s.queries.shape)},
     "heads: viewed": heads_by(view_as_heads),
     "values by the keys' map": {"values": lambda s: s.keys},
     "values: memory itself": {"values": lambda s: s._source},

@@ -121,14 +121,16 @@ def _only_real(stages: Stages, case: Case) -> Stages:
 
 
 def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = True) -> list[Case]:
-    """Return a case, and if the brick takes a mask, the same case with padding in the input `name`.
+    """Return a case, and if the brick takes a mask, the same case with padding in the input `name`: each row has two
+    tokens less than the one before.
 
     `per_token`: whether there is an output for each token of this input; those of padding are not compared.
     """
     if "mask" not in facts.takes:
         return [case]
     x = case.inputs[name]
-    real = ragged(len(x), x.shape[1])
+    lengths = torch.tensor([x.shape[1] - 2 * row for row in range(len(x))])
+    real = torch.arange(x.shape[1]) < lengths[:, None]
     inputs = {**case.inputs, name: torch.where(real.unsqueeze(-1), x, 3 * x + 1), "mask": real}
     what = "padded" if case.what == "plain" else f"{case.what} and padded"
     return [case, replace(case, what=what, inputs=inputs, real=real if per_token else None)]
@@ -137,9 +139,3 @@ def padded(facts: "Facts", case: Case, name: str = "x", *, per_token: bool = Tru
 def tokens(width: int, drawn: torch.Generator) -> Tensor:
     """B×T×width: normal numbers."""
     return torch.randn(BATCH, TOKENS, width, generator=drawn)
-
-
-def ragged(batch: int, length: int) -> Tensor:
-    """Return a mask of rows that get shorter one by one, padded at the end."""
-    lengths = torch.tensor([length - 2 * row for row in range(batch)])
-    return torch.arange(length) < lengths[:, None]

@@ -1,7 +1,7 @@
 """Compare a brick with the reference: whether outputs agree, the first wrong tensor, and the likely reason."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +85,14 @@ def compare_forward(subject: Subject) -> Forward:
         tries.append((facts, tried))
         if all(one.line is None for one in tried):
             what = ", ".join(dict.fromkeys(one.case.what for one in tried))
-            said = _facts_line(contract, {name: value for name, value in facts.items() if value != first[name]})
-            return Forward(_row(max(one.deviation for one in tried), True, f"{contract.signature}: {what}{said}"))
+            chosen = {name: value for name, value in facts.items() if value != first[name] and name in contract.says}
+            notes = [contract.says[name].format(value) for name, value in chosen.items()]
+            words = "; ".join([f"{contract.signature}: {what}", *notes])
+            return Forward(_row(max(one.deviation for one in tried), True, words))
     judged = [(facts, *_judge(contract, tried)) for facts, tried in tries]
     facts, _, found = min(judged, key=lambda one: one[1])
     subject.settle_on({**subject.settled, **facts})
     return found
-
-
-def _facts_line(contract: Contract, facts: Mapping[str, Any]) -> str:
-    return "".join("; " + contract.says[name].format(value) for name, value in facts.items() if name in contract.says)
 
 
 def _judge(contract: Contract, tried: list[CaseRun] | StudentError) -> tuple[int, Forward]:
