@@ -1,5 +1,5 @@
-"""The facts of a training that stand before it begins, and what to try, from where its settings stand: what is set
-already, or does nothing here, is not advised.
+"""What to try against a finding, from the settings of the run, and facts about a training run that are known before it
+starts. Settings that are set already or have no effect are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

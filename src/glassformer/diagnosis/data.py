@@ -1,4 +1,4 @@
-"""What the data shows before the first update: what is lost, repeated or lacking, and how large the classes are."""
+"""Checks of the data before the first update: unknown and truncated tokens, and the sizes of the classes."""
 
 from collections.abc import Mapping, Sequence
 from functools import singledispatch

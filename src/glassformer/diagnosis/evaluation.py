@@ -1,5 +1,5 @@
-"""What a trained model shows on what is held out: enough of it, better than guessing, outputs that have not collapsed;
-and what it shows inside.
+"""Checks of a trained model: enough validation examples, better than guessing, every class predicted, the source read;
+and checks of its layers.
 """
 
 import math

@@ -1,6 +1,4 @@
-"""Curves by length, distance or position: how they are drawn, what powers fit them, where they cross, and the parts
-that a report of growth consists of.
-"""
+"""Curves by length, distance or position: lines, fitted powers, crossings, and the sections of the report on growth."""
 
 import math
 from collections.abc import Mapping, Sequence
