@@ -152,30 +152,18 @@ def whole_paragraphs(text: str) -> str:
 
 
 def _look_inside(out: Path) -> "View":
-    """A head that finds whom a pronoun means, and pages to look around in."""
-    from glassformer.rendering.panels import Heads
+    """Find the head that links a pronoun to its name, and write pages to look around in."""
     from glassformer.rendering.view import View
     from glassformer.verbs.look import look
 
     _, loaded = _train(STORIES, out / "pronouns")
-    story, pronoun, meant = STORIES["story"], STORIES["pronoun"], STORIES["meant"]
     links = look(loaded, links=STORIES["data"])
     assert isinstance(links, View)
-    best = str(links.panels[0].to_dict()["rows"][0][0])
-    layer, head = map(int, best.split("."))
-    attention = look(loaded, story, view="attention", layer=layer, head=head)
-    assert isinstance(attention, View)
-    (shown,) = attention.panels
-    assert isinstance(shown, Heads)
-    row, column = list(shown.rows).index(pronoun), list(shown.columns).index(meant)
-    share = float(shown.weights[layer, head, row, column])
-    told = f"Head {best} gives {share:.2f} of what “{pronoun}” looks at to “{meant}”"
-    heads = [replace(shown, title=f"Where the heads look in “{story}”", takeaway=told)]
-    links = replace(links, title="Whom a pronoun means", panels=[*links.panels, *heads])
+    links = replace(links, title="Whom a pronoun means")
     pages = {
         "pronouns.html": links,
-        "look.html": look(loaded, story, view="all"),
-        "learning.html": look(loaded, story, view="learning"),
+        "look.html": look(loaded, STORIES["story"], view="all"),
+        "learning.html": look(loaded, STORIES["story"], view="learning"),
     }
     for name, page in pages.items():
         page.save(out / name)
