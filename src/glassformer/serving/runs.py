@@ -134,10 +134,6 @@ class ServedRuns:
         with self._lock:
             return dict(self._workers)
 
-    def preload(self) -> None:
-        """Load the first, so that nobody waits for it."""
-        self.use(next(iter(self.runs)), lambda worker: worker.call(lambda loaded: None)).result()
-
     def stop(self) -> None:
         """Whoever is being answered is told that it is over."""
         with self._lock:

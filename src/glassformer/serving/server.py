@@ -202,8 +202,9 @@ def serve(
     server = Server(served, timeout)
     serving = Serving(server, application(server, host, api_key), host, port)
     try:
-        say(f"loading {next(iter(served.runs))}")
-        served.preload()
+        first = next(iter(served.runs))
+        say(f"loading {first}")
+        served.use(first, lambda worker: worker.call(lambda loaded: None)).result()
     except BaseException:
         serving.stop(0)
         raise

@@ -250,7 +250,7 @@ async def write(server: Server, http: HttpRequest, shape: Shape) -> Response:
         for ticket in tickets:
             ticket.deliver(Piece(finish="length"))
     job = _Answer(server, shape, texts, tickets, pieces)
-    server.metrics.tokens(name, "prompt", job.read)
+    server.metrics.tokens(name, "prompt", job.usage["prompt_tokens"])
     if body.stream:
         return StreamingResponse(job.events(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
     try:
@@ -273,21 +273,14 @@ class _Answer:
         """Nobody waits any more."""
         for ticket in self.tickets:
             ticket.cancelled = True
-        self.server.metrics.tokens(self.shape.head["model"], "completion", self.count)
-
-    @property
-    def count(self) -> int:
-        return sum(ticket.count for ticket in self.tickets)
+        self.server.metrics.tokens(self.shape.head["model"], "completion", self.usage["completion_tokens"])
 
     @property
     def usage(self) -> dict[str, int]:
-        read, written = self.read, self.count
+        """Tokens of all prompts, and of what was written so far."""
+        read = sum(len(one.draft.request.prompt) for one in self.texts[:: self.shape.body.n])
+        written = sum(ticket.count for ticket in self.tickets)
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-    @property
-    def read(self) -> int:
-        """Tokens of all prompts."""
-        return sum(len(one.draft.request.prompt) for one in self.texts[:: self.shape.body.n])
 
     async def arrivals(self) -> AsyncIterator[tuple[int, Piece]]:
         """Pieces as they come, until all texts are over."""

@@ -401,10 +401,10 @@ class TranslateFile(FileWork):
             counts = InputCounts(rows.count)
             self._write_lines(out, kind, self._translations(loaded, rows, column, "line", counts, say))
             return counts
-        if self.nbest > 1 and is_table(Path(file)):
-            raise Misuse(f"--nbest is for text files: of {file}, which is a table, each row has one translation")
         if self.nbest > 1:
-            raise Misuse(f"--nbest {self.nbest}: a row of a table has one translation; write to .txt or .jsonl")
+            raise Misuse(
+                f"--nbest {self.nbest}: a row of a table has one translation; translate text to .txt or .jsonl"
+            )
         ignored = loaded.schema.ignored(rows.sample, column) if is_table(Path(file)) else []
         counts = InputCounts(rows.count, ignored_columns=ignored)
 
