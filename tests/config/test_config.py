@@ -260,8 +260,14 @@ def test_layers_of_an_mlp_are_named() -> None:
             {"model.scores": "shared", "model.kv_heads": 2},
             "model.kv_heads goes with model.scores query-key, not shared",
         ),
-        ({"model.scores": "plain", "model.head_width": 8}, "model.heads 4 × model.head_width 8 must be model.width 128"),
-        ({"model.scores": "shared", "model.head_width": 8}, "model.heads 4 × model.head_width 8 must be model.width 128"),
+        (
+            {"model.scores": "plain", "model.head_width": 8},
+            "model.heads 4 × model.head_width 8 must be model.width 128",
+        ),
+        (
+            {"model.scores": "shared", "model.head_width": 8},
+            "model.heads 4 × model.head_width 8 must be model.width 128",
+        ),
         ({"model.scores": "bilinear", "model.head_width": 8}, "leave model.head_width unset"),
         ({"model.output_projection": False, "model.head_width": 8}, "must be model.width 128"),
         ({"model.scores": "bilinear", "model.output_projection": False}, "must be model.width 128"),
