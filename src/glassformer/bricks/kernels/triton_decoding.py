@@ -167,82 +167,70 @@ def _attend(
     row, kv = tl.program_id(0) // kv_heads, tl.program_id(0) % kv_heads
     split = tl.program_id(1)
     position = tl.load(lengths_at + row)
-    half = tl.arange(0, HALF)
-    group = tl.arange(0, GROUP)
+    e, group = tl.arange(0, E), tl.arange(0, GROUP)
+    partner = (e + HALF) % E  # a rotation turns e and its partner together
     own = qkv_at + row * (heads + 2 * kv_heads) * E
-    q_at = own + (kv * GROUP + group)[:, None] * E + half[None, :]
-    q_low, q_high = tl.load(q_at).to(tl.float32), tl.load(q_at + HALF).to(tl.float32)
-    k_at = own + (heads + kv) * E + half
-    k_low, k_high = tl.load(k_at).to(tl.float32), tl.load(k_at + HALF).to(tl.float32)
-    v_at = own + (heads + kv_heads + kv) * E + half
-    v_low, v_high = tl.load(v_at).to(tl.float32), tl.load(v_at + HALF).to(tl.float32)
+    q_at, k_at = own + (kv * GROUP + group)[:, None] * E, own + (heads + kv) * E
+    q, q_partner = tl.load(q_at + e[None, :]).to(tl.float32), tl.load(q_at + partner[None, :]).to(tl.float32)
+    k, k_partner = tl.load(k_at + e).to(tl.float32), tl.load(k_at + partner).to(tl.float32)
+    v = tl.load(own + (heads + kv_heads + kv) * E + e).to(tl.float32)
     if QK_NORM:
-        size = tl.rsqrt((tl.sum(q_low * q_low, 1) + tl.sum(q_high * q_high, 1)) / E + eps)[:, None]
-        q_low = q_low * size * tl.load(q_gain_at + half).to(tl.float32)[None, :]
-        q_high = q_high * size * tl.load(q_gain_at + HALF + half).to(tl.float32)[None, :]
-        size_k = tl.rsqrt((tl.sum(k_low * k_low) + tl.sum(k_high * k_high)) / E + eps)
-        k_low = k_low * size_k * tl.load(k_gain_at + half).to(tl.float32)
-        k_high = k_high * size_k * tl.load(k_gain_at + HALF + half).to(tl.float32)
+        q_size = tl.rsqrt(tl.sum(q * q, 1) / E + eps)[:, None]
+        k_size = tl.rsqrt(tl.sum(k * k) / E + eps)
+        q = q * q_size * tl.load(q_gain_at + e).to(tl.float32)[None, :]
+        q_partner = q_partner * q_size * tl.load(q_gain_at + partner).to(tl.float32)[None, :]
+        k = k * k_size * tl.load(k_gain_at + e).to(tl.float32)
+        k_partner = k_partner * k_size * tl.load(k_gain_at + partner).to(tl.float32)
     if ROTARY:
-        angle = position.to(tl.float32) * tl.load(frequencies_at + half)
-        cos, sin = tl.cos(angle), tl.sin(angle)
-        q_low, q_high = q_low * cos[None, :] - q_high * sin[None, :], q_high * cos[None, :] + q_low * sin[None, :]
-        k_low, k_high = k_low * cos - k_high * sin, k_high * cos + k_low * sin
-    q_low, q_high = q_low * scale, q_high * scale
+        angle = position.to(tl.float32) * tl.load(frequencies_at + e % HALF)
+        cos, sin = tl.cos(angle), tl.where(e < HALF, -1.0, 1.0) * tl.sin(angle)
+        q = q * cos[None, :] + q_partner * sin[None, :]
+        k = k * cos + k_partner * sin
+    q = q * scale
     base = row * stride_row + kv * room * E
     chunk = tl.cdiv(tl.cdiv(position, SPLITS), BLOCK_S) * BLOCK_S
     begin = split * chunk
     end = tl.minimum(position, begin + chunk)
     best = tl.full([GROUP], -1e30, tl.float32)
     total = tl.zeros([GROUP], tl.float32)
-    low, high = tl.zeros([GROUP, HALF], tl.float32), tl.zeros([GROUP, HALF], tl.float32)
+    mixed = tl.zeros([GROUP, E], tl.float32)
     for s in range(begin, end, BLOCK_S):
         at = s + tl.arange(0, BLOCK_S)
         there = (at < end)[:, None]
-        places = base + at[:, None] * E + half[None, :]
-        key_low = tl.load(keys_at + places, mask=there, other=0.0).to(tl.float32)
-        key_high = tl.load(keys_at + places + HALF, mask=there, other=0.0).to(tl.float32)
-        value_low = tl.load(values_at + places, mask=there, other=0.0).to(tl.float32)
-        value_high = tl.load(values_at + places + HALF, mask=there, other=0.0).to(tl.float32)
+        places = base + at[:, None] * E + e[None, :]
+        key = tl.load(keys_at + places, mask=there, other=0.0).to(tl.float32)
+        value = tl.load(values_at + places, mask=there, other=0.0).to(tl.float32)
         if GROUP == 1:
-            scores = (tl.sum(key_low * q_low, 1) + tl.sum(key_high * q_high, 1))[None, :]
+            scores = tl.sum(key * q, 1)[None, :]
         else:
-            scores = tl.sum(key_low[None, :, :] * q_low[:, None, :], 2)
-            scores += tl.sum(key_high[None, :, :] * q_high[:, None, :], 2)
+            scores = tl.sum(key[None, :, :] * q[:, None, :], 2)
         scores = tl.where((at < end)[None, :], scores, -1e30)
         higher = tl.maximum(best, tl.max(scores, 1))
         weights = tl.where((at < end)[None, :], tl.exp(scores - higher[:, None]), 0.0)
         shrink = tl.exp(best - higher)
         total = total * shrink + tl.sum(weights, 1)
-        low = low * shrink[:, None] + tl.sum(weights[:, :, None] * value_low[None, :, :], 1)
-        high = high * shrink[:, None] + tl.sum(weights[:, :, None] * value_high[None, :, :], 1)
+        mixed = mixed * shrink[:, None] + tl.sum(weights[:, :, None] * value[None, :, :], 1)
         best = higher
     if split == 0:  # the new token itself
-        new = base + position * E + half
+        new = base + position * E + e
         kind = keys_at.dtype.element_ty
-        k_low, k_high = k_low.to(kind).to(tl.float32), k_high.to(kind).to(tl.float32)
-        tl.store(keys_at + new, k_low.to(kind))
-        tl.store(keys_at + new + HALF, k_high.to(kind))
-        tl.store(values_at + new, v_low.to(kind))
-        tl.store(values_at + new + HALF, v_high.to(kind))
-        score = tl.sum(q_low * k_low[None, :], 1) + tl.sum(q_high * k_high[None, :], 1)
+        k = k.to(kind).to(tl.float32)
+        tl.store(keys_at + new, k.to(kind))
+        tl.store(values_at + new, v.to(kind))
+        score = tl.sum(q * k[None, :], 1)
         higher = tl.maximum(best, score)
         shrink, weight = tl.exp(best - higher), tl.exp(score - higher)
         total = total * shrink + weight
-        low = low * shrink[:, None] + weight[:, None] * v_low[None, :]
-        high = high * shrink[:, None] + weight[:, None] * v_high[None, :]
+        mixed = mixed * shrink[:, None] + weight[:, None] * v[None, :]
         best = higher
     head = row * heads + kv * GROUP + group
     if SPLITS == 1:
-        at_out = out_at + head[:, None] * E + half[None, :]
-        tl.store(at_out, (low / total[:, None]).to(out_at.dtype.element_ty))
-        tl.store(at_out + HALF, (high / total[:, None]).to(out_at.dtype.element_ty))
+        tl.store(out_at + head[:, None] * E + e[None, :], (mixed / total[:, None]).to(out_at.dtype.element_ty))
     else:
-        at_part = out_at + (head * SPLITS + split)[:, None] * E + half[None, :]
-        tl.store(at_part, low)
-        tl.store(at_part + HALF, high)
-        tl.store(best_at + head * SPLITS + split, best)
-        tl.store(sum_at + head * SPLITS + split, total)
+        part = head * SPLITS + split
+        tl.store(out_at + part[:, None] * E + e[None, :], mixed)
+        tl.store(best_at + part, best)
+        tl.store(sum_at + part, total)
 
 
 @triton.jit
