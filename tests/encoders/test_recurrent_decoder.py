@@ -229,8 +229,6 @@ def test_two_widths_cannot_be_compared(attention: str) -> None:
 def test_what_cannot_be() -> None:
     with pytest.raises(SettingError, match=r"model\.input_feeding .* model\.attention is none"):
         build(small("gru", attention="none", input_feeding=True), causal=True, memory_width=7)
-    with pytest.raises(ValueError, match=r"gru with a memory .* must be causal"):
-        build(small("gru"), causal=False, memory_width=7)
 
 
 def test_where_it_looked_can_be_seen() -> None:

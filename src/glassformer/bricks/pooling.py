@@ -13,8 +13,6 @@ from glassformer.bricks.own import OwnPool
 from glassformer.bricks.tap import Brick, Tap
 from glassformer.config.plugins import own_part
 
-Mask = Mask
-
 
 def pool_first(x: Vectors, mask: Mask = None) -> Vector:
     """The vector at the first token."""

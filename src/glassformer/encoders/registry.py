@@ -176,8 +176,6 @@ def _recurrent_layers(settings: ModelSettings, input_width: int, *, initial: boo
 
 
 def _recurrent_decoder(settings: ModelSettings, place: Place, memory_width: int) -> RecurrentDecoder:
-    if not place.causal:
-        raise ValueError(f"{settings.encoder} with a memory writes one token after the other: it must be causal")
     width, kind = settings.width, settings.attention
     if settings.input_feeding and kind == "none":
         raise SettingError("model.input_feeding needs attention, but model.attention is none")

@@ -146,10 +146,8 @@ class TransformerEncoder(Encoder):
 
     def _check(self, memory: Memory | None) -> None:
         has_cross_attention = self.own_blocks()[0].cross_attention is not None
-        if has_cross_attention and memory is None:
-            raise ValueError("this encoder was built to attend to a memory, and none was given")
-        if memory is not None and not has_cross_attention:
-            raise ValueError("this encoder was built without attention to a memory")
+        if has_cross_attention != (memory is not None):
+            raise ValueError(f"this encoder was built {'for' if has_cross_attention else 'without'} a memory")
 
     def own_blocks(self) -> list[Block]:
         return [block for block in self.blocks if isinstance(block, Block)]
