@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.config.errors import RunError
 from glassformer.config.parts import part_name, part_of
-from glassformer.runs.files import digest, json_digest, read_json, write_text
+from glassformer.runs.files import digest, json_digest, read_json
 from glassformer.runs.folders import flush, writing
 from glassformer.runs.stored_tensors import Rows, StoredTensors, write_rows
 
@@ -63,8 +63,7 @@ def save_checkpoint(
     }
     with part_of(folder / f"step-{step}"):
         temporary = begin_shards(folder, step)
-        save_shard(temporary, 0, 1, rows)
-        target = commit_shards(temporary, step, 1, state)
+        target = commit_shards(temporary, step, [save_shard(temporary, 0, 1, rows)], state)
     prune_checkpoints(folder, step, keep)
     return target
 
@@ -79,24 +78,20 @@ def begin_shards(folder: Path, step: int) -> Path:
     return temporary
 
 
-def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows]) -> None:
-    """Write one process's rows of all tensors to one file."""
+def save_shard(temporary: Path, number: int, world: int, rows: Mapping[str, Rows]) -> str:
+    """Write one process's rows of all tensors to one file and return its digest."""
     file = temporary / _shard_name(number, world)
     with writing(file):
         digest = write_rows(file, rows)
         flush(file)
-        write_text(_digest_file(temporary, number), digest)
+    return digest
 
 
-def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any]) -> Path:
-    """Turn the shards of all processes into a checkpoint."""
+def commit_shards(temporary: Path, step: int, shards: Sequence[str], state: dict[str, Any]) -> Path:
+    """Turn the shards of all processes, with these digests, into a checkpoint."""
     target = temporary.parent / f"step-{step}"
     with writing(target):
-        digests = {}
-        for number in range(world):
-            file = _digest_file(temporary, number)
-            digests[_shard_name(number, world)] = file.read_text(encoding="utf-8")
-            file.unlink()
+        digests = {_shard_name(number, len(shards)): digest for number, digest in enumerate(shards)}
         text = json.dumps({**state, "digests": {**digests, STATE: json_digest(state)}}, indent=2)
         (temporary / STATE).write_text(text, encoding="utf-8")
         flush(temporary / STATE)
@@ -110,10 +105,6 @@ def commit_shards(temporary: Path, step: int, world: int, state: dict[str, Any])
 
 def _shard_name(number: int, world: int) -> str:
     return f"shard-{number + 1:05}-of-{world:05}.safetensors"
-
-
-def _digest_file(temporary: Path, number: int) -> Path:
-    return temporary / f"process-{number}.sha256"
 
 
 def prune_checkpoints(folder: Path, step: int, keep: int) -> None:

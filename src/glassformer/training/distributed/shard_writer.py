@@ -35,7 +35,7 @@ class ShardWriter:
         """Pinned memory that shards of a GPU are copied to, the same each time."""
         self._thread: threading.Thread | None = None
         self._pruning: threading.Thread | None = None
-        self._failure: str | None = None
+        self._digest = self._failure = ""
         self._progress = Progress()
         self._temporary = Path()
 
@@ -70,7 +70,7 @@ class ShardWriter:
         try:
             if ready is not None:
                 ready.synchronize()
-            save_shard(self._temporary, self.processes.rank, self.processes.world, rows)
+            self._digest = save_shard(self._temporary, self.processes.rank, self.processes.world, rows)
         except Exception as error:  # `finish` raises it in the main thread
             self._failure = str(error) if isinstance(error, GlassformerError) else error_line(error)
 
@@ -82,14 +82,15 @@ class ShardWriter:
         self._thread = None
         if self._pruning is not None:
             self._pruning.join()
-        failures: list[str | None] = [self._failure] * self.processes.world
+        shards = [(self._digest, self._failure)] * self.processes.world
         if self.processes.world > 1:
-            dist.all_gather_object(failures, self._failure)
-        if any(failures):
-            raise RunError(next(filter(None, failures)))
-        world, step = self.processes.world, self._progress.step
-        state = {**asdict(self._progress), **self.checkpointer.notes}
-        path = self.processes.first_does(lambda: commit_shards(self._temporary, step, world, state))
+            dist.all_gather_object(shards, shards[0])
+        for _, failure in shards:
+            if failure:
+                raise RunError(failure)
+        step, state = self._progress.step, {**asdict(self._progress), **self.checkpointer.notes}
+        digests = [digest for digest, _ in shards]
+        path = self.processes.first_does(lambda: commit_shards(self._temporary, step, digests, state))
         if not self.processes.first:
             return None
         self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.checkpointer.keep))
