@@ -73,7 +73,7 @@ WRONG = {
     "no memory": (["train", "nope.tmx"], ["nope.tmx"]),
     "torn": (["train", "torn.tmx"], ["torn.tmx, line", "damaged XML"]),
     "no TMX": (["train", "html.tmx"], ["html.tmx, line 1", "<html>"]),
-    "one language": (["train", "one.tmx"], ["one.tmx", "en alone"]),
+    "one language": (["train", "one.tmx"], ["one.tmx", "texts in en: choose"]),
     "no such language": (["train", "memory.tmx", "--source", "de"], ["'de'", "languages: en, fr", "--source"]),
     "wrong task": (["train", "pairs.csv", "--task", "language-model", "--source", "source"], ["data.source"]),
     "bag": (["train", "pairs.csv", "--model", "bag"], ["bag"]),

@@ -65,7 +65,7 @@ TRAINING = {
     "one class": (["one"], ["one are of one class, 'lying'"]),
     "no numbers of folders": (["bars", "--task", "regression"], ["bars holds pictures with a class each", "--image"]),
     "word among numbers": (["word.csv"], ["word.csv, line 22, column 'height'", "'12 cm'", "--extra-columns"]),
-    "constant": (["constant.csv"], ["constant.csv has 30 rows, 1 of them different: too few", "equal rows"]),
+    "constant": (["constant.csv"], ["constant.csv has 30 rows, 1 of them different: too few", "1 of them different"]),
     "no such column": (["texts.csv", "--extra-columns", "hour"], ["texts.csv: no column 'hour'", "--extra-columns"]),
     "no such image": (["files.csv", "--image", "file"], ["files.csv, line 2, column 'file': no image at", "no.png"]),
     "bag of rows": (["rows.csv", "--model", "bag"], ["bag does not read tables", "linear", "--model"]),
