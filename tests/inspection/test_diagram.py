@@ -13,8 +13,7 @@ import glassformer as gf
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings
 from glassformer.inspection.capture import capture
-from glassformer.inspection.diagram_parts import describe
-from glassformer.inspection.diagram_plan import Plan
+from glassformer.inspection.diagram_parts import Plan, describe
 from glassformer.inspection.views.diagram import diagram_of, plan_of, small
 from glassformer.models.build import (
     build_language_model,

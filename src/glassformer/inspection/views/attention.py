@@ -12,14 +12,13 @@ from glassformer.config.errors import Misuse
 from glassformer.families.base import Loaded
 from glassformer.families.requests import ModelInput
 from glassformer.inspection.attention import attention_of, causal_stacks, clearest, sharpness, sizes_of
-from glassformer.inspection.views.head_roles import Choice, heads_panel, who_looks
+from glassformer.inspection.views.head_roles import ANY, Choice, heads_panel, who_looks
 from glassformer.inspection.views.registry import DECODING, HEADS, LookRequest, leader, register_view, wording
 from glassformer.rendering.panels import Heads, Panel, Patches
 from glassformer.rendering.view import View
 
 STACKS: Mapping[str, tuple[str, str, str]] = wording("stacks")
 """What each stack is called, and its rows and columns."""
-ANY: Choice = (None, None)
 BETWEEN_PATCHES = "Attention between patches"
 
 

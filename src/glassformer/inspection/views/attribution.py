@@ -260,14 +260,6 @@ def without_each(
             yield list(numbers), tuple(torch.cat(part) if isinstance(part[0], Tensor) else None for part in columns)
 
 
-def occlusion_in_words(model: nn.Module) -> str:
-    """Return what leaving out means for this model."""
-    if isinstance(model, BagPredictor):
-        return sentence("left out: bag")
-    is_text = not isinstance(model, Predictor) or isinstance(model, TextPredictor)
-    return sentence("left out: text" if is_text else "left out: other")
-
-
 def staying(tokens: Tensor, stay: Collection[int]) -> Tensor:
     """Which tokens of the first example are among those."""
     return torch.isin(tokens[0], torch.tensor(list(stay), dtype=tokens.dtype, device=tokens.device))
@@ -373,8 +365,7 @@ def attribution(request: LookRequest) -> View:
         caption = example.text if example.square is None else Path(example.text).name
         panels = [] if example.pixels is None else [Gallery(images=[example.pixels], captions=[caption])]
     left_out = leave_one_out(model, example.inputs, which, stay=request.marks)
-    how = occlusion_in_words(model)
-    view = attribution_view(example.parts, gradient, left_out, output, how=how, grid=example.square)
+    view = attribution_view(example.parts, gradient, left_out, output, example.square)
     return replace(view, panels=[*panels, *view.panels])
 
 
@@ -404,17 +395,11 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) ->
 
 
 def attribution_view(
-    tokens: Sequence[str],
-    gradient: Shares,
-    left_out: Shares,
-    output: Explained,
-    *,
-    how: str = "",
-    grid: tuple[int, int] | None = None,
+    tokens: Sequence[str], gradient: Shares, left_out: Shares, output: Explained, grid: tuple[int, int] | None = None
 ) -> View:
     """Show how much each token supports or opposes an answer, each way on its own scale, and the strongest tokens.
 
-    `how`: what leaving out means; `grid`: rows and columns of patches if the tokens are the patches of an image.
+    `grid`: rows and columns of patches if the tokens are the patches of an image.
     """
     values = (gradient, left_out)
     rows = [
@@ -425,7 +410,7 @@ def attribution_view(
     chance = "" if output.probability is None else f" ({100 * output.probability:.1f} %)"
     panels: list[Panel] = [
         _way(WAYS[0], gradient, "", tokens, grid),
-        _way(WAYS[1], left_out, how, tokens, grid),
+        _way(WAYS[1], left_out, sentence("left out"), tokens, grid),
         Table(title="the strongest", takeaway=agree, columns=("token", "place", *WAYS), rows=rows),
     ]
     return View(f"What decided: {bare(output.answer)}{chance}", panels, sentence("explained", score=output.score))

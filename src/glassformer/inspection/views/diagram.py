@@ -20,8 +20,16 @@ from glassformer.encoders.convolutional import CnnEncoder, IdentityEncoder, Wind
 from glassformer.encoders.recurrent import RecurrentDecoder, RecurrentEncoder
 from glassformer.encoders.transformer import TransformerEncoder
 from glassformer.inspection.capture import capture, numbers_of
-from glassformer.inspection.diagram_parts import activation_name, add_hidden_layer, describe, describe_children, scores
-from glassformer.inspection.diagram_plan import Axes, Part, Plan
+from glassformer.inspection.diagram_parts import (
+    Axes,
+    Part,
+    Plan,
+    activation_name,
+    add_hidden_layer,
+    describe,
+    describe_children,
+    scores,
+)
 from glassformer.inspection.intervene import WHOLE_MODELS
 from glassformer.inspection.views.registry import DECODING, LookRequest, leader, register_view, sentence
 from glassformer.models.build import parameter_count

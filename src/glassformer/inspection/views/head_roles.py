@@ -36,6 +36,7 @@ TextAttention = tuple[Float[Array, "L h T T"], Sequence[int]]
 
 Choice = tuple[int | None, int | None]
 """A layer and a head; None: the clearest."""
+ANY: Choice = (None, None)
 
 ROLES: Mapping[str, str] = wording("roles")
 """The places a head may look at, and what it is then called. `induction`: at the token that followed the last earlier

@@ -64,8 +64,8 @@ class Lens:
     """The place of the token that did follow; 1: the likeliest; 0: nobody knows what followed."""
     chances: Float[Array, "L T"]
     """The probability of that token, NaN where nobody knows."""
-    repeated: int | None = None
-    """Number of tokens that the embedding predicts as themselves; None unless the head shares its weights."""
+    tied: bool = False
+    """Whether the head shares its weights with the word vectors, which come first among the layers."""
 
     def words(self, shown: Callable[[int], str]) -> list[list[list[str]]]:
         """The likeliest next tokens by name."""
@@ -101,10 +101,8 @@ def lens_of(
     follows += [None] * (len(written) - len(follows))
     layers = {name: _read(scores, follows, most, never) for name, scores in layer_scores(model, inputs)}
     ids, probabilities, entropy, ranks, chances = (np.stack(part) for part in zip(*layers.values(), strict=True))
-    repeated = None
-    if INPUT in layers and is_tied(_able(model)):
-        repeated = int((ids[list(layers).index(INPUT), :, 0] == np.array(written)).sum())
-    return Lens(list(layers), ids, probabilities, entropy, ranks, chances, repeated)
+    tied = INPUT in layers and is_tied(_able(model))
+    return Lens(list(layers), ids, probabilities, entropy, ranks, chances, tied)
 
 
 def is_tied(model: TokenModel | Seq2Seq) -> bool:
@@ -209,7 +207,7 @@ def guesses_of(
         probabilities=seen.probabilities,
         answers=answers,
         at=at,
-        note="" if seen.repeated is None else sentence("tied", repeated=seen.repeated, all=len(tokens)),
+        note=sentence("tied") if seen.tied else "",
     )
     return replace(panel, takeaway=_leads(panel))
 

@@ -73,8 +73,6 @@ def restored(loaded: Loaded, a: ModelInput, b: ModelInput, answer: int) -> tuple
 def chances_of(loaded: Loaded, inputs: Sequence[Any]) -> Float[Tensor, "B V"]:
     """The log-probabilities of what comes after the last token, or of the classes."""
     model = loaded.model
-    if not has_patches(loaded):
-        raise Misuse(f"{loaded.run.path} has no answer to patch: it is no language model and no classifier of texts")
     if isinstance(model, LanguageModel):
         return model.head(model.features(*inputs)[:, -1]).float().log_softmax(-1)
     scores = model(*inputs).float()

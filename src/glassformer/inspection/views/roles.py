@@ -9,17 +9,19 @@ from glassformer.data.datasets.embedded import open_dataset
 from glassformer.families.evaluate import validation_examples
 from glassformer.inspection.attention import SELF_ATTENTION, SOURCE_ATTENTION, attention_of, causal_stacks, sizes_of
 from glassformer.inspection.views.head_roles import (
+    ANY,
     IN_WORDS,
     HeadRole,
     attention_by_text,
     head_grid,
     head_name,
     head_roles,
+    heads_panel,
     separators_of,
 )
 from glassformer.inspection.views.links import link_scores, linked_dataset, read_links
 from glassformer.inspection.views.registry import DECODING, LookRequest, register_view, sentence
-from glassformer.rendering.panels import Heads, Panel, Table
+from glassformer.rendering.panels import Panel, Table
 from glassformer.rendering.view import View
 
 HELD_OUT = 64
@@ -44,18 +46,10 @@ def roles(request: LookRequest) -> View:
         heads = _with_relations(request, stack, heads)
         panels += role_panels(heads, f"{stack.capitalize()} · " if len(stacks) > 1 else "")
         if len(own) == 1:
-            rows, columns = own[0].sides[stack]
-            panels.append(
-                Heads(
-                    title="In this text",
-                    weights=attention_of(request.model, own[0].inputs)[stack],
-                    rows=rows,
-                    columns=columns,
-                    names=[[head.name for head in layer] for layer in heads],
-                    causal=stack in causal_stacks(request.model),
-                    mode="all",
-                )
-            )
+            names, causal = [[head.name for head in layer] for layer in heads], stack in causal_stacks(request.model)
+            weights, facts = attention_of(request.model, own[0].inputs)[stack], {"names": names, "mode": "all"}
+            sides = own[0].sides[stack]
+            panels.append(heads_panel("In this text", weights, sides, ANY, takeaway="", causal=causal, **facts))
     return View("What each head does", panels)
 
 

@@ -115,13 +115,7 @@ class Difference:
 
 @torch.inference_mode()
 def side_of(
-    model: nn.Module,
-    inputs: Sequence[Any],
-    *,
-    text: str,
-    tokens: Sequence[str],
-    output: Output,
-    ids: Sequence[int] = (),
+    model: nn.Module, inputs: Sequence[Any], text: str, tokens: Sequence[str], output: Output, ids: Sequence[int] = ()
 ) -> Side:
     """The first example. A language model's scores are those of the next token, a translator's of the first."""
     encoder = getattr(model, "encoder", None)
@@ -190,7 +184,7 @@ def _(
     never = loaded.tokenizer.never(loaded.model.head.out_features)
     likeliest = next_of(loaded.model, example.inputs, most=LIKELIEST, never=never)
     tokens = [loaded.tokenizer.shown(id) for id in likeliest.ids]
-    probabilities = dict(zip(tokens, map(float, likeliest.probabilities), strict=True))
+    probabilities = dict(zip(tokens, likeliest.probabilities, strict=True))
     return Output(f"{quoted(tokens[0])} ({likeliest.probabilities[0]:.3f})", probabilities)
 
 
