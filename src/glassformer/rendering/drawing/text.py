@@ -230,17 +230,21 @@ def choices(panel: Choices, wish: float) -> Block:
 
 
 def tree(panel: Tree, wish: float) -> Block:
-    """Return a table of the tokens that were followed, step by step; the page also shows what was pruned."""
-    steps: list[int] = []
-    rows: list[tuple[int, str, str, float, str]] = []
-    for branch in panel.branches:
-        steps.append(1 if branch.parent is None else steps[branch.parent] + 1)
-        before = token_label(panel.root if branch.parent is None else panel.branches[branch.parent].token)
+    """Return the tokens that were followed, indented below their parents; the page also shows what was pruned."""
+    children: dict[int | None, list[int]] = {}
+    for place, branch in enumerate(panel.branches):
         if branch.fate != "pruned":
-            fate = branch.why or branch.fate
-            rows.append((steps[-1], before, token_label(branch.token), branch.probability, fate))
-    columns = ["step", "after", "token", "probability", "fate"]
-    return table(Table(columns=columns, rows=sorted(rows)[:MOST_BRANCHES], bars=["probability"]), wish)
+            children.setdefault(branch.parent, []).append(place)
+    rows: list[tuple[str, float | None, str]] = [(token_label(panel.root), None, "")]
+
+    def add(parent: int | None, indent: str) -> None:
+        for place in children.get(parent, ()):
+            branch = panel.branches[place]
+            rows.append((f"{indent}└ {token_label(branch.token)}", branch.probability, branch.why or branch.fate))
+            add(place, f"{indent}\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}")
+
+    add(None, "")
+    return table(Table(columns=["token", "probability", "fate"], rows=rows[:MOST_BRANCHES], bars=["probability"]), wish)
 
 
 # --- diagrams ---
