@@ -14,6 +14,7 @@ from glassformer.families.base import FAMILIES, DataParts
 from glassformer.families.build import split_data
 from glassformer.families.recognition import file_settings, infer_config, with_vectors
 from glassformer.pipeline.request import TrainRequest
+from glassformer.runs.folders import contents
 from glassformer.runs.run import RUNS, Run
 
 AUTO = "auto"
@@ -85,6 +86,13 @@ def check_split(config: Config, rows: Any) -> DataParts:
         raise SettingError("nothing is held out: set data.validation_fraction above 0, or give --validation FILE")
     FAMILIES[config.task].check_corpus(config, corpus)
     return corpus
+
+
+def check_out(folder: Path, what: str, *, holds: bool) -> None:
+    """Refuse a file, and a folder with other contents than the work `what`. `holds`: whether the folder has that."""
+    refuse(folder.is_file(), f"--out {folder} is a file: name a folder for the {what}")
+    other = folder.is_dir() and not holds and bool(contents(folder))
+    refuse(other, f"--out {folder} is not empty and holds no {what}: name another --out")
 
 
 def data_stem(data: str) -> str:

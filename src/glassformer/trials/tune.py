@@ -27,6 +27,7 @@ from glassformer.trials.places.gpus import visible_gpus
 from glassformer.trials.settings import (
     AUTO,
     check_data,
+    check_out,
     check_times,
     count_of,
     data_stem,
@@ -196,10 +197,8 @@ def _holds(folder: Path, search: Search) -> bool:
 
 
 def _check_folder(folder: Path, search: Search) -> None:
-    if folder.is_file():
-        raise Misuse(f"{folder} is a file: name a folder for the search with --out")
-    if (folder / SEARCH).is_file():
-        if (what := search.difference(read_json(folder / SEARCH))) is not None:
-            raise Misuse(f"{folder} holds another search: {what}; name another --out")
-    elif folder.is_dir() and any(path.name != JOURNAL for path in contents(folder)):  # killed after its first line
-        raise Misuse(f"{folder} is not empty and holds no search: name another --out")
+    begun = (folder / SEARCH).is_file()
+    only_journal = folder.is_dir() and all(path.name == JOURNAL for path in contents(folder))  # killed after its start
+    check_out(folder, "search", holds=begun or only_journal)
+    if begun and (what := search.difference(read_json(folder / SEARCH))) is not None:
+        raise Misuse(f"{folder} holds another search: {what}; name another --out")

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,11 +55,22 @@ class Baseline:
     kind: str = FLOOR
 
 
-@singledispatch
 def baselines(family: Family, kind: str) -> list[Baseline]:
-    """What a model must beat, on examples of a kind: floors, which learn nothing, or only count, and models of
-    scikit-learn, as they are usually tuned.
-    """
+    """Return what a model must beat on examples of a kind: trivial baselines, and models of scikit-learn."""
+    if isinstance(family, LanguageFamily):
+        return [Baseline(names.UNIGRAM, _judge_unigrams), Baseline(names.NGRAM, _judge_ngrams)]
+    if isinstance(family, MaskedFamily):
+        return [Baseline(names.UNIGRAM, lambda data, part: BaselineResult(*judge_hidden(data.task, part)))]
+    if isinstance(family, TranslationFamily):
+        return [Baseline(names.COPY, _judge_copies)]
+    if isinstance(family, ClassificationFamily):
+        return _of_labels({names.MAJORITY: _class_shares}, CLASSIFIER, kind)
+    if isinstance(family, RegressionFamily):
+        return _of_labels({names.MEAN: _mean}, REGRESSOR, kind)
+    if isinstance(family, MultilabelFamily):
+        usual, all_labels = (partial(_label_set, choose) for choose in (_most_frequent, _every_label))
+        constants: Constants = {names.SET: usual, names.EACH: _label_shares, names.EVERY: all_labels}
+        return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)
     return []
 
 
@@ -85,25 +96,12 @@ def evaluate_baseline(
 # --- texts ---
 
 
-@baselines.register
-def language_baselines(family: LanguageFamily, kind: str) -> list[Baseline]:
-    def unigrams(data: Any, part: str) -> BaselineResult:
-        return BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))
-
-    def ngrams(data: Any, part: str) -> BaselineResult:
-        return BaselineResult(*judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task))
-
-    return [Baseline(names.UNIGRAM, unigrams), Baseline(names.NGRAM, ngrams)]
+def _judge_unigrams(data: Any, part: str) -> BaselineResult:
+    return BaselineResult(*judge_unigrams(data.task, part, data.shape.vocab))
 
 
-@baselines.register
-def masked_baselines(family: MaskedFamily, kind: str) -> list[Baseline]:
-    return [Baseline(names.UNIGRAM, lambda prepared, part: BaselineResult(*judge_hidden(prepared.task, part)))]
-
-
-@baselines.register
-def translation_baselines(family: TranslationFamily, kind: str) -> list[Baseline]:
-    return [Baseline(names.COPY, _judge_copies)]
+def _judge_ngrams(data: Any, part: str) -> BaselineResult:
+    return BaselineResult(*judge_ngrams(data.task, part, data.shape.vocab), note=left_out(data.task))
 
 
 def _judge_copies(prepared: Any, part: str) -> BaselineResult:
@@ -377,20 +375,3 @@ def _of_labels(constants: Constants, estimator: Estimator, kind: str) -> list[Ba
         *(Baseline(name, partial(_judge_constant, scores)) for name, scores in constants.items()),
         *(Baseline(name, partial(_judge_fitted, name, estimator), REFERENCE) for name in references),
     ]
-
-
-@baselines.register
-def classification_baselines(family: ClassificationFamily, kind: str) -> list[Baseline]:
-    return _of_labels({names.MAJORITY: _class_shares}, CLASSIFIER, kind)
-
-
-@baselines.register
-def regression_baselines(family: RegressionFamily, kind: str) -> list[Baseline]:
-    return _of_labels({names.MEAN: _mean}, REGRESSOR, kind)
-
-
-@baselines.register
-def multilabel_baselines(family: MultilabelFamily, kind: str) -> list[Baseline]:
-    usual, all_labels = (partial(_label_set, choose) for choose in (_most_frequent, _every_label))
-    constants: Constants = {names.SET: usual, names.EACH: _label_shares, names.EVERY: all_labels}
-    return _of_labels(constants, MULTILABEL_CLASSIFIER, kind)

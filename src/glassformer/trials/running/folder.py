@@ -13,10 +13,10 @@ from typing import IO, Any
 
 from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.runs.files import read_json, write_json
-from glassformer.runs.folders import contents, locked, writing
+from glassformer.runs.folders import locked, writing
 from glassformer.runs.json_shape import WrongShape, made
 from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.settings import data_stem, free_folder
+from glassformer.trials.settings import check_out, data_stem, free_folder
 
 QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
 EVENTS = "events.jsonl"
@@ -154,19 +154,11 @@ class Folder:
 
     # --- one at a time ---
 
-    def check(self) -> None:
-        """What is no comparison's folder is refused before anything is left in it."""
-        path = self.path
-        if path.is_file():
-            raise Misuse(f"--out {path} is a file: name a folder for the comparison")
-        if path.is_dir() and self._question() is None and contents(path):
-            raise Misuse(f"--out {path} is not empty and holds no comparison: name another --out")
-
     def locked(self, say: Say) -> "contextlib.AbstractContextManager[IO[str]]":
         """Held by the comparison and by its trainings, so that nobody else writes here; those of a comparison that was
         killed are waited for.
         """
-        self.check()
+        check_out(self.path, "comparison", holds=self._question() is not None)
         return locked(self.path, "comparison", say)
 
 
