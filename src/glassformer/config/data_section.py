@@ -30,72 +30,74 @@ LARGEST_SIDE = 4096
 @dataclass(frozen=True)
 class DataSettings:
     path: str | None = setting(None)
-    """a text file, a folder of them, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or hf:NAME"""
+    """read a text file, a folder of text files, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or
+    hf:NAME"""
     validation: str | None = setting(None)
-    """a file to validate on, instead of a part split off"""
+    """validate on this file instead of a split of the data"""
     test: str | None = setting(None)
-    """a file to test on, instead of a part split off"""
+    """test on this file instead of a split of the data"""
     validation_fraction: float = setting(0.1, least=0.0, most=0.9)
-    """part of the data held out for validation"""
+    """hold out this fraction of the data for validation"""
     test_fraction: float = setting(0.0, least=0.0, most=0.9)
-    """part of the data held out for the test"""
+    """hold out this fraction of the data for the test"""
     train_fraction: float = setting(1.0, least=TINY, most=1.0)
-    """learn from this part of the training part alone; what is held out stays as it is"""
+    """train on only this fraction of the training set; validation and test sets stay the same"""
     folds: int | None = setting(None, least=2)
-    """divide what is not the test into so many folds and validate on one of them (train --folds: on each)"""
+    """divide all rows outside the test set into N folds and validate on one of them (train --folds: on each)"""
     fold: int = setting(0, least=0)
-    """which of the folds is the validation part, from 0 on"""
+    """validate on this fold, counted from 0"""
     refit: bool = setting(False)
-    """learn from the validation part too (train --refit sets it for its last training)"""
+    """train on the validation set too (train --refit sets it for its last run)"""
     documents_apart: bool = setting(False)
-    """language models: a token sees only its own document, where a window holds several"""
+    """language models: let each token see only its own document if a window holds several"""
     split_seed: int = setting(0, least=0)
-    """which documents or rows are held out (one text is split at its tail)"""
+    """seed the choice of the rows or documents that are held out (a single text is split at its end)"""
     split_by: str | None = setting(None)
-    """rows alike in this column stay together; if it holds dates, the latest are held out"""
+    """keep rows with the same value of this column together; hold out the latest if it holds dates"""
     same_text: str = setting(NORMAL, choices=(NORMAL, EXACT))
-    """normal: keep texts in one part if they differ only in letter case, white space, letter forms, lookalikes,
-    invisible characters, HTML entities or zeros of decimals; exact: only equal texts"""
+    """keep copies of a text in one set; normal: also texts that differ only in letter case, white space, letter
+    forms, lookalikes, invisible characters, HTML entities or zeros of decimals; exact: only equal texts"""
     near_duplicates: str = setting(IGNORE, choices=(IGNORE, APART))
-    """apart: texts that share more than half of their pieces stay together too"""
+    """treat texts that share more than half of their character n-grams as copies (together), or not (ignore)"""
     encoding: str = setting("utf-8")
-    """encoding of the text files"""
+    """read text files in this encoding"""
     text: str | None = setting(None)
-    """column that holds the text, or several to join, title,body; unset: found by its name and looks"""
+    """read the text from this column, or join several: title,body; unset: detected by name and content"""
     label: str | None = setting(None)
-    """column that holds the label or number; unset: found by its name and looks; multilabel: also several, a,b,c"""
+    """read the label or number from this column; multilabel: or from several: a,b,c; unset: detected by name and
+    content"""
     label_separator: str | None = setting(None)
-    """what parts several labels in one cell; unset: ; or |, whichever there is"""
+    """split several labels in one cell at this separator; unset: ; or |, whichever occurs"""
     bad_rows: str | None = setting(None, choices=(ERROR, SKIP))
-    """skip: ignore any number of rows without a text or a label; error: fail at the first one, or at a label not
-    seen in training; unset: skip up to a tenth of the rows"""
+    """skip all rows without a text or a label, or fail at the first one or at a label not seen in training
+    (error); unset: skip up to a tenth of the rows"""
     decimal: str | None = setting(None, choices=(COMMA, POINT))
-    """decimal sign where 1,234 and 1.234 could be either; unset: as the columns show"""
+    """use this decimal sign where 1,234 and 1.234 are ambiguous; unset: detected from the columns"""
     kind: str = setting(TEXT, choices=KINDS)
-    """what an example is; found by its looks"""
+    """set what an example is; unset: detected"""
     extra_columns: str | None = setting(None)
-    """read these number and category columns beside the text, such as price,country; without a text, only these;
-    all: every column, including ids and names"""
+    """read these number and category columns in addition to the text, such as price,country; without a text,
+    only these; all: every column, including ids and names"""
     rare_values: int = setting(5, least=1)
-    """in a column of more than 50 categories, those of fewer rows than this count as one (1: none do)"""
+    """merge categories with fewer rows than this, in columns with more than 50 categories (1: never)"""
     image: str | None = setting(None)
-    """column that names an image file, to read beside the others"""
+    """read the image files named in this column, in addition to the other columns"""
     image_size: str | None = setting(None)
-    """bring images to this size: 32, or 32x48 (height by width)"""
+    """resize images to this size: 32, or 32x48 (height by width)"""
     shift: int = setting(0, least=0)
-    """images: move each in training by up to so many pixels"""
+    """images: shift each by up to N pixels during training"""
     flip: bool = setting(False)
-    """images: mirror half of them in training"""
+    """images: mirror half of them during training"""
     source: str | None = setting(None)
-    """column (of TMX: language) to translate from; unset: found by its name"""
+    """translate from this column (TMX: language); unset: detected by name"""
     target: str | None = setting(None)
-    """column (of TMX: language) to translate to; unset: found by its name"""
+    """translate to this column (TMX: language); unset: detected by name"""
     source_file: str | None = setting(None)
-    """a file to translate from, a text a line"""
+    """translate from this file, one text per line"""
     target_file: str | None = setting(None)
-    """its translation, line by line"""
+    """translate to this file, line by line"""
     too_long: str = setting("drop", choices=("drop", "cut"))
-    """what to do with a pair longer than the context"""
+    """drop or cut pairs longer than the context"""
 
     def __post_init__(self) -> None:
         check("data", self)

@@ -68,19 +68,19 @@ LAYERWISE = "layerwise"
 @dataclass(frozen=True)
 class TokenizerSettings:
     kind: str = setting("bpe", choices=TOKENIZER_KINDS)
-    """what a token is"""
+    """set what a token is"""
     vocab_size: int | None = setting(None, least=5)
-    """tokens at most; unset: every char, 20000 words, 4096 for bpe"""
+    """limit the vocabulary to N tokens; unset: all characters, 20000 words, 4096 for bpe"""
     lowercase: bool = setting(False)
-    """fold the text to lower case first (char and word)"""
+    """convert the text to lower case first (char and word)"""
     min_count: int = setting(1, least=1)
-    """leave out characters, words or merges seen less often"""
+    """ignore characters, words or merges that occur less often than this"""
     sample_mb: int = setting(256, least=1)
-    """learn the tokens from this much text at most, spread over the corpus"""
+    """learn the tokens from at most this many megabytes of text, spread over the corpus"""
     file: str | None = setting(None)
-    """take this tokenizer.json instead of training one"""
+    """use this tokenizer.json instead of training a tokenizer"""
     shared: bool = setting(True)
-    """one tokenizer for both sides of a translation; false: one each"""
+    """use one tokenizer for both languages of a translation; false: one per language"""
 
     def __post_init__(self) -> None:
         check("tokenizer", self)
@@ -94,143 +94,143 @@ class TokenizerSettings:
 @dataclass(frozen=True)
 class ModelSettings:
     encoder: str = setting("transformer")
-    """the sequence model"""
+    """choose the sequence model"""
     size: str | None = setting(None, choices=tuple(SIZES))
-    """layers, heads and width by name; unset: tiny, for labels smaller"""
+    """set layers, heads and width by name; unset: tiny, or smaller for labels"""
     style: str | None = setting(None, choices=tuple(STYLES))
-    """parts of the Transformer by name; unset: what trains best"""
+    """set the parts of the Transformer by name; unset: the parts that train best"""
     layers: int = setting(4, least=1)
-    """blocks of a Transformer, stacked layers of the others"""
+    """stack this many blocks of a Transformer, or layers of another model"""
     heads: int = setting(4, least=1)
-    """attention heads"""
+    """use this many attention heads"""
     width: int = setting(128, least=1)
-    """numbers per token between the layers"""
+    """set the width of the token vectors between the layers"""
     head_width: int = setting(None, least=1)
-    """numbers per head; unset: width / heads"""
+    """set the width of each head; unset: width / heads"""
     kv_heads: int = setting(None, least=1)
-    """key and value heads, shared by groups of heads; unset: heads"""
+    """use this many key and value heads, each shared by a group of query heads; unset: heads"""
     hidden: int = setting(None, least=1)
-    """width inside the feed-forward part; unset: 4 × width, 8/3 × for swiglu"""
+    """set the inner width of the feed-forward part; unset: 4 × width, or 8/3 × width for swiglu"""
     context: int = setting(128, least=1)
-    """tokens the model reads at once; a longer labelled text is cut there"""
+    """read at most N tokens at once; longer labelled texts are cut"""
     embed: str = setting("vectors", choices=("vectors", "onehot"))
-    """how tokens come in"""
+    """represent tokens as learned vectors or as one-hot vectors"""
     embed_width: int | None = setting(None, least=1)
-    """numbers per word vector; unset: width, else a map leads to it"""
+    """set the width of the word vectors; a linear map follows if it differs from width; unset: width"""
     vectors: str | None = setting(None)
-    """a file of pretrained word vectors to start from (GloVe or word2vec text)"""
+    """initialise the word vectors from this file (GloVe or word2vec text format)"""
     vectors_frozen: bool = setting(False)
-    """word vectors are not trained: they stay as they start"""
+    """keep the initial word vectors fixed during training"""
     word_dropout: float = setting(0.2, least=0.0, most=0.95)
-    """part of the words dropped in training"""
+    """drop this fraction of the words during training"""
     tied: bool = setting(None)
-    """the head shares the word vectors' weights; unset: yes, but for one-hot"""
+    """share the weights of the head and the word vectors; unset: yes, except for one-hot vectors"""
     dropout: float = setting(0.0, least=0.0, most=0.95)
-    """part of the numbers dropped in training"""
+    """set the dropout rate"""
     activation: str = setting("swiglu", choices=ACTIVATIONS)
-    """non-linearity of the feed-forward part"""
+    """choose the non-linearity of the feed-forward part"""
     feed_layers: int = setting(2, least=1, most=2)
-    """layers of the feed-forward part"""
+    """use this many layers in the feed-forward part"""
     feed_forward: bool = setting(True)
-    """blocks have a feed-forward part"""
+    """include a feed-forward part in each block"""
     positions: str = setting("rotary", choices=POSITIONS)
-    """how order comes in"""
+    """choose the position encoding"""
     rotary_base: float = setting(10_000.0, least=1.0)
-    """slowest wavelength of rotary positions, over 2π"""
+    """set the slowest wavelength of rotary positions, divided by 2π"""
     rotary_scaling: str | None = setting(None)
-    """rotary positions slowed for longer texts: linear:FACTOR, or llama3:FACTOR:LOW:HIGH:CONTEXT"""
+    """slow rotary positions down for longer texts: linear:FACTOR or llama3:FACTOR:LOW:HIGH:CONTEXT"""
     norm: str = setting("rms", choices=NORMS)
-    """normalisation"""
+    """choose the normalisation"""
     norm_order: str = setting("pre", choices=("pre", "post"))
-    """normalise before each part, or after the sum"""
+    """normalise before each part (pre) or after the residual sum (post)"""
     norm_eps: float | None = setting(None, least=0.0, most=1.0)
-    """added to the variance; unset: 1e-5, for rms 1e-6"""
+    """add this to the variance when normalising; unset: 1e-5, for rms 1e-6"""
     embed_norm: bool = setting(False)
-    """also normalise what the first block reads, as BERT does"""
+    """also normalise the input of the first block, as BERT does"""
     residual: bool = setting(True)
-    """add each part's input to its output"""
+    """use residual connections: add the input of each part to its output"""
     bias: bool | Literal["single"] = setting(False, choices=("true", "false", SINGLE_BIAS))
-    """add biases to linear maps and norms; single: one bias per recurrent layer, not one for each of two
-    matrices"""
+    """add biases to linear maps and norms; single: one bias per recurrent layer instead of one for each of its
+    two matrices"""
     attention_bias: bool = setting(None)
-    """the maps of attention have biases; unset: like bias"""
+    """add biases to the linear maps of attention; unset: like bias"""
     feed_bias: bool = setting(None)
-    """those of the feed-forward part; unset: like bias"""
+    """add biases to the feed-forward part; unset: like bias"""
     scores: str = setting("query-key", choices=SCORES)
-    """how attention scores are made"""
+    """choose the attention score function"""
     scale: bool = setting(True)
     """divide attention scores by √(head width)"""
     causal_mask: bool = setting(True)
-    """hide the future in a language model (causal attention); false lets it read the answer"""
+    """hide later tokens from a language model (causal attention); false lets it read the answer"""
     output_projection: bool = setting(True)
-    """attention ends with W^O"""
+    """end attention with the output projection W^O"""
     qk_norm: bool = setting(None)
-    """normalise queries and keys of each head; unset: with scores query-key alone"""
+    """normalise the queries and keys of each head; unset: only with scores query-key"""
     embed_scale: bool = setting(False)
-    """multiply word vectors by √width, as in 2017"""
+    """multiply word vectors by √width, as the Transformer of 2017 does"""
     initialisation: str = setting("zero", choices=("zero", "gpt2", "xavier"))
-    """how weights start"""
+    """choose how weights are initialised"""
     bidirectional: bool = setting(False)
     """read in both directions (never in a language model)"""
     initial: bool = setting(True)
-    """learn the first state h0; false starts from zeros"""
+    """learn the initial state h0; false: start from zeros"""
     nonlinearity: str = setting("tanh", choices=("tanh", "relu"))
-    """of the Elman network"""
+    """choose the non-linearity of the Elman network"""
     cells: int | None = setting(None, least=1)
-    """LSTM: width of the cell when larger than that of its output"""
+    """set the width of an LSTM's cell if it is larger than the width of its output"""
     window: int = setting(16, least=1)
-    """tokens the window model reads"""
+    """read this many tokens in the window model"""
     kernel: int = setting(4, least=1)
-    """tokens a convolution reads; of an image the side of its square"""
+    """set the kernel size of a convolution: tokens, or the side of a square of pixels"""
     stride: int = setting(1, least=1)
-    """images: pixels that a convolution moves at once"""
+    """move the convolution over an image by this many pixels"""
     padding: int | None = setting(None, least=0)
-    """images: zeros around what a convolution reads; unset: as many as keep the size at stride 1"""
+    """pad images with this many zeros on each side; unset: enough to keep the size at stride 1"""
     dilation: int = setting(2, least=1)
-    """how much further each convolution layer reaches than the last"""
+    """multiply the dilation of the convolution by this from layer to layer"""
     weighting: str = setting("tfidf", choices=("tfidf", "counts"))
-    """what a word counts in the bag"""
+    """weight the words of the bag by TF-IDF, or count them"""
     ngrams: int = setting(1, least=1, most=8)
-    """the bag also counts runs of up to so many tokens"""
+    """count n-grams of up to N tokens in the bag"""
     words: int = setting(0, least=0, most=5)
-    """a bag of characters also counts words, and runs of up to so many of them"""
+    """count word n-grams of up to N words too, in a bag of characters"""
     buckets: int = setting(2**18, least=1)
-    """places that the bag's runs are hashed to"""
+    """hash the n-grams of the bag to this many columns"""
     pool: str = setting("max", choices=POOLS)
-    """how the vectors of a text become one"""
+    """choose how the vectors of a text are pooled into one"""
     head_layers: int = setting(0, least=0, most=2)
-    """hidden layers of the head's MLP; 0: linear"""
+    """use this many hidden layers in the head; 0: a linear head"""
     head_hidden: int = setting(None, least=1)
-    """width of those; unset: 128, of tanh as many as width"""
+    """set the width of the head's hidden layers; unset: 128, or width for tanh"""
     head_activation: str = setting("relu", choices=("relu", "tanh", "gelu", "sigmoid"))
-    """non-linearity of the head's hidden layers; tanh is BERT's"""
+    """choose the non-linearity of the head's hidden layers; BERT uses tanh"""
     head_bias: bool | None = setting(None)
     """add biases to the head and its hidden layers; unset: yes for labels, no for tokens"""
     head_transform: bool = setting(False)
-    """a masked model's head: one more map, non-linearity and norm before it"""
+    """put a linear map, a non-linearity and a norm before the head of a masked model"""
     causal: bool = setting(False)
-    """labels: each token sees only those before it, as in a language model"""
+    """labels: let each token see only earlier tokens, as in a language model"""
     unit: bool = setting(False)
-    """bring the vector of a text to length 1"""
+    """scale the vector of a text to length 1"""
     vocab: int | None = setting(None, least=1)
-    """rows of the word vectors; unset: as many as there are tokens"""
+    """set the number of rows of the word vectors; unset: the size of the vocabulary"""
     from_run: str | None = setting(None)
-    """start from the body and the tokens of this run (--from RUN)"""
+    """fine-tune: start from the body and the tokenizer of this run"""
     decoder_from: str | None = setting(None)
-    """translation: start the decoder from this language model's run"""
+    """translation: initialise the decoder from this language model"""
     decoder: str | None = setting(None, choices=DECODERS)
-    """what writes the translation; unset: like the encoder, where that can"""
+    """choose the decoder of a translator; unset: like the encoder, if possible"""
     decoder_layers: int = setting(None, least=1)
-    """of the decoder; unset: layers"""
+    """stack this many layers in the decoder; unset: layers"""
     attention: str = setting("additive", choices=(*ATTENTIONS, LAYERWISE))
-    """how a recurrent decoder scores the source; none: it reads only the summary of the source; layerwise: block ℓ
-    of a Transformer decoder attends to encoder layer ℓ instead of the last"""
+    """choose how a recurrent decoder attends to the source; none: it reads only the last state of the encoder;
+    layerwise: block ℓ of a Transformer decoder attends to encoder layer ℓ instead of the last layer"""
     input_feeding: bool = setting(False)
-    """a recurrent decoder also reads what it last found in the source"""
+    """feed the last attention output back into a recurrent decoder"""
     shared: bool | None = setting(None)
-    """both sides of a translation share their word vectors; unset: if their tokens"""
+    """share word vectors between source and target; unset: if they share a tokenizer"""
     patch: int = setting(4, least=1)
-    """side of the squares that a Transformer cuts an image into"""
+    """cut images into square patches with this side, for a Transformer"""
 
     def __post_init__(self) -> None:
         check("model", self)
@@ -300,91 +300,91 @@ class ModelSettings:
 @dataclass(frozen=True)
 class TrainingSettings:
     steps: int | None = setting(None, least=1)
-    """updates to make; unset, with no epochs and minutes: 2000, for labels 2 to 10 epochs"""
+    """train for N updates; unset, without epochs and minutes: 2000, or 2 to 10 epochs for labels"""
     epochs: float | None = setting(None, least=1e-9)
-    """times to go through the data"""
+    """train for N passes over the data"""
     minutes: float | None = setting(None, least=1e-9)
-    """minutes for the whole command, from reading to the report"""
+    """finish the whole command, from reading to the report, within this many minutes"""
     batch_size: int = setting(16, least=1)
-    """sequences per update, over all processes"""
+    """use this many sequences per update, over all processes"""
     batch_tokens: int | None = setting(None, least=2)
-    """translation: source and target tokens per update, padding too, over all processes"""
+    """translation: use this many source and target tokens per update, padding included, over all processes"""
     targets: str = setting("every", choices=("every", "last"))
-    """language models: train on and evaluate the next token after every token of a window, or only after its
-    last"""
+    """language models: predict the next token after every token of a window, or only after the last one"""
     mask_rate: float = setting(0.15, least=0.01, most=0.9)
-    """masked models: part of the tokens to guess (of these 80 % masked, 10 % swapped)"""
+    """masked models: predict this fraction of the tokens (80 % of them masked, 10 % replaced)"""
     whole_words: bool = setting(False)
-    """masked models: all tokens of a word are guessed together, or none"""
+    """masked models: mask whole words"""
     last_blocks: int | None = setting(None, least=0)
-    """with --from: train the head and so many last blocks; 0: the head alone, on features computed once"""
+    """with --from: train the head and the last N blocks; 0: only the head, on features computed once"""
     layer_decay: float = setting(1.0, least=TINY, most=1.0)
-    """with --from: the rate of each block is this part of that of the block above it"""
+    """with --from: multiply the learning rate by this from each block to the block below"""
     accumulation_steps: int = setting(1, least=1)
-    """gradient accumulation: pieces each batch is computed in; less memory, the same update"""
+    """accumulate gradients over N parts of each batch: less memory, the same update"""
     parallel: str = setting("auto", choices=("auto", "ddp", "fsdp"))
-    """several processes: each holds the whole model (ddp), or a shard of it (fsdp); auto: ddp while it fits"""
+    """with several processes: replicate the model (ddp) or shard it (fsdp); auto: ddp if it fits"""
     recompute: bool = setting(False)
-    """Transformers: compute each block again in the backward pass (activation checkpointing): less memory"""
+    """Transformers: recompute each block in the backward pass (activation checkpointing) to save memory"""
     optimizer: str = setting("muon", choices=("muon", "adamw", "momentum", "sgd"))
     """update rule"""
     lr: float | None = setting(None, least=0.0)
-    """learning rate; unset: the optimiser's usual one"""
+    """set the learning rate; unset: the default of the optimiser"""
     momentum: float = setting(0.9, least=0.0, most=0.99999)
-    """of `momentum`; Muon has its own, 0.95"""
+    """set the momentum of `momentum`; Muon always uses 0.95"""
     beta1: float = setting(0.9, least=0.0, most=0.99999)
-    """Adam's average of gradients"""
+    """set Adam's decay rate of the gradient average"""
     beta2: float = setting(0.99, least=0.0, most=0.99999)
-    """Adam's average of squared gradients"""
+    """set Adam's decay rate of the squared-gradient average"""
     weight_decay: float = setting(0.1, least=0.0)
-    """decoupled decay of matrices (not of vectors, norms and embeddings)"""
+    """set the decoupled weight decay of matrices (not of vectors, norms and embeddings)"""
     l2: float = setting(0.0, least=0.0)
-    """adds l2 · ‖w‖² of the same matrices to the loss"""
+    """add l2 · ‖w‖² of the same matrices to the loss"""
     loss: str | None = setting(None, choices=("softmax", "logistic", "squared"))
-    """unset: logistic for two classes, softmax for more, squared for numbers"""
+    """choose the loss; unset: logistic for two classes, softmax for more, squared for numbers"""
     class_weights: str | None = setting(None)
-    """balanced, or a weight by class: spam=5,ham=1; unset: all weigh alike"""
+    """weight classes in the loss: balanced, or a weight per class, such as spam=5,ham=1; unset: equal weights"""
     label_smoothing: float = setting(0.0, least=0.0, most=0.99)
-    """probability shared among all tokens or classes"""
+    """set the label smoothing: probability shared among all tokens or classes"""
     grad_clip: float | None = setting(1.0, least=1e-9)
-    """gradient clipping: largest norm of the gradient; none: no clipping"""
+    """clip gradients to this norm; none: no clipping"""
     schedule: str = setting("cosine", choices=("cosine", "inverse-sqrt", "constant"))
-    """of the learning rate"""
+    """choose the learning-rate schedule"""
     schedule_steps: int | None = setting(None, least=1)
-    """updates that the rate's way is laid out for; unset: as many as the run makes"""
+    """plan the learning-rate schedule for N updates; unset: the length of the run"""
     warmup: int = setting(100, least=0)
-    """updates over which the rate rises (at most a tenth of the run)"""
+    """increase the learning rate over the first N updates (at most a tenth of the run)"""
     lr_floor: float = setting(0.1, least=0.0, most=1.0)
-    """where cosine ends, as a part of the rate"""
+    """end the cosine schedule at this fraction of the learning rate"""
     seed: int = setting(0, least=0, most=2**62)
-    """of the first weights, the order of the data and dropout"""
+    """seed the initial weights, the order of the data and dropout"""
     device: str = setting("auto")
-    """auto, cpu, cuda, cuda:1, mps"""
+    """run on this device: auto, cpu, cuda, cuda:1, mps"""
     precision: str = setting("auto", choices=("auto", "fp32", "bf16", "fp16"))
-    """auto: bf16 on a GPU that has it"""
+    """choose the precision of training; auto: bf16 on a GPU that supports it"""
     compile: str = setting("auto", choices=("auto", "on", "tuned", "off"))
-    """torch.compile; auto: on CUDA, when it pays"""
+    """use torch.compile; auto: on CUDA, if the run is long enough"""
     threads: int | None = setting(None, least=1)
     """CPU threads; unset: torch's choice; kept on resuming"""
     average: int | None = setting(None, least=2)
-    """use the average of the weights over about so many of the last updates; unset: the weights as they are"""
+    """use the average of the weights over about the last N updates; unset: no averaging"""
     validate_every: int | None = setting(None, least=1)
-    """updates between validations; unset: ten validations per run, more with --minutes"""
+    """validate every N updates; unset: ten times per run, more often with --minutes"""
     validation_tokens: int = setting(200_000, least=1)
-    """tokens of each validation on the way (the last is whole)"""
+    """validate on at most N tokens during training (the last validation uses the whole set)"""
     choose_by: str = setting("accuracy", choices=("accuracy", "macro_f1", "average_precision", "loss"))
-    """classifiers: the validation metric by which the best weights, trials and models are chosen; average_precision
-    (two classes only): that of the rarer class"""
+    """classifiers: choose the best weights, trials and models by this validation metric; average_precision (two
+    classes only) is that of the rarer class"""
     keep: str = setting("best", choices=("best", "last"))
-    """which weights the run ends with: validation's best, or the last"""
+    """keep the weights with the best validation score, or the last weights"""
     patience: int | None = setting(None, least=1)
-    """stop after this many validations without improvement; unset: with --minutes, once it converged or overfits"""
+    """stop after N validations without improvement; unset: with --minutes, when training has converged or
+    overfits"""
     checkpoint_every: int | None = setting(None, least=1)
-    """updates between checkpoints, beside those at validations"""
+    """write a checkpoint every N updates, in addition to those at validations"""
     checkpoints: int = setting(2, least=1)
-    """newest checkpoints kept to go on from"""
+    """keep the N newest checkpoints for resuming"""
     keep_checkpoints: bool = setting(False)
-    """also keep the weights of some two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"""
+    """also keep the weights of about two dozen updates (0, 1, 2, 4, 8, …), to watch the model learn"""
     samples: bool = setting(True)
     """print a sample at each validation"""
 

@@ -119,8 +119,12 @@ class Views(Renderable):
     def to_dict(self) -> dict[str, Any]:
         return {"title": self.title, "about": self.about, "views": [view.to_dict() for view in self.views]}
 
+    def packed(self) -> dict[str, Any]:
+        """Return the views as the page draws them."""
+        return {"title": self.title, "views": [view.packed() for view in self.views]}
+
     def page(self) -> str:
-        return _page([view.packed() for view in self.views], title=self.title, about=self.about)
+        return _page(self.packed()["views"], title=self.title, about=self.about)
 
     def figure(self) -> "Figure":
         raise Misuse(
