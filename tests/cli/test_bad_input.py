@@ -134,7 +134,7 @@ WRONG = {
         2,
         ["class_weights", "bad=5", "'good'"],
     ),
-    "class weight of words": (["train", "two.csv", "--training.class_weights", "good=x"], 2, ["'good'", "'x'"]),
+    "class weight of words": (["train", "two.csv", "--training.class_weights", "good=x"], 2, ["'good=x'", "bad=5"]),
     "weights of numbers": (
         ["train", "rated.csv", "--training.class_weights", "balanced"],
         2,

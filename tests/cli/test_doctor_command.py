@@ -76,4 +76,4 @@ def test_what_is_no_device_is_refused(command: Command, sick: str) -> None:
 
 def test_help_tells_the_exit_code(command: Command) -> None:
     _, out, _ = command("doctor", "--help")
-    assert "exit code is 0" in " ".join(out.split())
+    assert "Exits with 0" in " ".join(out.split())

@@ -150,7 +150,7 @@ def test_translate(command: Command, translators: Path, tmp_path: Path) -> None:
     code, out, _ = command("translate", translators / "gru", "--file", "parts/b.csv", "--beam", "2")  # as one file
     assert read_csv(out) == rows
     code, _, err = command("translate", translators / "gru", "--file", "parts/b.csv", "--nbest", "2")
-    assert (code, "each row has one translation" in one_line(err)) == (2, True)
+    assert (code, "a row of a table has one translation" in one_line(err)) == (2, True)
 
 
 def test_a_part_without_rows_has_none_afterwards(command: Command, runs: Path, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_on_paper(command: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "DATA is missing, or --tokens N instead of it"),
+        ([], "DATA is missing, or --tokens N"),
         (["good.txt", "--tokens", "5"], "--tokens stands for data that nobody has read: give one"),
         (["good.txt", "--flops", "5"], "--flops goes with --gpus or --tokens"),
         (["good.txt", "--memory", "0"], "--memory is 0, but must be above 0"),

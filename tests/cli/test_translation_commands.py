@@ -304,4 +304,4 @@ def test_the_name_of_the_output_decides_its_format(
     code, out, _ = command("translate", translators / "gru", "--file", "in.csv", "--json")
     assert (code, json.loads(out.splitlines()[0])["source"]) == (0, TEXTS[0])
     code, _, err = command("translate", translators / "gru", "--file", "in.txt", "--out", "out.csv", "--nbest", "2")
-    assert (code, "write to .txt or .jsonl" in err) == (2, True)
+    assert (code, "translate text to .txt or .jsonl" in err) == (2, True)

@@ -18,7 +18,7 @@ def test_a_search_and_its_recipe(command: Command, tmp_path: Path, monkeypatch: 
     code, out, err = command("tune", DATA, *QUICK, "--trials", 2, "--data.test_fraction", 0.1)
     assert code == 0
     assert "2 trials. Best on validation: accuracy" in out
-    assert "The best of 2 validation scores is optimistic: it was chosen by that number. Test: accuracy" in out
+    assert "The best of 2 validation scores is optimistic, because it was chosen by that score. Test: accuracy" in out
     folder = tmp_path / "runs" / "tune-opinions-average-1"
     assert "recipe.yaml" in out
     assert "trial 0: accuracy" in err

@@ -26,7 +26,11 @@ from helpers.tables import opinions
 QUICK = {"training.steps": 3, "training.batch_size": 8, "training.threads": 1, "data.validation_fraction": 0.2}
 SMALL = {"width": 12, "layers": 2, "heads": 2, "head_hidden": 11}
 EVERY = [(kind, name) for kind in ("table", "image", "mixed") for name, info in ENCODERS.items() if kind in info.reads]
-LEARNED = {"table": {"numbers", "categories"}, "image": {"size", "mean", "spread"}, "mixed": {"table", "image"}}
+LEARNED = {
+    "table": {"numbers", "categories", "dates"},
+    "image": {"size", "mean", "spread", "top"},
+    "mixed": {"table", "image"},
+}
 Make = Callable[..., Trained]
 
 

@@ -8,7 +8,6 @@ from torch import nn
 
 import glassformer as gf
 from glassformer.config.errors import GlassformerError, Misuse
-from glassformer.data.check.tables import TableCheck
 from glassformer.diagnosis.advice import Advice
 from glassformer.families.base import Loaded
 from glassformer.families.recognition import infer_config
@@ -135,10 +134,10 @@ def test_what_is_said_of_a_run_that_began_from_another(
 def test_data_is_measured_in_the_tokens_of_the_run(runs: dict[str, Loaded], data: dict[str, str]) -> None:
     config, table = infer_config({}, {"data.path": data["labels"], "from": str(runs["writer"].run.path)}, print)
     found = check(config, table, print)
-    assert isinstance(found, TableCheck)
     longest = max(len(text) for text, _ in labelled_texts())
-    assert found.tokens is not None
-    assert found.tokens.max == longest + 2  # characters, START and END
+    tokens = found.lengths["tokens"]
+    assert tokens is not None
+    assert tokens.max == longest + 2  # characters, START and END
 
 
 def test_a_run_says_what_it_is(runs: dict[str, Loaded]) -> None:

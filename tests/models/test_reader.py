@@ -323,7 +323,7 @@ def test_vectors_are_put_into_their_rows(flags: Flags) -> None:
 
 def test_vectors_of_another_width_are_refused() -> None:
     vectors = np.zeros((3, 10), np.float32)
-    with pytest.raises(SettingError, match=r"width 10, the model's word vectors of 24: set model\.embed_width 10"):
+    with pytest.raises(SettingError, match=r"width 10, not 24: set model\.embed_width 10"):
         put_vectors(reader_of("lstm"), IDS, vectors)
 
 

@@ -269,7 +269,7 @@ def test_one_hot_vectors_cannot_be_shared() -> None:
 
 
 def test_one_hot_of_another_width_cannot_be_compared() -> None:
-    with pytest.raises(SettingError, match=r"model\.attention dot .* 14 with the 13"):
+    with pytest.raises(SettingError, match=r"model\.attention dot needs equal widths, not model\.width 14 and the 13"):
         translator("average", "lstm", embed="onehot", attention="dot")
     with pytest.raises(SettingError, match="onehot is for encoders that take any width"):
         translator("lstm", "transformer", embed="onehot")

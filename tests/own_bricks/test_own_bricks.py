@@ -219,8 +219,8 @@ def test_a_whole_model_by_name(table: Path, tmp_path: Path, student: Path) -> No
         gf.train("reverse:rows=60", out=tmp_path / "no", model="sums", steps=2)
 
 
-def test_leaves_the_house(writer: Path, tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match=r'attention "by-hand" of student_bricks\.py is a person'):
+def test_export_to_hugging_face_is_refused(writer: Path, tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match=r'attention "by-hand" of student_bricks\.py is unknown to transformers'):
         gf.export(writer, to="hf", folder=tmp_path / "hf")
 
 

@@ -285,7 +285,7 @@ def test_the_only_brick_of_a_file(files: Path, capsys: pytest.CaptureFixture[str
     ("words", "message"),
     [
         ((), "RUN is missing, or --brick FILE.py:Name"),
-        (("--brick", "right_brick.py"), "to check one, name it: right_brick.py:Attention"),
+        (("--brick", "right_brick.py"), "name a class, as in right_brick.py:Attention"),
         (("--brick", "right_brick.py:Atention"), "did you mean Attention?"),
         (("--brick", "nowhere.py:Attention"), "nowhere.py"),
         (("--brick", "broken_brick.py:Attention"), "nothing_of_this_name"),

@@ -16,7 +16,7 @@ from sklearn.calibration import calibration_curve
 
 from glassformer.data.features.texts import Examples
 from glassformer.diagnosis.evaluation import small_validation
-from glassformer.error_analysis.labelling import error_count, errors_by_class, mean_error
+from glassformer.error_analysis.labelling import error_count, mean_error
 from glassformer.error_analysis.translations import mean_chrf, odd_outputs
 from glassformer.rendering.panels import Table
 from glassformer.statistics.calibration import expected_error, reliability
@@ -218,24 +218,19 @@ def test_shares_of_errors(rows: int, rate: float, tried: Tried) -> None:
         ends = re.search(r"\(([\d.]+)–([\d.]+) %\)", sentence)
         return None if ends is None else [float(end) / 100 for end in ends.groups()]
 
-    def by_class(chance: np.random.Generator) -> Sequence[float] | None:
-        panels = errors_by_class(answered(chance, rows, rate), "text").panels
-        row = next((row for panel in panels for row in panel.rows if row[0] == "a"), None)
-        return None if row is None else row[-2:]
-
     def noted(chance: np.random.Generator) -> Sequence[float] | None:
         advise = SimpleNamespace(more_held_out=lambda rows: "")
         finding = small_validation(answered(chance, rows, rate), "text", advise)
         return None if finding is None else [1 - finding.numbers["high"], 1 - finding.numbers["low"]]
 
-    for draw in (said, by_class, noted):
+    for draw in (said, noted):
         share, printed = covered(rate, draw)
         if printed > TIMES / 2:  # none of errors is no share, and a part that tells enough is not noted
             enough(share)
     tried(
         "printed intervals: classifiers",
         "simulated data with a known truth",
-        3 * TIMES,
+        2 * TIMES,
         "cover it as often as they claim",
     )
 
