@@ -219,7 +219,7 @@ def test_shares_of_errors(rows: int, rate: float, tried: Tried) -> None:
         return None if ends is None else [float(end) / 100 for end in ends.groups()]
 
     def noted(chance: np.random.Generator) -> Sequence[float] | None:
-        advise = SimpleNamespace(more_held_out=lambda rows: "")
+        advise = SimpleNamespace(remedies=lambda key: "")
         finding = small_validation(answered(chance, rows, rate), "text", advise)
         return None if finding is None else [1 - finding.numbers["high"], 1 - finding.numbers["low"]]
 
