@@ -65,8 +65,5 @@ def test_the_demo_tells_its_story(command: Command, tmp_path: Path) -> None:
 
     assert Run(folder / "dates").card()["test"]["exact_match"] > 0.9
     assert all(f"It goes on from “{prompt}”" in out for prompt in WRITER["prompts"])
-    found = re.search(r"Head 0\.\d finds (\d+) %", out)
-    assert found is not None
-    assert int(found[1]) > 90
     assert (folder / "alignment.png").read_bytes()[:4] == b"\x89PNG"
     assert "Side by side" in (folder / "report.html").read_text()

@@ -41,7 +41,7 @@ def test_on_paper(command: Command) -> None:
     assert (code, err) == (0, "")
     assert "8 × 1 GiB, on paper" in out
     assert "computed again" in out
-    assert "the other ways are on paper" in out
+    assert "--training.parallel ddp (copied) or fsdp (sharded)" in out
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from glassformer.training.device import StepLoss, choose_compile, choose_precisi
 from glassformer.training.distributed.parallel import Parallel, Replicated
 from glassformer.training.distributed.processes import Processes, check_shares, reseed, share_of
 from glassformer.training.distributed.shard_writer import ShardWriter
-from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Started, Stepped, lower_rate
+from glassformer.training.events import Checkpointed, Diverged, Ended, Listener, Noted, Started, Stepped, lower_rate
 from glassformer.training.measurements import first_not_finite, rows_not_finite
 from glassformer.training.optimiser import Average, Optimiser
 from glassformer.training.schedule import Interrupt, rate_factor, total_steps
@@ -115,7 +115,7 @@ class Trainer(TrainingContext):
         context = dict(vars(self))
         self._interrupt = interrupt = Interrupt()
         # after Ctrl-C, the message of a compiler that was stopped is of no interest
-        self.step = TrainingStep(**context, warn=lambda line: None if interrupt.asked else self.say(line))
+        self.step = TrainingStep(**context, warn=lambda line: None if interrupt.asked else listen(Noted(line)))
         self.validator = Validator(**context)
         self.sharded, self.shard_writer = sharded, shard_writer
         self.total, self.shown, self.usual = total, shown, usual

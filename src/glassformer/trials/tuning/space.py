@@ -191,9 +191,9 @@ def _value(key: str, value: Any, label: str) -> Any:
     field = FIELDS[key]
     parsed = parse(label, field, value)
     try:
-        check_value("value", field, parsed)
+        check_value(key, field, parsed)
     except SettingError as error:
-        raise SettingError(f"{label}: {error}") from None
+        raise SettingError(f"{label.removesuffix(key)}{error}") from None
     return parsed
 
 
