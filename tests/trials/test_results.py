@@ -35,7 +35,7 @@ def test_a_clear_winner() -> None:
         "Compared with the next model, lstm (0.800), it is significantly better by 0.080 (0.0"
     )
     assert "the best floor, majority class (0.500), it is significantly better by 0.38 (0.3" in said(found)
-    assert "Use transformer: no model that is not significantly worse trains much faster." in found.words
+    assert "Use transformer: no model that is as good trains much faster." in found.words
     assert f"{WORTH} Yes: compared with lstm, transformer is significantly better by 0.080 (" in said(found)
     assert "; it trains in 40 s, lstm in 10 s." in said(found)
     assert marks(found) == {"transformer": [BEST, USE], "lstm": [], "majority class": ["floor"]}

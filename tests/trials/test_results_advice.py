@@ -23,7 +23,7 @@ def test_the_cheaper_is_recommended_only_if_that_saves_something(best: float, ot
     found = of(outcomes_of("lstm", 0.862, seconds=best), outcomes_of("bag", 0.860, seconds=other))
     assert found.recommended is not None
     assert found.recommended.name == chosen
-    hardly = "Use lstm: no model that is not significantly worse trains much faster."
+    hardly = "Use lstm: no model that is as good trains much faster."
     assert (hardly in found.words) == (chosen == "lstm")
 
 

@@ -85,7 +85,7 @@ MISTAKES: dict[str, str] = {
     "train two.csv --size enormous": "",
     "train two.csv --style gpt5": "",
     "train two.csv --task clasification": "did you mean classification?",
-    "train two.csv --task vectors": "nothing to train",
+    "train two.csv --task vectors": "only for imported models",
     "train two.csv --device cuda:99": "",
     "train two.csv --device tpu": "",
     "train two.csv --config bad.yaml": "",

@@ -379,8 +379,10 @@ class ClassificationFamily(LabellingFamily):
         return -loaded.answers.probabilities(scores)[0, target[0]].log()
 
     def chance_level(self, config: Config, card: Mapping[str, Any]) -> tuple[float | None, str]:
-        count = len(card["labels"])
-        return math.log(count), f"ln of {count:,} classes"
+        labels = card.get("labels")
+        if not isinstance(labels, list) or len(labels) < 2:
+            return None, ""
+        return math.log(len(labels)), f"ln of {len(labels):,} classes"
 
 
 class MultilabelFamily(LabellingFamily):
