@@ -169,7 +169,7 @@ def rotate(x: Float[Tensor, "B h T e"], rotation: Rotation) -> Float[Tensor, "B 
     cos, sin = rotation
     if cpu_kernels.applies_to(x):
         return cpu_kernels.CPURotation.apply(x, cos, sin)  # type: ignore[no-untyped-call]
-    if cos.dim() == 3:  # every row of the batch stands at positions of its own
+    if cos.dim() == 3:  # each row of the batch has its own positions
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     pairs, sign = x.view(*x.shape[:-1], 2, -1), torch.arange(-1.0, 2.0, 2.0, device=x.device).unsqueeze(-1)
     turned = pairs * cos.unsqueeze(-2) + pairs.flip(-2) * (sin.unsqueeze(-2) * sign)

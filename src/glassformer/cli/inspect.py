@@ -54,7 +54,7 @@ def run_look(argv: list[str]) -> None:
 
 
 def _usual_page(options: argparse.Namespace) -> str:
-    """Where a page goes of which nobody said where."""
+    """Return the default file for a page."""
     if options.view != "report":
         return f"{options.view or 'look'}.html"
     from glassformer.runs.run import Run

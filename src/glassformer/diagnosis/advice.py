@@ -1,5 +1,6 @@
-"""What to try against a finding, from the settings of the run, and facts about a training run that are known before it
-starts. Settings that are set already or have no effect are left out.
+"""Remedies for findings, chosen from the settings of the run, and facts known before training starts.
+
+Settings that are already set or have no effect are omitted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ def finding(
 
 @dataclass(frozen=True)
 class Advice:
-    """What to try in a run with these settings: flags with values, or None if there is nothing to change."""
+    """Remedies for a run with these settings: flags with values, or None if there is nothing to change."""
 
     config: Config
     new: Sequence[str] = ()

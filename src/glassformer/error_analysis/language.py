@@ -195,7 +195,7 @@ def compare_language_models(family: Family, pair: RunPair) -> list[ErrorFinding]
 
 
 def loss_by_place(tokens: TokenLosses) -> ErrorFinding:
-    """Return the mean loss after so many tokens of a window: what more context is worth."""
+    """Return the mean loss by number of preceding tokens in the window, which shows the value of more context."""
     last = int(tokens.before.max())
     borders = np.unique(np.geomspace(1, last + 1, min(last, MOST_POINTS) + 1).round().astype(int))
     means = {}

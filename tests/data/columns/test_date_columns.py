@@ -80,8 +80,8 @@ def test_dates_that_cannot_be_told_apart_are_left_out_with_a_word() -> None:
     table = Table("a.csv", {"day": days, "a": ["1.5", "2"] * 30, "kind": ["x", "y"] * 30}, list(range(60)))
     found = choose_columns(table, DataSettings())
     assert (found.also, found.dates) == (("a",), {})
-    assert found.unread["day"] == "dates whose day and month cannot be told apart: write 2024-05-31"
+    assert found.unread["day"] == "dates with an ambiguous order of day and month: write 2024-05-31"
     with pytest.raises(
-        DataError, match=r"column 'day' cannot be read \(dates whose day and month cannot be told apart"
+        DataError, match=r"column 'day' cannot be read \(dates with an ambiguous order of day and month"
     ):
         choose_columns(table, DataSettings(extra_columns="day"))

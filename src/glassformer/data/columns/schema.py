@@ -205,7 +205,7 @@ def unreadable_values(values: Sequence[str]) -> str | None:
     """Return why values can be read neither as numbers nor as categories nor as dates; None if they can."""
     order = _order_of(values)
     if order == UNCLEAR:
-        return "dates whose day and month cannot be told apart: write 2024-05-31"
+        return "dates with an ambiguous order of day and month: write 2024-05-31"
     different = like_names(values) if order is None else None
     return None if different is None else f"{different:,} {LIKE_NAMES}"
 

@@ -217,7 +217,7 @@ def _scale(
 
 
 def _texts(path: object, key: str, labels: NDArray[Any], *, images: int) -> list[str]:
-    """Return the labels of so many images as text, whole numbers without a point."""
+    """Return the labels as text, one per image; whole numbers have no decimal point."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1 or labels.dtype.kind not in "buifUS":

@@ -35,7 +35,7 @@ AT_ONCE = 2**21
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """What is known of a file of token ids that is whole; it is written after the file."""
+    """Facts about a complete file of token ids, written after the file."""
 
     key: str
     number: int
