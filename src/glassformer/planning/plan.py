@@ -248,13 +248,13 @@ def _shared(paper: Cluster) -> Table:
 def _numbers(plan: Plan) -> Table:
     work, speed, times, each = plan.work, plan.speed, plan.times, plan.work.per_parameter(plan.parameters)
     numbers = {
-        "multiplications for a token, forward": _shown(work.products, ",.0f"),
-        "FLOPs of an update": _shown(work.flops, ".3g"),
-        "tokens of an update": _shown(work.per_update, ",.0f"),
-        "tokens to train on": _shown(work.tokens, ","),
-        "updates": _shown(work.updates, ","),
-        "epochs": _shown(work.epochs, ".4g"),
-        "tokens for each parameter": _shown(each, ".4g"),
+        "multiplications for a token, forward": _format_number(work.products, ",.0f"),
+        "FLOPs of an update": _format_number(work.flops, ".3g"),
+        "tokens of an update": _format_number(work.per_update, ",.0f"),
+        "tokens to train on": _format_number(work.tokens, ","),
+        "updates": _format_number(work.updates, ","),
+        "epochs": _format_number(work.epochs, ".4g"),
+        "tokens for each parameter": _format_number(each, ".4g"),
         "seconds of an update": None if speed is None else f"{speed.update:.4g}",
         "tokens per second": None if speed is None else f"{speed.tokens:,.0f}",
     }
@@ -271,5 +271,5 @@ def _numbers(plan: Plan) -> Table:
     return Table(title="Numbers", columns=["what", "number"], rows=rows)
 
 
-def _shown(number: float | None, form: str) -> str | None:
+def _format_number(number: float | None, form: str) -> str | None:
     return None if number is None else format(number, form)
