@@ -15,6 +15,8 @@ MOST_FILES = 20
 PRESETS = "glassformer.config.presets"
 MAY_ASK = ("config", "families", "exchange")
 """Rooms that may ask which kind of task they have; to all others a family says what differs."""
+MAY_SET_FROZEN = ("config", "teaching")
+"""Packages whose frozen dataclasses complete their own fields."""
 KINDS_OF_DATA = {"Labelled", "Pairs", "Part", "PicturePart"}
 TASK_NAMES = {
     name
@@ -95,6 +97,22 @@ def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ast.unparse(node)
         elif isinstance(node, ast.Dict) and any(isinstance(key, ast.Name) and key.id in tasks for key in node.keys):
             yield node.lineno, ast.unparse(node)[:80]
+
+
+def nameless_functions(tree: ast.AST) -> list[int]:
+    """Return the lines of functions that grep cannot find."""
+    return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "_"]
+
+
+def test_every_function_has_a_name() -> None:
+    found = {str(path): lines for path, tree in MODULES.items() if (lines := nameless_functions(tree))}
+    assert not found
+    assert nameless_functions(ast.parse("def _(): pass")) == [1]
+
+
+def test_frozen_objects_are_not_changed() -> None:
+    found = {path.relative_to(SOURCE).parts[0] for path in MODULES if "object.__setattr__" in path.read_text()}
+    assert found <= set(MAY_SET_FROZEN)
 
 
 def test_only_families_know_which_kind_of_task_it_is() -> None:

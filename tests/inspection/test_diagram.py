@@ -341,7 +341,7 @@ def test_a_brick_of_ones_own_may_speak_for_itself() -> None:
         pass
 
     @describe.register
-    def _(module: Louder, plan: Plan, path: str) -> None:
+    def describe_louder(module: Louder, plan: Plan, path: str) -> None:
         plan.add(path, "Louder", "attention", module=module, detail="×2")
 
     model, _ = writer("gru")

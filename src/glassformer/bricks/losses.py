@@ -162,7 +162,7 @@ def _large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> 
 
 
 @_large_loss_and_gradient.register_fake
-def _(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def _fake_large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     return scores.new_empty(scores.shape[0], dtype=torch.float32), torch.empty_like(scores)
 
 

@@ -60,12 +60,14 @@ def shared_part(family: Family, first: EvaluatedPart, second: Loaded, options: E
 
 
 @shared_part.register
-def _(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Part:
+def refuse_masked_models(family: MaskedFamily, first: EvaluatedPart, second: Loaded, options: EvaluateOptions) -> Part:
     raise Misuse("--versus is not for masked language models: glassformer compare --runs sets them side by side")
 
 
 @shared_part.register
-def _(family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, options: EvaluateOptions) -> Labelled:
+def shared_examples(
+    family: LabellingFamily, first: EvaluatedPart, second: LoadedPredictor, options: EvaluateOptions
+) -> Labelled:
     """The same rows, read again where the second run needs other columns of them."""
     _refuse_unknown(first, second)
     part: Labelled = first.part
@@ -125,7 +127,7 @@ def training_overlap(family: Family, first: EvaluatedPart, second: Loaded, part:
 
 
 @training_overlap.register
-def _(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, corpus: DataParts) -> str:
+def stream_overlap(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, corpus: DataParts) -> str:
     held_out = {name for name, own in corpus.parts.items() if own.fingerprint == part.fingerprint} - {"train"}
     if first.corpus is None or part.name == "train" or held_out:
         return ""
@@ -137,7 +139,7 @@ def _(family: StreamFamily, first: EvaluatedPart, second: Loaded, part: Part, co
 
 @training_overlap.register(LabellingFamily)
 @training_overlap.register(TranslationFamily)
-def _(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
+def example_overlap(family: Family, first: EvaluatedPart, second: Loaded, part: Any, corpus: DataParts) -> str:
     seen = int(np.isin(part.keys, corpus.parts["train"].keys).sum())
     if not seen or part.name == "train":
         return ""

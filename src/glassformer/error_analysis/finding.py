@@ -81,22 +81,24 @@ class ReportedPart:
 
 @dataclass(frozen=True)
 class ErrorFinding:
-    """What stands out among errors."""
+    """Panels on one aspect of the errors, and a sentence if something stands out."""
 
     panels: list[Panel] = field(default_factory=list)
     sentence: str = ""
-    """What a person should remember, with its numbers; empty where nothing stands out. It is the takeaway of the first
-    panel, unless that has its own.
-    """
+    """What a person should remember, with its numbers; empty if nothing stands out."""
 
-    def __post_init__(self) -> None:
-        if self.sentence and self.panels and not self.panels[0].takeaway:
-            first = replace(self.panels[0], takeaway=self.sentence.partition(". ")[0].removesuffix("."))
-            object.__setattr__(self, "panels", [first, *self.panels[1:]])
+    @property
+    def captioned_panels(self) -> list[Panel]:
+        """The panels; the sentence is the takeaway of the first panel, unless that has its own."""
+        if not self.sentence or not self.panels or self.panels[0].takeaway:
+            return self.panels
+        takeaway = self.sentence.partition(". ")[0].removesuffix(".")
+        return [replace(self.panels[0], takeaway=takeaway), *self.panels[1:]]
 
 
 def panels_of(findings: Iterable[ErrorFinding]) -> list[Panel]:
-    return [panel for finding in findings for panel in finding.panels]
+    """Return the captioned panels of all findings."""
+    return [panel for finding in findings for panel in finding.captioned_panels]
 
 
 def sentences(findings: Iterable[ErrorFinding]) -> str:

@@ -153,7 +153,7 @@ def _passages(model: Any, ids: Ids, tokenizer: Tokenizer, records: Records, *, a
 def stream_brief(family: Family, report: ReportedPart) -> list[Panel]:
     assert report.prepared.tokenizer is not None
     losses = token_losses(report.evaluations[report.part], report.inputs)
-    return loss_by_token(losses, report.prepared.tokenizer.shown).panels
+    return loss_by_token(losses, report.prepared.tokenizer.shown).captioned_panels
 
 
 def language_brief(family: Family, report: ReportedPart) -> list[Panel]:
@@ -162,7 +162,7 @@ def language_brief(family: Family, report: ReportedPart) -> list[Panel]:
     assert isinstance(task, WindowTask)
     losses = token_losses(report.evaluations[report.part], report.inputs)
     passages = _passages(report.model, report.inputs.ids, tokenizer, report.records, apart=task.apart)
-    return [*stream_brief(family, report), *loss_by_place(losses).panels, *passages]
+    return [*stream_brief(family, report), *loss_by_place(losses).captioned_panels, *passages]
 
 
 # --- two runs ---

@@ -56,19 +56,19 @@ def answer_counts(task: Task, prepared: Prepared) -> Counts:
 
 
 @answer_counts.register
-def _(task: LanguageModelling, prepared: Prepared) -> Counts:
+def token_counts(task: LanguageModelling, prepared: Prepared) -> Counts:
     counts = how_often(task.parts["train"].ids[:MOST_COUNTED], prepared.shape.vocab)
     return counts if task.start is None else np.delete(counts, task.start), "unigram entropy"
 
 
 @answer_counts.register
-def _(task: MaskedModelling, prepared: Prepared) -> Counts:
+def hidden_token_counts(task: MaskedModelling, prepared: Prepared) -> Counts:
     counts = how_often(task.parts["train"].ids[:MOST_COUNTED], task.masking.size)
     return counts[task.masking.ordinary], "unigram entropy"
 
 
 @answer_counts.register
-def _(task: Translating, prepared: Prepared) -> Counts:
+def target_token_counts(task: Translating, prepared: Prepared) -> Counts:
     target, opening = task.parts["train"].target, list(task.tokenizer.roles.opening)
     return np.delete(
         np.bincount(target.ids[:MOST_COUNTED], minlength=task.tokenizer.vocab_size), opening
@@ -76,5 +76,5 @@ def _(task: Translating, prepared: Prepared) -> Counts:
 
 
 @answer_counts.register
-def _(task: Classification, prepared: Prepared) -> Counts:
+def class_counts(task: Classification, prepared: Prepared) -> Counts:
     return np.bincount(task.parts["train"].answers, minlength=len(task.answers.names)), "entropy of the classes"

@@ -172,7 +172,7 @@ def part_sizes(family: Family, prepared: Prepared) -> tuple[str, dict[str, int]]
 
 
 @part_sizes.register
-def _(family: StreamFamily, prepared: Prepared) -> tuple[str, dict[str, int]]:
+def document_counts(family: StreamFamily, prepared: Prepared) -> tuple[str, dict[str, int]]:
     return "documents", {name: part.documents for name, part in prepared.corpus.parts.items()}
 
 

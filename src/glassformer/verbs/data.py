@@ -74,13 +74,13 @@ def check_data(family: Family, config: Config, table: Table | Pictures | None, s
 
 
 @check_data.register
-def _(family: StreamFamily, config: Config, read: Any, say: Say) -> DataCheck:
+def check_stream(family: StreamFamily, config: Config, read: Any, say: Say) -> DataCheck:
     assert config.data.path is not None
     return check_texts(open_source(config.data.path, config.data), config.data.same_text)
 
 
 @check_data.register
-def _(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> DataCheck:
+def check_translation(family: TranslationFamily, config: Config, read: Table | None, say: Say) -> DataCheck:
     pairs = pairs_of(config.data, read)
     table, source, target = pairs.table, pairs.source, pairs.target
     sources, targets = ([text for text in table.columns[name] if text.strip()] for name in (source, target))
@@ -150,7 +150,7 @@ def batch_rows(family: Family, batch: Any, prepared: Prepared, step: int) -> Sho
 
 
 @batch_rows.register
-def _(family: LanguageFamily, batch: WindowBatch, prepared: Prepared, step: int) -> ShownBatch:
+def windows_as_rows(family: LanguageFamily, batch: WindowBatch, prepared: Prepared, step: int) -> ShownBatch:
     return ShownBatch(step, _names(prepared.tokenizer, batch.ids), batch.ids.tolist(), None, [])
 
 
@@ -160,7 +160,7 @@ def _names(tokenizer: Tokenizer | None, ids: Tensor) -> list[list[str]]:
 
 
 @batch_rows.register
-def _(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -> ShownBatch:
+def masked_windows_as_rows(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -> ShownBatch:
     """Windows as they are read; the answers are the tokens to guess, by their places."""
     tokenizer = prepared.tokenizer
     assert tokenizer is not None
@@ -173,7 +173,7 @@ def _(family: MaskedFamily, batch: MaskedBatch, prepared: Prepared, step: int) -
 
 
 @batch_rows.register
-def _(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: int) -> ShownBatch:
+def examples_as_rows(family: LabellingFamily, batch: LabelledBatch, prepared: Prepared, step: int) -> ShownBatch:
     """Texts as tokens; of examples that are more, the numbers that the model is called with, by their shapes."""
     assert prepared.answers is not None
     answers = prepared.answers.words(batch.answers)
@@ -196,7 +196,7 @@ def _span(tensor: Tensor) -> str:
 
 
 @batch_rows.register
-def _(family: TranslationFamily, batch: PairBatch, prepared: Prepared, step: int) -> ShownBatch:
+def pairs_as_rows(family: TranslationFamily, batch: PairBatch, prepared: Prepared, step: int) -> ShownBatch:
     """Sources as rows, targets as answers; a target is read from START on and answered up to END."""
     assert prepared.tokenizer is not None
     tokenizer = prepared.target_tokenizer or prepared.tokenizer

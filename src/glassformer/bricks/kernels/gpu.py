@@ -43,7 +43,7 @@ def waves(angle: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @waves.register_fake
-def _(angle: Tensor) -> tuple[Tensor, Tensor]:
+def _fake_waves(angle: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(angle), torch.empty_like(angle)
 
 
@@ -89,7 +89,7 @@ def norm_and_rotate(
 
 
 @norm_and_rotate.register_fake
-def _(
+def _fake_norm_and_rotate(
     packed: Tensor, gains: Tensor, cos: Tensor, sin: Tensor, eps: float, kv_heads: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     batch, tokens, width = *packed.shape[:2], gains.shape[1]
@@ -110,7 +110,7 @@ def _norm_and_rotate_backward(
 
 
 @_norm_and_rotate_backward.register_fake
-def _(
+def _fake_norm_and_rotate_backward(
     by_heads: list[Tensor], packed: Tensor, gains: Tensor, cos: Tensor, sin: Tensor, eps: float
 ) -> tuple[Tensor, Tensor]:
     return torch.empty_like(packed), torch.empty_like(gains)

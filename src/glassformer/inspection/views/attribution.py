@@ -381,7 +381,7 @@ def explained_output(family: Family, loaded: Any, request: LookRequest) -> Expla
 
 
 @explained_output.register
-def _(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) -> Explained:
+def explained_prediction(family: LabellingFamily, loaded: LoadedPredictor, request: LookRequest) -> Explained:
     prediction, answers = loaded.predict(request.text, say=silent), loaded.answers
     if prediction.probabilities is None:
         return Explained(None, f"{prediction.value:.4g}", sentence("score: number"))

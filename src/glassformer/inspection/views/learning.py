@@ -54,12 +54,14 @@ def output_panels(family: Family, moment: Any, text: Any, example: ModelInput) -
 
 
 @output_panels.register
-def _(family: LanguageFamily, moment: LoadedLanguageModel, text: str, example: ModelInput) -> list[Panel]:
+def continuation_panels(
+    family: LanguageFamily, moment: LoadedLanguageModel, text: str, example: ModelInput
+) -> list[Panel]:
     return [Words(title="How it goes on", text=text + moment.generate(text, tokens=SAMPLE, temperature=0.8, seed=0))]
 
 
 @output_panels.register
-def _(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput) -> list[Panel]:
+def guess_panels(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput) -> list[Panel]:
     if moment.tokenizer.mask not in example.ids:
         return []
     places = enumerate(moment.fill(text).places, 1)
@@ -68,12 +70,16 @@ def _(family: MaskedFamily, moment: LoadedMasked, text: str, example: ModelInput
 
 
 @output_panels.register
-def _(family: TranslationFamily, moment: LoadedTranslator, text: str, example: ModelInput) -> list[Panel]:
+def translation_panels(
+    family: TranslationFamily, moment: LoadedTranslator, text: str, example: ModelInput
+) -> list[Panel]:
     return [Words(title="How it translates", text=moment.translate(text).text)]
 
 
 @output_panels.register
-def _(family: LabellingFamily, moment: LoadedPredictor, text: Example, example: ModelInput) -> list[Panel]:
+def prediction_panels(
+    family: LabellingFamily, moment: LoadedPredictor, text: Example, example: ModelInput
+) -> list[Panel]:
     prediction = moment.predict(text, say=silent)
     if prediction.probabilities is None:
         number = f"It says {three(prediction.value or 0.0)}"

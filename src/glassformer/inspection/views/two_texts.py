@@ -178,7 +178,7 @@ def output_of(family: Family, loaded: Any, example: ModelInput, text: Example, o
 
 
 @output_of.register
-def _(
+def next_token_output(
     family: LanguageFamily, loaded: LoadedLanguageModel, example: ModelInput, text: Example, other: Example
 ) -> Output:
     never = loaded.tokenizer.never(loaded.model.head.out_features)
@@ -189,7 +189,9 @@ def _(
 
 
 @output_of.register
-def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, text: Example, other: Example) -> Output:
+def prediction_output(
+    family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, text: Example, other: Example
+) -> Output:
     prediction = loaded.predict(text, say=silent)
     if prediction.labels is not None:
         summary = "; ".join(prediction.labels) or "(none)"
@@ -201,7 +203,9 @@ def _(family: LabellingFamily, loaded: LoadedPredictor, example: ModelInput, tex
 
 
 @output_of.register
-def _(family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example) -> Output:
+def similarity_output(
+    family: EmbeddingFamily, loaded: LoadedEmbedder, example: ModelInput, text: Example, other: Example
+) -> Output:
     first, second = (embedded.vector for embedded in loaded.embed([str(text), str(other)]))
     cosine = float(first @ second) / max(float(np.linalg.norm(first) * np.linalg.norm(second)), 1e-12)
     return Output(f"cosine {cosine:.3f} to the other text", cosine=cosine)
