@@ -48,12 +48,12 @@ def test_what_would_be_searched(command: Command, tmp_path: Path) -> None:
     assert "training.lr" not in space
     assert "--space FILE" in err
     assert list(tmp_path.glob("runs*")) == []
-    code, out, _ = command("tune", DATA, "--model", "bag,cnn", "--show-space")
+    code, out, _ = command("tune", DATA, "--models", "bag,cnn", "--show-space")
     assert code == 0
     assert set(yaml.safe_load(out)) == {"bag", "cnn"}
     (tmp_path / "space.yaml").write_text(out)
     how = ("--steps", 2, "--no-final", "--trials", 1, "--minutes", 5, "--json")
-    code, out, _ = command("tune", DATA, "--model", "bag,cnn", "--space", "space.yaml", *how)
+    code, out, _ = command("tune", DATA, "--models", "bag,cnn", "--space", "space.yaml", *how)
     assert code == 0
     assert json.loads(out)["run"] is None
 

@@ -62,7 +62,7 @@ def test_the_command_line_raises_them(capsys: pytest.CaptureFixture[str]) -> Non
     assert (gf.limits().pixels, gf.limits().columns) == (3000, 5)
     assert main(["data", "list", "--limit", "pixels"]) == 2
     assert "limit pixels wants a number" in capsys.readouterr().err
-    assert main(["train", "--help"]) == 0
+    assert main(["train", "--help-all"]) == 0
     assert "unpacked_bytes 1.0 GiB" in " ".join(capsys.readouterr().out.split())
 
 

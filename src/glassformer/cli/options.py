@@ -5,8 +5,9 @@ import dataclasses
 import itertools
 import os
 import re
+import textwrap
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -48,6 +49,8 @@ VERB_TABLES: dict[str, dict[str, Any]] = tomllib.loads(
 SHARED: dict[str, dict[str, Any]] = VERB_TABLES.pop("shared")
 OPTION_SETS = {name: VERB_TABLES.pop(name) for name in ("parts", "places", "serving", "dataset")}
 
+HELP_WIDTH = 110
+"""Columns of a help text."""
 TRUE = "true"
 """Value of a flag that stands alone."""
 NEGATION = "--no-"
@@ -96,7 +99,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=f"glassformer {verb}",
             usage=f"glassformer {verb} {table.get('arguments', '')} [options, in any order]",
-            description=filled(table["summary"], **self._facts),
+            description="\n".join(
+                textwrap.fill(line, HELP_WIDTH) for line in filled(table["summary"], **self._facts).splitlines()
+            ),
             epilog=f"example:\n  {table['example']}",
             formatter_class=_Help,
             conflict_handler="resolve",
@@ -105,9 +110,12 @@ class Parser(argparse.ArgumentParser):
         )
         self._checks = {**CHECKS, **checks}
         PARSERS[verb] = self
+        self._most_used = set(table["most_used"]) if "most_used" in table else None
         sections = table.get("settings", ())
         sections = ALL_SECTIONS if sections == "all" else sections
         groups: dict[str, dict[str, Any]] = {"": {"-h": {}, **table["options"]}, **table.get("groups", {})}
+        if self._most_used is not None:
+            groups[""]["--help-all"] = {"action": _HelpAll}
         for included in (OPTION_SETS[name] for name in table.get("include", ())):
             group = groups.setdefault(included.get("title", ""), {})
             group |= {name: {**option, **groups[""].pop(name, {})} for name, option in included["options"].items()}
@@ -142,6 +150,20 @@ class Parser(argparse.ArgumentParser):
         container.add_argument(
             name, *option.get("also", ()), help=filled(option.get("help", ""), **self._facts), **keywords
         )
+
+    def format_help(self, *, complete: bool = False) -> str:
+        """Return the help; unless complete, only with the options that the verb's table lists as most used."""
+        if self._most_used is None or complete:
+            return super().format_help()
+        rare = [one for one in self._actions if one.option_strings and not self._most_used & {*one.option_strings}]
+        texts = [action.help for action in rare]
+        try:
+            for action in rare:
+                action.help = argparse.SUPPRESS
+            return super().format_help()
+        finally:
+            for action, text in zip(rare, texts, strict=True):
+                action.help = text
 
     def error(self, message: str) -> NoReturn:
         if match := re.match(r"unrecognized arguments: (\S+)", message):
@@ -246,9 +268,29 @@ def run_action(verb: str, argv: list[str], actions: Mapping[str, Callable[[list[
         raise Misuse(unknown("action", argv[0], actions))
 
 
+class _HelpAll(argparse.Action):
+    """An option that prints the help with every option, and exits."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        assert isinstance(parser, Parser)
+        print(parser.format_help(complete=True), end="")
+        parser.exit()
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=34, width=110)
+        super().__init__(prog, max_help_position=34, width=HELP_WIDTH)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """Return the spellings of an option, and what stands for its value once: `--text, --data.text COLUMN`."""
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        names = ", ".join(action.option_strings)
+        value = "" if action.nargs == 0 else self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{names} {value}".rstrip()
 
 
 def _flag(name: str) -> str:
@@ -268,7 +310,7 @@ def _add_settings(group: argparse._ActionsContainer, section: str) -> None:
             *([short[key]] if key in short else []),
             f"--{key}",
             dest=key,
-            metavar=METAVARS[kind],
+            metavar=field.metadata["rule"].metavar or METAVARS[kind],
             default=argparse.SUPPRESS,
             help=_help(key, field),
             **alone,

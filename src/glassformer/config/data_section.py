@@ -32,9 +32,9 @@ class DataSettings:
     path: str | None = setting(None)
     """read a text file, a folder of text files, a table (.csv, .tsv, .jsonl, .parquet), an embedded data set, or
     hf:NAME"""
-    validation: str | None = setting(None)
+    validation: str | None = setting(None, metavar="FILE")
     """validate on this file instead of a split of the data"""
-    test: str | None = setting(None)
+    test: str | None = setting(None, metavar="FILE")
     """test on this file instead of a split of the data"""
     validation_fraction: float = setting(0.1, least=0.0, most=0.9)
     """hold out this fraction of the data for validation"""
@@ -52,7 +52,7 @@ class DataSettings:
     """language models: let each token see only its own document if a window holds several"""
     split_seed: int = setting(0, least=0)
     """seed the choice of the rows or documents that are held out (a single text is split at its end)"""
-    split_by: str | None = setting(None)
+    split_by: str | None = setting(None, metavar="COLUMN")
     """keep rows with the same value of this column together; hold out the latest if it holds dates"""
     same_text: str = setting(NORMAL, choices=(NORMAL, EXACT))
     """keep copies of a text in one set; normal: also texts that differ only in letter case, white space, letter
@@ -61,12 +61,12 @@ class DataSettings:
     """treat texts that share more than half of their character n-grams as copies (together), or not (ignore)"""
     encoding: str = setting("utf-8")
     """read text files in this encoding"""
-    text: str | None = setting(None)
+    text: str | None = setting(None, metavar="COLUMN")
     """read the text from this column, or join several: title,body; unset: detected by name and content"""
-    label: str | None = setting(None)
+    label: str | None = setting(None, metavar="COLUMN")
     """read the label or number from this column; multilabel: or from several: a,b,c; unset: detected by name and
     content"""
-    label_separator: str | None = setting(None)
+    label_separator: str | None = setting(None, metavar="TEXT")
     """split several labels in one cell at this separator; unset: ; or |, whichever occurs"""
     bad_rows: str | None = setting(None, choices=(ERROR, SKIP))
     """skip all rows without a text or a label, or fail at the first one or at a label not seen in training
@@ -75,26 +75,26 @@ class DataSettings:
     """use this decimal sign where 1,234 and 1.234 are ambiguous; unset: detected from the columns"""
     kind: str = setting(TEXT, choices=KINDS)
     """set what an example is; unset: detected"""
-    extra_columns: str | None = setting(None)
+    extra_columns: str | None = setting(None, metavar="COLUMNS")
     """read these number and category columns in addition to the text, such as price,country; without a text,
     only these; all: every column, including ids and names"""
     rare_values: int = setting(5, least=1)
     """merge categories with fewer rows than this, in columns with more than 50 categories (1: never)"""
-    image: str | None = setting(None)
+    image: str | None = setting(None, metavar="COLUMN")
     """read the image files named in this column, in addition to the other columns"""
-    image_size: str | None = setting(None)
+    image_size: str | None = setting(None, metavar="SIZE")
     """resize images to this size: 32, or 32x48 (height by width)"""
     shift: int = setting(0, least=0)
     """images: shift each by up to N pixels during training"""
     flip: bool = setting(False)
     """images: mirror half of them during training"""
-    source: str | None = setting(None)
+    source: str | None = setting(None, metavar="COLUMN")
     """translate from this column (TMX: language); unset: detected by name"""
-    target: str | None = setting(None)
+    target: str | None = setting(None, metavar="COLUMN")
     """translate to this column (TMX: language); unset: detected by name"""
-    source_file: str | None = setting(None)
+    source_file: str | None = setting(None, metavar="FILE")
     """translate from this file, one text per line"""
-    target_file: str | None = setting(None)
+    target_file: str | None = setting(None, metavar="FILE")
     """translate to this file, line by line"""
     too_long: str = setting("drop", choices=("drop", "cut"))
     """drop or cut pairs longer than the context"""

@@ -34,11 +34,20 @@ class Rule:
     choices: tuple[str, ...] = ()
     least: float | None = None
     most: float | None = None
+    metavar: str | None = None
+    """Placeholder of the value in the help; None: by type."""
 
 
-def setting(default: Any, *, choices: Sequence[str] = (), least: float | None = None, most: float | None = None) -> Any:
+def setting(
+    default: Any,
+    *,
+    choices: Sequence[str] = (),
+    least: float | None = None,
+    most: float | None = None,
+    metavar: str | None = None,
+) -> Any:
     """Return a dataclass field; the docstring after it is its help text."""
-    return dataclasses.field(default=default, metadata={"rule": Rule(tuple(choices), least, most)})
+    return dataclasses.field(default=default, metadata={"rule": Rule(tuple(choices), least, most, metavar)})
 
 
 @functools.cache
