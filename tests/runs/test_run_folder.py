@@ -17,6 +17,7 @@ from glassformer.config.resolve import resolve
 from glassformer.families.load import load
 from glassformer.models.build import build_language_model
 from glassformer.runs.checkpoints import load_checkpoint
+from glassformer.runs.folders import CARD, find_run
 from glassformer.runs.run import Card, Run
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
@@ -436,3 +437,19 @@ def test_other_data_under_the_same_name(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="the data differs from the data that this run started with"):
         train(out=out, resume=True, steps=4)
     assert resolve(Run.open(out).card()["config"], {}).data.path == str(text)
+
+
+def test_a_missing_run_is_answered_with_the_most_recent_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotARun, match=r"^no run at nowhere$"):
+        find_run("nowhere")
+    for age, name in enumerate(["third", "first", "second"]):
+        card = tmp_path / "runs" / name / CARD
+        card.parent.mkdir(parents=True)
+        card.write_text("{}")
+        os.utime(card, (1000 - [3, 1, 2][age],) * 2)
+    with pytest.raises(
+        NotARun, match=r"^no run at nowhere; the most recent runs are runs/first, runs/second, runs/third$"
+    ):
+        find_run("nowhere")
+    assert find_run("last") == Path("runs/first")

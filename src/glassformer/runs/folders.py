@@ -210,7 +210,9 @@ def _read_holder(file: IO[str]) -> dict[str, Any]:
 
 RUNS = Path("runs")
 CARD = "glassformer.json"
-"""A run's folder has it."""
+"""File that every run folder contains."""
+MAX_RECENT = 5
+"""Number of recent runs that a message lists."""
 
 
 def find_run(where: "str | os.PathLike[str]") -> Path:
@@ -221,7 +223,8 @@ def find_run(where: "str | os.PathLike[str]") -> Path:
     if where == "last" and not path.exists():
         return last_run()
     if not path.exists():
-        raise NotARun(f"no run at {path}")
+        recent = ", ".join(map(str, runs_by_date()[:MAX_RECENT]))
+        raise NotARun(f"no run at {path}" + (f"; the most recent runs are {recent}" if recent else ""))
     if not (path / CARD).is_file():
         if path.suffix == ".gguf" or (path / "config.json").is_file() or any(path.glob("*.gguf")):
             raise NotARun(f"{path} is a model of others and no run yet: `glassformer import` makes one of it")
@@ -230,9 +233,15 @@ def find_run(where: "str | os.PathLike[str]") -> Path:
     return path
 
 
-def last_run() -> Path:
-    """The folder of the run that was written last."""
+def runs_by_date() -> list[Path]:
+    """Return the folders of the runs under runs/, the newest first."""
     cards = [] if not RUNS.is_dir() else [path / CARD for path in RUNS.iterdir() if (path / CARD).is_file()]
-    if not cards:
-        raise NotARun(f"no run under {RUNS}/ yet: `glassformer train DATA` makes one")
-    return max(cards, key=lambda card: card.stat().st_mtime).parent
+    return [card.parent for card in sorted(cards, key=lambda card: card.stat().st_mtime, reverse=True)]
+
+
+def last_run() -> Path:
+    """Return the folder of the newest run under runs/."""
+    runs = runs_by_date()
+    if not runs:
+        raise NotARun(f"no run under {RUNS}/ yet: train one with `glassformer train DATA`")
+    return runs[0]
