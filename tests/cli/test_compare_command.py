@@ -12,8 +12,8 @@ from rich.console import Console
 
 from glassformer.cli.main import main
 from glassformer.cli.terminal.progress import Board
-from glassformer.trials.outcome import Cell
-from glassformer.trials.running.engine import CellEvent
+from glassformer.trials.jobs import Job
+from glassformer.trials.running.engine import JobEvent
 from helpers.running import Command
 
 QUICK = ("compare", "iris", "--models", "linear", "--seeds", "1", "--steps", "3", "--no-floors", "--no-references")
@@ -130,8 +130,8 @@ def test_ctrl_c_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -
     ]
 
 
-def happened(what: str, repeat: int = 0, **more: object) -> CellEvent:
-    return CellEvent(cell=Cell(name="lstm", varied={"model.width": 8}, repeat=repeat), what=what, **more)  # type: ignore[arg-type]
+def happened(what: str, repeat: int = 0, **more: object) -> JobEvent:
+    return JobEvent(job=Job(name="lstm", varied={"model.width": 8}, repeat=repeat), what=what, **more)  # type: ignore[arg-type]
 
 
 def test_the_board_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from glassformer.data.datasets.samples import digit_images, mnist_images
 from glassformer.data.io.rows import arrow
 from glassformer.exchange import gguf_header
 from glassformer.exchange.onnx.graph import require_onnx
+from glassformer.trials.backends.ray_cluster import check_ray
 from glassformer.trials.baselines.registry import _scikit
-from glassformer.trials.places.ray_cluster import check_ray
 from glassformer.verbs.parts.on_ray import import_ray
 
 Call = Callable[[], object]

@@ -14,7 +14,7 @@ from glassformer.config.errors import Misuse, SettingError
 from glassformer.tasks.answers import Classes
 from glassformer.tasks.prediction import Classification, average_precision
 from glassformer.trials.running.candidates import parse_varied
-from glassformer.trials.running.judging import macro_f1_scores
+from glassformer.trials.running.scoring import macro_f1_scores
 from glassformer.trials.tuning.space import read_space
 from helpers.inputs import Answered
 from helpers.tables import opinions, write_table

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 ALSO = [
-    "glassformer.trials.compare", "glassformer.trials.running.cell_process",
+    "glassformer.trials.compare", "glassformer.trials.running.job_process",
     "glassformer.trials.running.execution", "glassformer.trials.tuning.result",
     "glassformer.trials.tuning.worker", "glassformer.verbs.exchange",
     "glassformer.verbs.files", "glassformer.cli.terminal.progress",
@@ -174,7 +174,7 @@ def _trace(child: int, job: dict[str, Any]) -> "subprocess.Popen[str]":
 
 def _work_quickly() -> None:
     """The processes of a comparison are forks, too; and pictures, which take longer than a training, are blank."""
-    importlib.import_module("glassformer.trials.places.local").subprocess = _Subprocess
+    importlib.import_module("glassformer.trials.backends.local").subprocess = _Subprocess
     papers = importlib.import_module("glassformer.reporting.papers")
     for name in ("draw_curves", "draw_confusion"):
         setattr(papers, name, _blank)
@@ -189,7 +189,7 @@ def _blank(*values: Any, **more: Any) -> None:
 
 
 class _Subprocess:
-    """What `places.local` takes of subprocess."""
+    """What `backends.local` takes of subprocess."""
 
     PIPE = subprocess.PIPE
     TimeoutExpired = subprocess.TimeoutExpired
@@ -207,7 +207,7 @@ class _Subprocess:
                     os.dup2(stderr.fileno(), 1)
                     os.dup2(stderr.fileno(), 2)
                     sys.stdin = os.fdopen(0, closefd=False)
-                    code = importlib.import_module("glassformer.trials.running.cell_process").main(Path(command[-1]))
+                    code = importlib.import_module("glassformer.trials.running.job_process").main(Path(command[-1]))
                 finally:
                     os._exit(code)
             os.close(ours[0])

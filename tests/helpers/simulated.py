@@ -6,8 +6,8 @@ import numpy as np
 
 from glassformer.families.base import Family
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell, CurvePoint, Outcome
-from glassformer.trials.running.judging import outcome_of
+from glassformer.trials.jobs import FLOOR, REFERENCE, TRAINED, CurvePoint, Job, Outcome
+from glassformer.trials.running.scoring import outcome_of
 
 EXAMPLES = 1000
 
@@ -50,13 +50,13 @@ def outcomes_of(
             "seconds": seconds,
             "curve": curve if kind == TRAINED else [],
         }
-        cell = Cell(name=name, kind=kind, varied=varied or {}, repeat=seed)
-        found.append(Outcome(cell=cell, **{**given, **more}))
+        job = Job(name=name, kind=kind, varied=varied or {}, repeat=seed)
+        found.append(Outcome(job=job, **{**given, **more}))
     return found
 
 
 def failed(name: str, error: str, *, seeds: int = 3, varied: dict[str, Any] | None = None) -> list[Outcome]:
-    return [Outcome(cell=Cell(name=name, varied=varied or {}, repeat=seed), error=error) for seed in range(seeds)]
+    return [Outcome(job=Job(name=name, varied=varied or {}, repeat=seed), error=error) for seed in range(seeds)]
 
 
 def floor(accuracy: float = 0.5) -> list[Outcome]:
@@ -68,5 +68,5 @@ def reference(accuracy: float, seconds: float = 2.0) -> list[Outcome]:
 
 
 def judged(evaluation: Evaluation, family: Family) -> Outcome:
-    """The outcome of some cell that was evaluated so."""
-    return outcome_of(Cell(name="some"), "test", evaluation, family)
+    """The outcome of some job that was evaluated so."""
+    return outcome_of(Job(name="some"), "test", evaluation, family)

@@ -29,7 +29,7 @@ from glassformer.trials.baselines.names import (
     TFIDF,
 )
 from glassformer.trials.baselines.registry import BaselineResult, baselines, evaluate_baseline
-from glassformer.trials.outcome import FLOOR, REFERENCE
+from glassformer.trials.jobs import FLOOR, REFERENCE
 from helpers.kinds import rows_of, write_rows
 from helpers.simulated import judged
 

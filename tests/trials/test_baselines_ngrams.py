@@ -24,7 +24,7 @@ from glassformer.trials.baselines.language import (
 )
 from glassformer.trials.baselines.names import NGRAM, UNIGRAM
 from glassformer.trials.baselines.registry import evaluate_baseline
-from glassformer.trials.outcome import FLOOR
+from glassformer.trials.jobs import FLOOR
 from helpers.running import tiny
 from helpers.simulated import judged
 

@@ -14,11 +14,10 @@ import pytest
 
 from glassformer.config.errors import Misuse
 from glassformer.runs.files import read_json
+from glassformer.trials.backends import slurm as slurm_backend
 from glassformer.trials.compare import compare
-from glassformer.trials.outcome import Outcome
-from glassformer.trials.places import slurm as slurm_place
-from glassformer.trials.running.engine import CellEvent
-from glassformer.trials.running.folder import id_of
+from glassformer.trials.jobs import Outcome
+from glassformer.trials.running.engine import JobEvent
 from glassformer.trials.tune import tune
 from helpers.running import begin, finish, flags, one_line, steps_saved, wait_for
 from helpers.slurm_cluster import slurm_commands, slurm_says, unavailable
@@ -45,8 +44,8 @@ WORDS = ["compare", DATA, "--models", "rnn", "--seeds", "2", "--no-floors", *fla
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Slurm's commands work, and are asked often."""
     with slurm_commands(tmp_path_factory.mktemp("slurm")) as patch:
-        patch.setattr(slurm_place, "ASK_EVERY", 0.5)
-        patch.setattr(slurm_place, "SETTLE", 0.0)
+        patch.setattr(slurm_backend, "ASK_EVERY", 0.5)
+        patch.setattr(slurm_backend, "SETTLE", 0.0)
         yield
 
 
@@ -72,9 +71,9 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def table_of(out: Path) -> dict[str, Any]:
-    """What the table is made of, but for the time it took; of each cell its weights too, bit for bit."""
+    """What the table is made of, but for the time it took; of each job its weights too, bit for bit."""
     table: dict[str, Any] = {}
-    for path in sorted(out.glob("cells/*/outcome.json")):
+    for path in sorted(out.glob("jobs/*/outcome.json")):
         outcome = Outcome.read(path)
         assert outcome.error is None
         curve = [(point.updates, point.score) for point in outcome.curve]
@@ -82,37 +81,37 @@ def table_of(out: Path) -> dict[str, Any]:
         table[path.parent.name] = [outcome.scores, outcome.metrics, outcome.examples, curve, outcome.steps, weights]
     rows = read_json(out / "comparison.json")["rows"]
     table["rows"] = [(row["name"], row["score"], row["values"]) for row in rows]
-    assert not list(out.glob("cells/*/events.jsonl"))
+    assert not list(out.glob("jobs/*/events.jsonl"))
     return table
 
 
-def process_of(cell: str) -> int:
-    """The number of the process that does a cell."""
+def process_of(job: str) -> int:
+    """The number of the process that does a job."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if words[-2:-1] and words[-2].endswith(f"/cells/{cell}".encode()) and b"python" in words[0]:
+        if words[-2:-1] and words[-2].endswith(f"/jobs/{job}".encode()) and b"python" in words[0]:
             return int(path.parent.name)
-    raise ProcessLookupError(cell)
+    raise ProcessLookupError(job)
 
 
 class Disturb:
-    """Hears of cells: once for each, when it has made a step, something happens to it."""
+    """Hears of jobs: once for each, when it has made a step, something happens to it."""
 
     def __init__(self, *doers: Callable[[str], object]) -> None:
         self.doers = dict(enumerate(doers))
-        self.heard: list[CellEvent] = []
+        self.heard: list[JobEvent] = []
 
-    def __call__(self, event: CellEvent) -> None:
+    def __call__(self, event: JobEvent) -> None:
         self.heard.append(event)
         if event.what == "stepped" and event.done > 0:
-            self.doers.pop(event.cell.repeat, lambda cell: None)(id_of(event.cell))
+            self.doers.pop(event.job.repeat, lambda job: None)(event.job.id)
 
 
 def job_of(out: Path) -> Callable[[str], str]:
-    return lambda cell: str(read_json(out / "slurm" / "jobs.json")[cell])
+    return lambda job: str(read_json(out / "slurm" / "jobs.json")[job])
 
 
 # --- Slurm ---
@@ -122,10 +121,10 @@ def test_jobs_that_are_cancelled_requeued_killed_and_late_end_in_the_same_table(
     slurm: None, local: dict[str, Any], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    job, said = job_of(out), list[str]()
+    number_of, said = job_of(out), list[str]()
     first = Disturb(
-        lambda cell: slurm_says("scancel", job(cell)),
-        lambda cell: slurm_says("scontrol", "requeue", job(cell)),
+        lambda job: slurm_says("scancel", number_of(job)),
+        lambda job: slurm_says("scontrol", "requeue", number_of(job)),
     )
     compare(DATA, out=out, on="slurm", listen=first, say=said.append, **LONG)
     assert first.doers == {}
@@ -135,8 +134,8 @@ def test_jobs_that_are_cancelled_requeued_killed_and_late_end_in_the_same_table(
     assert not (out / "slurm" / "jobs.json").exists()
 
     second = Disturb(
-        lambda cell: os.kill(process_of(cell), signal.SIGKILL),
-        lambda cell: slurm_says("scancel", "--signal=USR1", "--batch", job(cell)),  # as before the end of its time
+        lambda job: os.kill(process_of(job), signal.SIGKILL),
+        lambda job: slurm_says("scancel", "--signal=USR1", "--batch", number_of(job)),  # as before the end of its time
     )
     compare(DATA, out=out, on="slurm", jobs=2, overwrite=True, listen=second, say=said.append, **LONG)
     assert second.doers == {}
@@ -146,9 +145,9 @@ def test_jobs_that_are_cancelled_requeued_killed_and_late_end_in_the_same_table(
 
 
 def test_one_that_is_always_killed_is_a_row(slurm: None, tmp_path: Path) -> None:
-    def kill(event: CellEvent) -> None:
+    def kill(event: JobEvent) -> None:
         if event.what == "begun":
-            os.kill(process_of(id_of(event.cell)), signal.SIGKILL)
+            os.kill(process_of(event.job.id), signal.SIGKILL)
 
     found = compare(DATA, out=tmp_path / "out", on="slurm", listen=kill, **{**LONG, "seeds": 1})
     ((error,),) = [row["errors"] for row in found.to_dict()["rows"]]
@@ -158,7 +157,7 @@ def test_one_that_is_always_killed_is_a_row(slurm: None, tmp_path: Path) -> None
 
 def test_ctrl_c_cancels_and_a_kill_does_not(slurm: None, local: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    run = out / "cells" / "rnn-0" / "run"
+    run = out / "jobs" / "rnn-0" / "run"
     words = [*WORDS, "--on", "slurm", "--out", str(out)]
     process = begin(*words)
     wait_for(lambda: bool(steps_saved(run)), process)
@@ -220,19 +219,19 @@ def test_a_search_by_jobs(slurm: None, tmp_path: Path) -> None:
 def test_workers_of_ray_that_are_lost_end_in_the_same_table(ray: Any, local: dict[str, Any], tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def stop(event: CellEvent) -> None:
+    def stop(event: JobEvent) -> None:
         if event.what == "stepped":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="the same command goes on from there"):
         compare(DATA, out=out, on="ray", listen=stop, **LONG)
-    assert any(steps_saved(run) for run in out.glob("cells/*/run"))
+    assert any(steps_saved(run) for run in out.glob("jobs/*/run"))
 
-    def kill_worker(cell: str) -> None:
-        stat = Path(f"/proc/{process_of(cell)}/stat").read_text()
+    def kill_worker(job: str) -> None:
+        stat = Path(f"/proc/{process_of(job)}/stat").read_text()
         os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)  # its parent
 
-    disturb = Disturb(kill_worker, lambda cell: os.kill(process_of(cell), signal.SIGKILL))
+    disturb = Disturb(kill_worker, lambda job: os.kill(process_of(job), signal.SIGKILL))
     said: list[str] = []
     compare(DATA, out=out, on="ray", listen=disturb, say=said.append, **LONG)
     assert disturb.doers == {}

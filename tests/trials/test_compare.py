@@ -16,12 +16,12 @@ from glassformer.families.load import load
 from glassformer.runs.files import read_json
 from glassformer.runs.folders import LOCK, _lock
 from glassformer.runs.run import Run
+from glassformer.trials.backends.local import Local
 from glassformer.trials.compare import compare
-from glassformer.trials.outcome import TRAINED, Cell, Outcome
-from glassformer.trials.places.local import Local
+from glassformer.trials.jobs import TRAINED, Job, Outcome
 from glassformer.trials.results.comparison import Comparison
-from glassformer.trials.running.engine import CellEvent, Engine
-from glassformer.trials.running.execution import run_cell
+from glassformer.trials.running.engine import Engine, JobEvent
+from glassformer.trials.running.execution import run_job
 from glassformer.trials.running.folder import AskedQuestion, Folder
 from helpers.running import PATIENCE, begin, steps_saved, wait_for
 
@@ -43,19 +43,19 @@ DATA = "copy:rows=200"
 
 
 @pytest.fixture(scope="module")
-def iris(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, list[CellEvent]]:
+def iris(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison, list[JobEvent]]:
     """A floor, a model, and one that cannot read tables; two at once. No test may change it."""
     out = tmp_path_factory.mktemp("compared") / "iris"
-    heard: list[CellEvent] = []
+    heard: list[JobEvent] = []
     return out, compare("iris", models=MODELS, jobs=2, out=out, listen=heard.append, **IRIS), heard
 
 
 def outcomes_of(out: Path) -> dict[str, Outcome]:
-    return {path.parent.name: Outcome.read(path) for path in sorted(out.glob("cells/*/outcome.json"))}
+    return {path.parent.name: Outcome.read(path) for path in sorted(out.glob("jobs/*/outcome.json"))}
 
 
 @pytest.mark.slow
-def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[CellEvent]]) -> None:
+def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[JobEvent]]) -> None:
     out, found, _ = iris
     rows = {row["name"]: row for row in found.to_dict()["rows"]}
     assert set(rows) == {"majority class", "linear", "bag"}
@@ -74,14 +74,14 @@ def test_rows_files_and_runs(iris: tuple[Path, Comparison, list[CellEvent]]) -> 
     assert any("20% of the data is held out for the test" in note for note in found.notes)
 
 
-def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[CellEvent]]) -> None:
+def test_what_happens_is_heard(iris: tuple[Path, Comparison, list[JobEvent]]) -> None:
     _, _, heard = iris
-    linear = [event.what for event in heard if event.cell.name == "linear" and event.what != "stepped"]
+    linear = [event.what for event in heard if event.job.name == "linear" and event.what != "stepped"]
     assert linear == ["waiting", "begun", "started", *["validated"] * 3, "judging", "done"]
-    bag = [event for event in heard if event.cell.name == "bag"]
+    bag = [event for event in heard if event.job.name == "bag"]
     assert [event.what for event in bag] == ["waiting", "begun", "failed"]
     assert "bag does not read tables" in (bag[-1].error or "")
-    begun = [event.cell.name for event in heard if event.what in ("begun", "done", "failed")]
+    begun = [event.job.name for event in heard if event.what in ("begun", "done", "failed")]
     assert set(begun[:2]) == {"majority class", "linear"}  # two at once
 
 
@@ -89,20 +89,20 @@ class Unrun:
     """Instead of the engine: what it would have been given."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.cells: list[Cell] = []
-        monkeypatch.setattr(Engine, "run", lambda engine, cells: self.take(cells))
+        self.jobs: list[Job] = []
+        monkeypatch.setattr(Engine, "run", lambda engine, jobs: self.take(jobs))
 
-    def take(self, cells: Sequence[Cell]) -> Iterator[Outcome]:
-        self.cells = list(cells)
+    def take(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
+        self.jobs = list(jobs)
         yield from ()
 
     @property
     def names(self) -> list[tuple[str, int]]:
-        return [(cell.name, cell.repeat) for cell in self.cells]
+        return [(job.name, job.repeat) for job in self.jobs]
 
 
 def test_what_is_done_is_not_trained_again(
-    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    iris: tuple[Path, Comparison, list[JobEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, first, _ = iris
     out = shutil.copytree(there, tmp_path / "iris")
@@ -116,10 +116,10 @@ def test_what_is_done_is_not_trained_again(
 
 
 def test_a_changed_outcome_is_reported_and_its_job_runs_again(
-    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    iris: tuple[Path, Comparison, list[JobEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = shutil.copytree(iris[0], tmp_path / "iris")
-    path = out / "cells" / "linear-0" / "outcome.json"
+    path = out / "jobs" / "linear-0" / "outcome.json"
     path.write_text(json.dumps({**read_json(path), "metrics": {"accuracy": 0.99}}))
     asked, said = Unrun(monkeypatch), list[str]()
     table = compare("iris", models=MODELS, out=out, say=said.append, **IRIS)
@@ -133,7 +133,7 @@ def test_a_changed_outcome_is_reported_and_its_job_runs_again(
     [(MODELS, "its job runs again", ["linear", "bag"]), ("mlp", "the table omits it", ["mlp"])],
 )
 def test_an_outcome_of_another_job_is_reported(
-    iris: tuple[Path, Comparison, list[CellEvent]],
+    iris: tuple[Path, Comparison, list[JobEvent]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     models: str,
@@ -141,8 +141,8 @@ def test_an_outcome_of_another_job_is_reported(
     names: list[str],
 ) -> None:
     out = shutil.copytree(iris[0], tmp_path / "iris")
-    path = out / "cells" / "linear-0" / "outcome.json"
-    shutil.copy(out / "cells" / "majority-class-0" / "outcome.json", path)
+    path = out / "jobs" / "linear-0" / "outcome.json"
+    shutil.copy(out / "jobs" / "majority-class-0" / "outcome.json", path)
     asked, said = Unrun(monkeypatch), list[str]()
     table = compare("iris", models=models, out=out, say=said.append, **IRIS)
     assert [name for name, _ in asked.names] == names
@@ -153,12 +153,12 @@ def test_an_outcome_of_another_job_is_reported(
 
 
 def test_an_outcome_of_the_same_job_of_another_comparison_is_reported(
-    iris: tuple[Path, Comparison, list[CellEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    iris: tuple[Path, Comparison, list[JobEvent]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = shutil.copytree(iris[0], tmp_path / "iris")
-    path = out / "cells" / "linear-0" / "outcome.json"
+    path = out / "jobs" / "linear-0" / "outcome.json"
     outcome = Outcome.read(path)
-    replace(outcome, cell=replace(outcome.cell, settings={**outcome.cell.settings, "training.lr": 0.5})).write(path)
+    replace(outcome, job=replace(outcome.job, settings={**outcome.job.settings, "training.lr": 0.5})).write(path)
     asked, said = Unrun(monkeypatch), list[str]()
     compare("iris", models=MODELS, out=out, say=said.append, **IRIS)
     assert [name for name, _ in asked.names] == ["linear", "bag"]
@@ -172,8 +172,8 @@ def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for models, names in (("linear,mlp", ["linear", "mlp"]), (None, ["mlp"])):
         with pytest.raises(TrainingFailed, match="nothing was compared"):
             compare("iris", models=models, out=tmp_path / "-".join(names), **how)
-        assert [cell.name for cell in asked.cells] == names
-        last = asked.cells[-1].settings
+        assert [job.name for job in asked.jobs] == names
+        last = asked.jobs[-1].settings
         assert (last["training.steps"], last["training.lr"], last["model.dropout"]) == (3, 0.01, 0.1)
         assert "training.epochs" not in last
     with pytest.raises(Misuse, match="--model and --models: give one of them"):
@@ -192,7 +192,7 @@ def test_flags_win_over_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_another_question_needs_another_folder(
-    iris: tuple[Path, Comparison, list[CellEvent]], changes: dict[str, Any], told: str
+    iris: tuple[Path, Comparison, list[JobEvent]], changes: dict[str, Any], told: str
 ) -> None:
     out = iris[0]
     settings = {**IRIS, "models": "linear", **changes}
@@ -246,35 +246,35 @@ def test_two_at_once_in_one_folder_are_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_process_killed_by_the_system_is_a_row(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    (cell,) = [Cell(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
+    (job,) = [Job(name="lstm", settings={"data.path": DATA, "model.encoder": "lstm", "training.steps": 9})]
     with folder.locked([].append) as lock:
         folder.open(AskedQuestion({}, []), overwrite=False)
 
-        def kill(event: CellEvent) -> None:
+        def kill(event: JobEvent) -> None:
             if event.what == "begun":
-                os.kill(place.running["lstm-0"].process.pid, signal.SIGKILL)
+                os.kill(backend.running["lstm-0"].process.pid, signal.SIGKILL)
 
-        place = Local(jobs=1, threads=1, lock=lock)
-        engine = Engine(folder=folder, part="test", place=place, hear=kill)
-        (outcome,) = engine.run([cell])
+        backend = Local(jobs=1, threads=1, lock=lock)
+        engine = Engine(folder=folder, part="test", backend=backend, hear=kill)
+        (outcome,) = engine.run([job])
     assert outcome.error is not None
     assert outcome.error.startswith("it was killed by the system, most likely for want of memory")
-    assert folder.outcome(cell) == outcome
+    assert folder.outcome(job) == outcome
 
 
 @pytest.mark.slow
 def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C, then the kill of the whole comparison, then to the end: bit for bit as if nothing had happened."""
-    monkeypatch.setattr("glassformer.trials.places.local.GRACE", PATIENCE)
+    monkeypatch.setattr("glassformer.trials.backends.local.GRACE", PATIENCE)
     out = tmp_path / "out"
 
-    def stop(event: CellEvent) -> None:
+    def stop(event: JobEvent) -> None:
         if event.what == "stepped":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="the same command goes on from there"):
         compare(DATA, out=out, listen=stop, **LONG)
-    run = out / "cells" / "rnn-0" / "run"
+    run = out / "jobs" / "rnn-0" / "run"
     stopped = steps_saved(run)[-1]
     assert 0 < stopped < 2000
     assert outcomes_of(out) == {}
@@ -293,10 +293,10 @@ def test_stopped_and_killed_it_ends_with_the_same_table(tmp_path: Path, monkeypa
     found = compare(DATA, out=out, **LONG)
     assert not (out / LOCK).exists()
     (outcome,) = outcomes_of(out).values()
-    assert Path(out / "cells" / "rnn-0" / "log.txt").read_text() == ""
+    assert Path(out / "jobs" / "rnn-0" / "log.txt").read_text() == ""
     (tmp_path / "truth").mkdir()
-    assert outcome.cell.kind == TRAINED
-    truth = run_cell(outcome.cell, tmp_path / "truth", "test", lambda **event: None)
+    assert outcome.job.kind == TRAINED
+    truth = run_job(outcome.job, tmp_path / "truth", "test", lambda **event: None)
     assert truth is not None
     assert outcome.scores == truth.scores
     assert outcome.metrics == truth.metrics

@@ -16,10 +16,10 @@ from glassformer.families.labelling import ClassificationFamily
 from glassformer.tasks.base import Evaluation
 from glassformer.trials.baselines.registry import baselines
 from glassformer.trials.compare import compare
-from glassformer.trials.outcome import FLOOR
+from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.comparison import summarise
 from glassformer.trials.running.candidates import ladder
-from glassformer.trials.running.judging import fold_metric, known_share, pooled_metrics, uses
+from glassformer.trials.running.scoring import fold_metric, known_share, pooled_metrics, uses
 from helpers.running import tiny
 from helpers.simulated import judged, outcomes_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from glassformer.trials.running.judging import falling, undertraining
+from glassformer.trials.running.scoring import falling, undertraining
 
 
 def log_of(

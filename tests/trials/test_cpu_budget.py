@@ -60,20 +60,20 @@ def test_all_seeds_of_a_row_make_as_many_updates(tmp_path: Path, monkeypatch: py
     """However long an update seemed to take when another seed began."""
     measured = iter([40, 50, 60])
     monkeypatch.setattr(f"{MODULE}.updates_within", lambda *args: next(measured))
-    cells = [tmp_path / name for name in ("bag-0", "bag-1", "bag-x-0", "bag-0")]
-    for cell in cells:
-        cell.mkdir(exist_ok=True)
-    assert [row_updates(10.0, {}, cell) for cell in cells] == [40, 40, 50, 40]
-    assert not any(any(cell.iterdir()) for cell in cells)
+    jobs = [tmp_path / name for name in ("bag-0", "bag-1", "bag-x-0", "bag-0")]
+    for job in jobs:
+        job.mkdir(exist_ok=True)
+    assert [row_updates(10.0, {}, job) for job in jobs] == [40, 40, 50, 40]
+    assert not any(any(job.iterdir()) for job in jobs)
     (tmp_path / "bag.updates.json").write_text('{"updates": "many"}')
     with pytest.raises(RunError, match="is damaged: remove it"):
-        row_updates(10.0, {}, cells[0])
+        row_updates(10.0, {}, jobs[0])
 
 
 def test_of_seeds_that_measure_at_once_the_first_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = tmp_path / "bag-0", tmp_path / "bag-1"
-    for cell in (first, second):
-        cell.mkdir()
+    for job in (first, second):
+        job.mkdir()
 
     def measure(seconds: float, settings: dict[str, Any], scratch: Path) -> int:
         if scratch.parent == first:
@@ -102,7 +102,7 @@ def test_a_budget_that_is_none() -> None:
 
 @pytest.mark.slow
 def test_a_comparison_in_cpu_seconds(tmp_path: Path) -> None:
-    """The whole way: cells, the words for the budget, and what is there is not trained again nor taken for another."""
+    """The whole way: jobs, the words for the budget, and what is there is not trained again nor taken for another."""
     said: list[str] = []
     asked = {"models": "linear", "seeds": 1, "floors": False, "references": False, "out": tmp_path / "out"}
     first = compare("iris", cpu_seconds=0.05, say=said.append, **asked)

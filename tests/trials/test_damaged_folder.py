@@ -1,4 +1,4 @@
-"""What a comparison left behind, damaged: one line, or the cell is done again."""
+"""What a comparison left behind, damaged: one line, or the job is done again."""
 
 import json
 from dataclasses import asdict
@@ -9,13 +9,13 @@ import pytest
 
 from glassformer.config.errors import RunError
 from glassformer.runs.files import json_digest
-from glassformer.trials.outcome import Cell, CurvePoint, Outcome
-from glassformer.trials.running.folder import AskedQuestion, Folder, id_of
+from glassformer.trials.jobs import CurvePoint, Job, Outcome
+from glassformer.trials.running.folder import AskedQuestion, Folder
 
 IDENTITY: dict[str, Any] = {"data": "x", "data.same_text": "exact"}
-CELL = Cell(name="bag", settings={"data.same_text": "exact"})
+JOB = Job(name="bag", settings={"data.same_text": "exact"})
 OUTCOME = Outcome(
-    cell=CELL, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[CurvePoint(1, 0.1, 0.5)]
+    job=JOB, metrics={"accuracy": 0.5}, primary="accuracy", scores=[1.0, 0.0], curve=[CurvePoint(1, 0.1, 0.5)]
 )
 
 
@@ -40,9 +40,9 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        {"cell": 5},
-        {"cell": {**asdict(CELL), "settings": 5}},
-        {"cell": {**asdict(CELL), "kind": "odd"}},
+        {"job": 5},
+        {"job": {**asdict(JOB), "settings": 5}},
+        {"job": {**asdict(JOB), "kind": "odd"}},
         {"metrics": "x"},
         {"metrics": {"accuracy": "x"}},
         {"metrics": {}},
@@ -57,23 +57,23 @@ def test_a_damaged_question(question: str, tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_outcome_is_no_outcome(odd: dict[str, Any], tmp_path: Path) -> None:
-    folder = tmp_path / "cells" / id_of(CELL)
+    folder = tmp_path / "jobs" / JOB.id
     folder.mkdir(parents=True)
     OUTCOME.write(folder / "outcome.json")
-    assert Folder(tmp_path).outcome(CELL) == OUTCOME
+    assert Folder(tmp_path).outcome(JOB) == OUTCOME
     damaged = {**asdict(OUTCOME), **odd}
     (folder / "outcome.json").write_text(json.dumps({**damaged, "digest": json_digest(damaged)}))
-    assert Folder(tmp_path).outcome(CELL) is None
+    assert Folder(tmp_path).outcome(JOB) is None
 
 
 @pytest.mark.parametrize("change", [{"scores": [1.0, 1.0]}, {"metrics": {"accuracy": 0.75}}, {"undertrained": ""}])
 def test_a_changed_outcome_is_no_outcome(change: dict[str, Any], tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    path = folder.cell_path(CELL) / "outcome.json"
+    path = folder.job_folder(JOB) / "outcome.json"
     path.parent.mkdir(parents=True)
     OUTCOME.write(path)
     assert folder.invalid_outcomes([]) == []
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    assert folder.outcome(CELL) is None
+    assert folder.outcome(JOB) is None
     assert folder.outcomes([]) == []
     assert folder.invalid_outcomes([]) == [path]

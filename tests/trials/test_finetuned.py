@@ -12,10 +12,9 @@ from glassformer.runs.files import read_tensors
 from glassformer.runs.run import Run
 from glassformer.trials.compare import compare
 from glassformer.trials.cross_validation import cross_validate
-from glassformer.trials.outcome import TRAINED, Cell
+from glassformer.trials.jobs import TRAINED, Job
 from glassformer.trials.results.comparison import summarise
-from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.folder import id_of
+from glassformer.trials.running.execution import run_job
 from glassformer.trials.running.question import CompareOptions, Question, ask
 from glassformer.trials.running.row_settings import short_names
 from glassformer.trials.tuning.search import Search, plan_search
@@ -39,33 +38,33 @@ def asking(data: str, *runs: Path, said: dict[str, Any] | None = None, **asked: 
     return ask({"data.path": data, "training.steps": 2, **(said or {})}, CompareOptions(**several), heard.append), heard
 
 
-def finetuned(question: Question) -> list[Cell]:
-    return [cell for cell in question.cells if cell.kind == TRAINED and cell.begins]
+def finetuned(question: Question) -> list[Job]:
+    return [job for job in question.jobs if job.kind == TRAINED and job.begins]
 
 
 @pytest.mark.slow
 def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Path) -> None:
     question, _ = asking(data["labels"], writer)
-    cells = finetuned(question)
-    assert [(cell.name, cell.repeat, cell.settings["training.seed"]) for cell in cells] == [
+    jobs = finetuned(question)
+    assert [(job.name, job.repeat, job.settings["training.seed"]) for job in jobs] == [
         ("writer fine-tuned", 0, 0),
         ("writer frozen", 0, 0),
         ("writer fine-tuned", 1, 1),
         ("writer frozen", 1, 1),
     ]
-    others = [cell for cell in question.cells if cell.kind == TRAINED and not cell.begins]
-    assert {cell.settings["data.test_fraction"] for cell in [*cells, *others]} == {0.2}
-    assert not any(key.startswith("tokenizer.") for cell in cells for key in cell.settings)
-    assert all(any(key.startswith("tokenizer.") for key in cell.settings) for cell in others)
-    assert [cell.settings.get("training.last_blocks") for cell in cells] == [None, 0, None, 0]
+    others = [job for job in question.jobs if job.kind == TRAINED and not job.begins]
+    assert {job.settings["data.test_fraction"] for job in [*jobs, *others]} == {0.2}
+    assert not any(key.startswith("tokenizer.") for job in jobs for key in job.settings)
+    assert all(any(key.startswith("tokenizer.") for key in job.settings) for job in others)
+    assert [job.settings.get("training.last_blocks") for job in jobs] == [None, 0, None, 0]
     outcomes = []
-    for cell in cells[:2]:
-        folder = tmp_path / id_of(cell)
+    for job in jobs[:2]:
+        folder = tmp_path / job.id
         folder.mkdir()
-        outcome = run_cell(cell, folder, "test", lambda **event: None)
+        outcome = run_job(job, folder, "test", lambda **event: None)
         assert outcome is not None
         whole = Run(writer).card()["parameters"] + 16
-        assert (outcome.parameters, outcome.learned) == (whole, 16 if "frozen" in cell.name else whole)
+        assert (outcome.parameters, outcome.learned) == (whole, 16 if "frozen" in job.name else whole)
         outcomes.append(outcome)
     found = summarise(outcomes, title="", budget="")
     rows = {row.name: row for row in found.rows}
@@ -73,7 +72,7 @@ def test_two_rows_for_each_run(data: dict[str, str], writer: Path, tmp_path: Pat
     assert not [mark for mark in rows["writer fine-tuned"].marks if "learned" in mark]
     assert [rows["writer frozen"].to_dict()[name] for name in ("parameters", "learned")] == [whole, 16]
     assert f",{whole},16," in found.csv()
-    table = read_tensors(tmp_path / id_of(cells[1]) / "run" / "model.safetensors")["embed.table.weight"]
+    table = read_tensors(tmp_path / jobs[1].id / "run" / "model.safetensors")["embed.table.weight"]
     assert torch.equal(table, read_tensors(writer / "model.safetensors")["embed.table.weight"])
 
 
@@ -81,7 +80,7 @@ def test_other_weights_are_another_training(data: dict[str, str], writer: Path, 
     ids = []
     changed = shutil.copytree(writer, tmp_path / "writer")
     for seed in (0, 1):
-        ids.append([id_of(cell) for cell in finetuned(asking(data["labels"], changed)[0])])
+        ids.append([job.id for job in finetuned(asking(data["labels"], changed)[0])])
         quick(data["text"], out=changed, overwrite=True, seed=seed + 1, **BODY, **{"tokenizer.kind": "char"})
     assert set(ids[0]).isdisjoint(ids[1])
     assert len({*ids[0], *ids[1]}) == 8
@@ -89,8 +88,8 @@ def test_other_weights_are_another_training(data: dict[str, str], writer: Path, 
 
 def test_settings_for_the_ladder_are_not_the_runs(data: dict[str, str], writer: Path) -> None:
     question, heard = asking(data["labels"], writer, models=("lstm",), said={"model.width": 24})
-    cells = [cell for cell in question.cells if cell.kind == TRAINED and cell.repeat == 0]
-    assert {cell.name: cell.settings.get("model.width") for cell in cells} == {
+    jobs = [job for job in question.jobs if job.kind == TRAINED and job.repeat == 0]
+    assert {job.name: job.settings.get("model.width") for job in jobs} == {
         "lstm": 24,
         "writer fine-tuned": None,
         "writer frozen": None,
@@ -102,7 +101,7 @@ def test_settings_for_the_ladder_are_not_the_runs(data: dict[str, str], writer: 
 
 def test_a_text_has_no_head_to_learn_alone(data: dict[str, str], writer: Path) -> None:
     question, _ = asking(data["text"], writer, models=("rnn",), seeds=1)
-    assert [cell.name for cell in finetuned(question)] == ["writer fine-tuned"]
+    assert [job.name for job in finetuned(question)] == ["writer fine-tuned"]
 
 
 def test_short_names_and_what_cannot_be(data: dict[str, str], writer: Path) -> None:
@@ -159,7 +158,7 @@ def test_folds_and_a_refit(data: dict[str, str], writer: Path, tmp_path: Path) -
 def test_folds_and_comparisons_do_not_write_over_what_they_begin_from(
     data: dict[str, str], writer: Path, tmp_path: Path
 ) -> None:
-    own = tmp_path / "cells" / "own"
+    own = tmp_path / "jobs" / "own"
     shutil.copytree(writer, own)
     with pytest.raises(SettingError, match="own is or holds the run that --from begins from: name another folder"):
         cross_validate(data["labels"], folds=2, out=own, overwrite=True, from_run=str(own), steps=1)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 import glassformer as gf
 from glassformer.config import plugins
 from glassformer.config.errors import Misuse, RunError
-from glassformer.trials.outcome import Cell
-from glassformer.trials.places import choice, gpus, ray_cluster
-from glassformer.trials.places.base import Task
-from glassformer.trials.places.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
-from glassformer.trials.places.local import Local
-from glassformer.trials.places.ray_cluster import RayCluster
+from glassformer.trials.backends import gpus, options, ray_cluster
+from glassformer.trials.backends.base import ProcessSpec
+from glassformer.trials.backends.gpus import CONTEXT, Gpu, assign_gpus, gpu_share, visible_gpus
+from glassformer.trials.backends.local import Local
+from glassformer.trials.backends.ray_cluster import RayCluster
+from glassformer.trials.jobs import Job
 from glassformer.trials.running.engine import gpu_needs
 
 tune_module = importlib.import_module("glassformer.trials.tune")
@@ -95,8 +95,8 @@ def test_the_names_of_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cells_hold_by_their_plans() -> None:
     base = {"data.path": "iris", "training.steps": 2}
-    cells = [
-        Cell(
+    jobs = [
+        Job(
             name="mlp",
             settings={**base, "model.encoder": "mlp", "model.head_hidden": width},
             varied={"w": width},
@@ -106,13 +106,13 @@ def test_what_cells_hold_by_their_plans() -> None:
         for width in (8, 2048)
     ]
     others = [
-        Cell(name="majority class", kind="floor", settings=base),
-        Cell(name="cpu", settings={**base, "training.device": "cpu"}),
-        Cell(name="runs/x", kind="given", settings=base),
-        Cell(name="broken", settings={**base, "model.encoder": "none such"}),
+        Job(name="majority class", kind="floor", settings=base),
+        Job(name="cpu", settings={**base, "training.device": "cpu"}),
+        Job(name="runs/x", kind="given", settings=base),
+        Job(name="broken", settings={**base, "model.encoder": "none such"}),
     ]
     said: list[str] = []
-    small, large, *again, given_run, broken = gpu_needs([*cells, *others], said.append).values()
+    small, large, *again, given_run, broken = gpu_needs([*jobs, *others], said.append).values()
     assert small is not None
     assert large is not None
     assert again == [small, large]
@@ -129,7 +129,7 @@ path = pathlib.Path(__file__).parent / f"{os.path.basename(sys.argv[1])}.seen"
 began = time.time()
 atexit.register(lambda: path.write_text(json.dumps([os.environ["CUDA_VISIBLE_DEVICES"], began, time.time()])))
 """
-"""A file of a person's own, which the process of every cell reads: it tells which GPU that was given, and how long."""
+"""A file of a person's own, which the process of every job reads: it tells which GPU that was given, and how long."""
 
 
 def compare_on(there: Sequence[Gpu], patch: pytest.MonkeyPatch, folder: Path, **more: Any) -> list[str]:
@@ -137,7 +137,7 @@ def compare_on(there: Sequence[Gpu], patch: pytest.MonkeyPatch, folder: Path, **
     (folder / "spy.py").write_text(SPY)
     patch.setenv(plugins.VARIABLE, str(folder / "spy.py"))
     patch.setenv(gpus.VARIABLE, "none")
-    patch.setattr(choice, "visible_gpus", lambda *, measured: list(there))
+    patch.setattr(options, "visible_gpus", lambda *, measured: list(there))
     said: list[str] = []
     gf.compare("iris", out=folder / "out", jobs="auto", say=said.append, references=False, **MODEL, **more)
     return said
@@ -163,7 +163,7 @@ def test_a_cell_for_each_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow
 def test_small_ones_share_a_gpu_and_what_fits_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice.torch, "get_num_threads", lambda: 8)
+    monkeypatch.setattr(options.torch, "get_num_threads", lambda: 8)
     said = compare_on([Gpu("4", 2 * GIB)], monkeypatch, tmp_path, models="linear,mlp", seeds=1, floors=False)
     assert [line for line in said if "2 at once, 4 threads each" in line]
     assert Counter(gpu for gpu, *_ in seen_in(tmp_path).values()) == {"4": 2}
@@ -174,19 +174,19 @@ def test_small_ones_share_a_gpu_and_what_fits_none_is_refused(tmp_path: Path, mo
     ) as no:
         compare_on([Gpu("0", 2**10)], monkeypatch, tmp_path / "small", models="mlp", seeds=1)
     assert "\n" not in str(no.value)
-    assert not list(tmp_path.glob("small/out/cells/*"))
+    assert not list(tmp_path.glob("small/out/jobs/*"))
 
 
 def test_auto_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "visible_gpus", lambda *, measured: [])
+    monkeypatch.setattr(options, "visible_gpus", lambda *, measured: [])
     planned: list[str] = []
-    place = choice.PlaceOptions().place(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
-    assert place == Local(jobs=1, threads=None, gpus=[])
+    backend = options.BackendOptions().make(tmp_path, "compare", print, plan=lambda: {str(planned.append("all")): None})
+    assert backend == Local(jobs=1, threads=None, gpus=[])
     assert not planned
     with monkeypatch.context() as patch:
-        patch.setattr(choice.torch, "get_num_threads", lambda: 2)
-        assert choice.PlaceOptions().place(tmp_path, "compare", print) == Local(jobs=1, threads=None, gpus=[])
-        assert choice.PlaceOptions(jobs=2).place(tmp_path, "compare", print) == Local(jobs=2, threads=1, gpus=[])
+        patch.setattr(options.torch, "get_num_threads", lambda: 2)
+        assert options.BackendOptions().make(tmp_path, "compare", print) == Local(jobs=1, threads=None, gpus=[])
+        assert options.BackendOptions(jobs=2).make(tmp_path, "compare", print) == Local(jobs=2, threads=1, gpus=[])
     with pytest.raises(Misuse, match="--jobs wants a whole number or auto, not 'many'"):
         gf.compare("iris", jobs="many")
     with pytest.raises(
@@ -201,7 +201,7 @@ def test_a_search_has_a_process_for_each_gpu(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(tune_module, "visible_gpus", lambda: there)
     (tmp_path / "spy.py").write_text(SPY.replace("sys.argv[1]", "sys.argv[2]"))  # ORDERS JOB
     monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "spy.py"))
-    monkeypatch.setattr(choice, "visible_gpus", lambda *, measured: there)
+    monkeypatch.setattr(options, "visible_gpus", lambda *, measured: there)
     space = {"training.lr": {"low": 1e-4, "high": 1e-1, "log": True}}
     gf.tune("iris", model="linear", jobs="auto", trials=2, steps=2, final=False, space=space, out=tmp_path / "out")
     assert {name: gpu for name, (gpu, *_) in seen_in(tmp_path).items()} == {"0": "4", "1": "5"}
@@ -216,20 +216,22 @@ def test_parts_of_a_gpu_on_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     needs = {"large": 8 * GIB, **dict.fromkeys("abc", 2 * GIB)}
     code = "import os; print('seen', os.environ.get('CUDA_VISIBLE_DEVICES') or 'none')"
     words = ("-n", "1", "-r", "1", code)
-    tasks = [
-        Task(name=name, module="timeit", arguments=words, log=tmp_path / f"{name}.txt", takes_gpu=name != "floor")
+    specs = [
+        ProcessSpec(
+            name=name, module="timeit", arguments=words, log=tmp_path / f"{name}.txt", takes_gpu=name != "floor"
+        )
         for name in (*needs, "floor")
     ]
     ray.init(address="local", num_cpus=8, num_gpus=2, log_to_driver=False, include_dashboard=False)
     try:
-        place = RayCluster(plan=lambda: needs)
-        place.start(place.startable(tasks))
-        while place.running:
-            assert [end.code for end in place.ended() if end.code] == []
+        backend = RayCluster(plan=lambda: needs)
+        backend.start(backend.startable(specs))
+        while backend.running:
+            assert [end.code for end in backend.ended() if end.code] == []
             time.sleep(0.1)
-        assert place.gpu_shares == {"large": 1.0, **dict.fromkeys("abc", gpu_share(2 * GIB, 8 * GIB))}
+        assert backend.gpu_shares == {"large": 1.0, **dict.fromkeys("abc", gpu_share(2 * GIB, 8 * GIB))}
         with pytest.raises(Misuse, match=r"huge will hold 9.0 GiB by its plan, and no GPU has more than 8.0 GiB"):
-            RayCluster(plan=lambda: {"huge": 9 * GIB}).start([replace(tasks[0], name="huge")])
+            RayCluster(plan=lambda: {"huge": 9 * GIB}).start([replace(specs[0], name="huge")])
     finally:
         ray.shutdown()
     seen = {path.stem: path.read_text().split()[1] for path in tmp_path.glob("*.txt")}

@@ -11,8 +11,7 @@ from glassformer.data.split.labelled import LabelledCorpus
 from glassformer.families.build import build_model, prepare, split_data
 from glassformer.families.recognition import infer_config
 from glassformer.models.build import parameter_count
-from glassformer.trials.outcome import FLOOR, REFERENCE, TRAINED, Cell
-from glassformer.trials.running.folder import id_of
+from glassformer.trials.jobs import FLOOR, REFERENCE, TRAINED, Job
 from glassformer.trials.running.question import (
     ABLATION,
     FRACTION,
@@ -37,15 +36,14 @@ def asking(
     return ask(said, CompareOptions(**{"varied": {}, **asked}), [].append if heard is None else heard.append)
 
 
-def trained(question: Question) -> list[Cell]:
-    return [cell for cell in question.cells if cell.kind == TRAINED]
+def trained(question: Question) -> list[Job]:
+    return [job for job in question.jobs if job.kind == TRAINED]
 
 
 def test_all_models_get_the_same_words() -> None:
     question = asking(OPINIONS, models=("bag:counts", "lstm"), seeds=1)
     tokens = [
-        {key: cell.settings.get(key) for key in cell.settings if key.startswith("tokenizer.")}
-        for cell in question.cells
+        {key: job.settings.get(key) for key in job.settings if key.startswith("tokenizer.")} for job in question.jobs
     ]
     assert len(tokens) == 5  # and those of the floor and the references
     assert all(some == tokens[0] for some in tokens)
@@ -60,15 +58,15 @@ def test_varied_tokens_are_left_to_each_row() -> None:
     question = asking(OPINIONS, models=("lstm",), seeds=1, varied={"tokenizer.kind": ["bpe", "word"]})
     bpe, word = trained(question)
     assert "tokenizer.lowercase" not in bpe.settings
-    for cell in (bpe, word):
-        resolve({}, {**cell.settings, "task": "classification"})
+    for job in (bpe, word):
+        resolve({}, {**job.settings, "task": "classification"})
 
 
 def test_a_test_part_is_set_aside_where_there_is_none() -> None:
     heard: list[str] = []
     question = asking("iris", seeds=1, heard=heard)
     assert question.shared.part == "test"
-    assert {cell.settings["data.test_fraction"] for cell in question.cells} == {0.2}
+    assert {job.settings["data.test_fraction"] for job in question.jobs} == {0.2}
     assert any("20% of the data is held out for the test (--data.test_fraction)" in line for line in heard)
     assert "20% of the data is held out" in question.shared.notes[0]
     assert asking("copy:rows=100", seeds=1).shared.settings["data.test_fraction"] == 0.1  # a text
@@ -82,19 +80,19 @@ def test_a_test_part_is_set_aside_where_there_is_none() -> None:
 
 def test_the_ladder_with_its_floors_seed_by_seed() -> None:
     question = asking("iris", seeds=2, settings={"training.seed": 5, "training.steps": 3})
-    names = [(cell.name, cell.kind, cell.repeat) for cell in question.cells]
+    names = [(job.name, job.kind, job.repeat) for job in question.jobs]
     assert names == [
         ("majority class", FLOOR, 0),
         *[(name, TRAINED, repeat) for repeat in (0, 1) for name in ("linear", "mlp", "transformer")],
         ("sklearn:linear", REFERENCE, 0),
         ("sklearn:boosting", REFERENCE, 0),
     ]
-    assert [cell.settings["training.seed"] for cell in trained(question)] == [5, 5, 5, 6, 6, 6]
-    assert "training.seed" not in question.cells[0].settings
+    assert [job.settings["training.seed"] for job in trained(question)] == [5, 5, 5, 6, 6, 6]
+    assert "training.seed" not in question.jobs[0].settings
     assert question.options.mode == LADDER
     assert question.budget == "3 updates each"
     plain = asking("iris", seeds=1, floors=False, references=False)
-    assert len(plain.cells) == 3
+    assert len(plain.jobs) == 3
     assert plain.budget == "each model's usual number of updates"
     longer = asking("iris", seeds=1, models=("linear",), varied={"training.steps": [3, 5]})
     assert longer.budget == "as long as each row says"
@@ -109,7 +107,7 @@ def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_p
     data.write_text("\n".join(["text,price,size,label", *rows]) + "\n")
     linear = asking(str(data), seeds=1, models=("linear",))
     assert linear.shared.config.data.kind == "table"
-    assert infer_config({}, linear.cells[0].settings, [].append)[0].data.kind == "table"  # so does the floor beside it
+    assert infer_config({}, linear.jobs[0].settings, [].append)[0].data.kind == "table"  # so does the floor beside it
     both = asking(str(data), seeds=1, models=("linear", "lstm"))
     assert both.shared.config.data.kind == "text"
     with pytest.raises(SettingError, match="bag does not read tables"):
@@ -118,15 +116,15 @@ def test_a_table_with_texts_is_read_for_its_columns_by_what_reads_no_texts(tmp_p
 
 def test_folds_each_hold_out_other_rows() -> None:
     question = asking("iris", folds=3, models=("linear",))
-    assert [cell.settings["data.fold"] for cell in trained(question)] == [0, 1, 2]
-    assert {cell.settings["training.keep"] for cell in trained(question)} == {"last"}
-    assert [(cell.name, cell.repeat) for cell in question.cells if cell.kind == FLOOR] == [
+    assert [job.settings["data.fold"] for job in trained(question)] == [0, 1, 2]
+    assert {job.settings["training.keep"] for job in trained(question)} == {"last"}
+    assert [(job.name, job.repeat) for job in question.jobs if job.kind == FLOOR] == [
         ("majority class", repeat) for repeat in range(3)
     ]
     assert question.shared.part == "validation"
     held = []
-    for cell in trained(question):
-        config, table = infer_config({}, cell.settings, [].append)
+    for job in trained(question):
+        config, table = infer_config({}, job.settings, [].append)
         corpus = split_data(config, table)
         assert isinstance(corpus, LabelledCorpus)
         assert "test" not in corpus.parts
@@ -137,25 +135,25 @@ def test_folds_each_hold_out_other_rows() -> None:
 def test_modes_and_their_models() -> None:
     fractions = asking(OPINIONS, seeds=1, varied={FRACTION: [0.3, 1.0]})
     assert fractions.options.mode == FRACTIONS
-    assert {cell.name for cell in trained(fractions)} == {"bag:tfidf", "lstm", "transformer"}
-    floors = [cell for cell in fractions.cells if cell.kind == FLOOR]
-    assert [cell.settings[FRACTION] for cell in floors] == [0.3, 1.0]
-    assert [cell.varied for cell in floors] == [{FRACTION: 0.3}, {FRACTION: 1.0}]
+    assert {job.name for job in trained(fractions)} == {"bag:tfidf", "lstm", "transformer"}
+    floors = [job for job in fractions.jobs if job.kind == FLOOR]
+    assert [job.settings[FRACTION] for job in floors] == [0.3, 1.0]
+    assert [job.varied for job in floors] == [{FRACTION: 0.3}, {FRACTION: 1.0}]
     sizes = asking(OPINIONS, seeds=1, varied={SIZE: ["nano", "tiny"]})
     assert sizes.options.mode == SIZES
-    assert [(cell.name, cell.settings[SIZE]) for cell in trained(sizes)] == [
+    assert [(job.name, job.settings[SIZE]) for job in trained(sizes)] == [
         ("transformer", "nano"),
         ("transformer", "tiny"),
     ]
     both = asking(OPINIONS, seeds=1, varied={SIZE: ["nano"], FRACTION: [0.5]})
     assert both.options.mode == VARY
     grid = asking(OPINIONS, seeds=1, models=("lstm", "transformer"), varied={"model.heads": [2, 3]})
-    assert [cell.settings["model.heads"] for cell in trained(grid)] == [2, 3, 2, 3]  # the lstm's are refused, as rows
+    assert [job.settings["model.heads"] for job in trained(grid)] == [2, 3, 2, 3]  # the lstm's are refused, as rows
     ablation = asking(OPINIONS, seeds=1, ablate=True)
     assert ablation.options.mode == ABLATION
     assert trained(ablation)[0].varied == {}
-    assert {"model.residual": False} in [cell.varied for cell in trained(ablation)]
-    assert not any(cell.kind == REFERENCE for cell in ablation.cells)
+    assert {"model.residual": False} in [job.varied for job in trained(ablation)]
+    assert not any(job.kind == REFERENCE for job in ablation.jobs)
 
 
 def test_settings_that_some_models_do_not_use() -> None:
@@ -186,16 +184,16 @@ def test_models_of_like_size(data: str, models: tuple[str, ...]) -> None:
     question = asking(data, seeds=1, models=models, parameters=wanted, heard=heard)
     prepared = prepare(question.shared.config, silent, rows=question.shared.table)
     assert f"about {wanted:,} parameters each" in question.budget
-    for cell in trained(question):
+    for job in trained(question):
         kind = {"data.kind": question.shared.config.data.kind}
-        config = resolve({}, {**cell.settings, "task": question.shared.config.task, **kind}, strict=False)
+        config = resolve({}, {**job.settings, "task": question.shared.config.task, **kind}, strict=False)
         model = build_model(config, prepared)
         count = parameter_count(model)  # of real weights, not of shapes
-        told = next(line for line in heard if line.startswith(f"{cell.name}: "))
+        told = next(line for line in heard if line.startswith(f"{job.name}: "))
         assert f"{count:,} parameters" in told
         near = abs(count - wanted) <= NEAR * wanted
         assert near or "is not near" in told or "follow from the data" in told
-        if cell.name in ("lstm", "transformer", "rnn"):
+        if job.name in ("lstm", "transformer", "rnn"):
             assert near
 
 
@@ -222,19 +220,19 @@ def test_what_cannot_be_asked(asked: dict[str, Any], told: str) -> None:
 
 
 def test_ids_can_be_read_and_never_meet() -> None:
-    assert id_of(Cell(name="bag:counts", repeat=2)) == "bag-counts-2"
-    assert id_of(Cell(name="majority class", kind=FLOOR)) == "majority-class-0"
-    varied = id_of(Cell(name="lstm", varied={"training.lr": 0.1, "model.residual": False}))
+    assert Job(name="bag:counts", repeat=2).id == "bag-counts-2"
+    assert Job(name="majority class", kind=FLOOR).id == "majority-class-0"
+    varied = Job(name="lstm", varied={"training.lr": 0.1, "model.residual": False}).id
     assert varied.startswith("lstm-lr-0.1-residual-false-")
     different = [
-        Cell(name="lstm"),
-        Cell(name="lstm", repeat=1),
-        Cell(name="lstm", varied={"model.width": 1}),
-        Cell(name="lstm", varied={"model.width": "1"}),
-        Cell(name="lstm", varied={"data.width": 1}),
-        Cell(name="lstm-width-1"),
-        Cell(name="/runs/a"),
-        Cell(name="/runs.a"),
+        Job(name="lstm"),
+        Job(name="lstm", repeat=1),
+        Job(name="lstm", varied={"model.width": 1}),
+        Job(name="lstm", varied={"model.width": "1"}),
+        Job(name="lstm", varied={"data.width": 1}),
+        Job(name="lstm-width-1"),
+        Job(name="/runs/a"),
+        Job(name="/runs.a"),
     ]
-    assert len({id_of(cell) for cell in different}) == len(different)
-    assert not any("/" in id_of(cell) for cell in different)
+    assert len({job.id for job in different}) == len(different)
+    assert not any("/" in job.id for job in different)

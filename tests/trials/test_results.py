@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.statistics.intervals import mean_interval, share_interval
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
+from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL, USE
 from helpers.simulated import failed, floor, outcomes_of
@@ -135,7 +135,7 @@ def test_folds_are_paired_one_by_one() -> None:
 
     def folded(name: str, accuracy: float) -> list[Outcome]:
         return [
-            replace(one, examples=f"fold {fold}", cell=replace(one.cell, settings={"data.fold": fold}))
+            replace(one, examples=f"fold {fold}", job=replace(one.job, settings={"data.fold": fold}))
             for fold, one in enumerate(outcomes_of(name, accuracy))
         ]
 
@@ -155,7 +155,7 @@ def test_lower_is_better() -> None:
         chance = np.random.default_rng(len(name))
         return [
             Outcome(
-                cell=one.cell,
+                job=one.job,
                 part="test",
                 metrics={"loss": loss + 0.001 * seed, "bits_per_byte": loss / 2},
                 primary="loss",
@@ -180,7 +180,7 @@ def test_lower_is_better() -> None:
     assert mixed.behind == [None, None]
     slow = of([replace(one, seconds=9.0) for one in text("lstm", 2.0)], text("rnn", 2.5, "two"))
     assert slow.recommended is slow.best
-    below = said(of(text("lstm", 2.0), [replace(one, cell=replace(one.cell, kind=FLOOR)) for one in text("n-gram", 1)]))
+    below = said(of(text("lstm", 2.0), [replace(one, job=replace(one.job, kind=FLOOR)) for one in text("n-gram", 1)]))
     assert "Compared with the best floor, n-gram (" in below
     assert "No model is recommended" in below
     assert any("2 different tokenizers: the loss per token does not compare" in note for note in mixed.notes)
@@ -188,7 +188,7 @@ def test_lower_is_better() -> None:
 
 def test_a_reference_whose_package_is_missing_is_skipped() -> None:
     error = "a reference of compare needs scikit-learn: pip install 'glassformer[sklearn]'"
-    missing = Outcome(cell=Cell(name="sklearn:tfidf", kind=REFERENCE), error=error, skipped=True)
+    missing = Outcome(job=Job(name="sklearn:tfidf", kind=REFERENCE), error=error, skipped=True)
     found = of(outcomes_of("lstm", 0.8), outcomes_of("cnn", 0.7), [missing])
     assert marks(found)["sklearn:tfidf"] == ["reference", "skipped"]
     assert found.words[-1] == f"sklearn:tfidf was skipped: {error}."

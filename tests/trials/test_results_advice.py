@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from glassformer.trials.outcome import REFERENCE, Outcome
+from glassformer.trials.jobs import REFERENCE, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from helpers.simulated import floor, outcomes_of, reference
 
@@ -29,7 +29,7 @@ def test_the_cheaper_is_recommended_only_if_that_saves_something(best: float, ot
 
 def test_a_single_example_can_be_judged() -> None:
     rows = [outcomes_of(name, accuracy, count=1) for name, accuracy in (("lstm", 1.0), ("cnn", 0.0), ("rnn", 1.0))]
-    varied = [replace(one, scores=[float(one.cell.repeat)]) for row in rows for one in row]
+    varied = [replace(one, scores=[float(one.job.repeat)]) for row in rows for one in row]
     assert len(of(varied).rows) == 3
 
 

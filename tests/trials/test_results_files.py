@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.config.units import duration
-from glassformer.trials.outcome import FLOOR
+from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.metrics import (
     amount,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from glassformer.rendering.panels import Lines, Panel, Points
-from glassformer.trials.outcome import FLOOR, Outcome
+from glassformer.trials.jobs import FLOOR, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from helpers.simulated import failed, outcomes_of
 
@@ -162,7 +162,7 @@ def test_whether_to_begin_from_what_was_learned_before() -> None:
             outcomes_of(name, score, varied={FRACTION: share}) for share, score in zip((0.1, 1.0), scores, strict=True)
         ]
         settings = {"model.encoder": encoder}
-        return [replace(one, cell=replace(one.cell, settings=settings, begins=begins)) for two in made for one in two]
+        return [replace(one, job=replace(one.job, settings=settings, begins=begins)) for two in made for one in two]
 
     rows = [
         line("bag", "bag", 0.86, 0.95),
@@ -181,10 +181,10 @@ def test_whether_to_begin_from_what_was_learned_before() -> None:
             "significantly better by 0.10", "significantly worse by 0.070")  # fmt: skip
     assert all(way in word for way, word in zip(ways, told, strict=True))
     plain = [
-        replace(one, cell=replace(one.cell, varied={}))
+        replace(one, job=replace(one.job, varied={}))
         for row in rows[1:3]
         for one in row
-        if one.cell.varied[FRACTION] < 1
+        if one.job.varied[FRACTION] < 1
     ]
     words = of("models", plain).words
     assert [word for word in words if "from random weights, is significantly better by 0.140 (" in word]

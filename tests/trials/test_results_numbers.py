@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glassformer.trials.outcome import Outcome
+from glassformer.trials.jobs import Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from helpers.simulated import outcomes_of
 
@@ -19,7 +19,7 @@ def test_squared_errors_become_differences_of_rmse() -> None:
     def numbers(name: str, rmse: float) -> Outcome:
         errors = np.random.default_rng(len(name)).choice([-1, 1], 400) * rmse * np.tile([0.5, math.sqrt(1.75)], 200)
         return Outcome(
-            cell=outcomes_of(name, 0.5)[0].cell,
+            job=outcomes_of(name, 0.5)[0].job,
             part="test",
             metrics={"rmse": float(np.sqrt(np.mean(errors**2)))},
             primary="rmse",
@@ -100,8 +100,8 @@ def test_folds_of_other_sizes_count_alike() -> None:
 
     def numbered(made: list[Outcome]) -> list[Outcome]:
         settings = [{"data.fold": number} for number in range(len(made))]
-        cells = [replace(one.cell, repeat=n, settings=settings[n]) for n, one in enumerate(made)]
-        return [replace(one, cell=cell) for one, cell in zip(made, cells, strict=True)]
+        jobs = [replace(one.job, repeat=n, settings=settings[n]) for n, one in enumerate(made)]
+        return [replace(one, job=job) for one, job in zip(made, jobs, strict=True)]
 
     found = of(numbered(folded("lstm", 0.9, 0.8)), numbered(folded("cnn", 0.6, 0.9)))
     assert [row.score for row in found.rows] == pytest.approx([0.85, 0.75])

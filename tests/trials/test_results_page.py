@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from glassformer.rendering.panels import Lines, Points, Table
-from glassformer.trials.outcome import FLOOR
+from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.running.question import FRACTION
 from helpers.browser import opened

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.trials.outcome import Outcome
+from glassformer.trials.jobs import Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from helpers.simulated import floor, outcomes_of, reference
 
@@ -20,7 +20,7 @@ def of(*groups: list[Outcome], mode: str = "ladder") -> Comparison:
 
 def late(name: str, accuracy: float, **more: Any) -> list[Outcome]:
     made = outcomes_of(name, accuracy, undertrained=WHY, **more)
-    return [replace(one, cell=replace(one.cell, settings={"training.minutes": 0.3})) for one in made]
+    return [replace(one, job=replace(one.job, settings={"training.minutes": 0.3})) for one in made]
 
 
 def said(comparison: Comparison) -> str:
@@ -143,7 +143,7 @@ def test_parts_and_data_and_runs_that_were_not_trained_to_their_end() -> None:
     assert "so not ranked: 30 % of the data" in said(data)
     settings = {"model.encoder": "transformer"}
     begun = [
-        replace(one, cell=replace(one.cell, settings=settings, begins="abc")) for one in late("writer fine-tuned", 0.9)
+        replace(one, job=replace(one.job, settings=settings, begins="abc")) for one in late("writer fine-tuned", 0.9)
     ]
-    plain = [replace(one, cell=replace(one.cell, settings=settings)) for one in whole]
+    plain = [replace(one, job=replace(one.job, settings=settings)) for one in whole]
     assert "writer fine-tuned (" in said(of(begun, plain))

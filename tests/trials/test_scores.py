@@ -17,7 +17,7 @@ from glassformer.config.presets import (
 )
 from glassformer.families.base import FAMILIES
 from glassformer.tasks.base import Evaluation
-from glassformer.trials.running.judging import EXAMPLE_KEYS, WINDOW_KEYS
+from glassformer.trials.running.scoring import EXAMPLE_KEYS, WINDOW_KEYS
 from helpers.simulated import judged
 
 RECORDS = {

@@ -14,7 +14,7 @@ import pytest
 import glassformer as gf
 from glassformer.config.errors import RunError
 from glassformer.runs.files import write_json
-from glassformer.trials.places.base import Task
+from glassformer.trials.backends.base import ProcessSpec
 from glassformer.trials.tuning import worker
 from glassformer.trials.tuning.search import Search, plan_search
 from glassformer.trials.tuning.storage import (
@@ -79,7 +79,7 @@ def test_a_trial_that_waits_is_taken_once(tmp_path: Path) -> None:
 
 def test_an_error_in_a_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('glassformer: nothing is held out', file=sys.stderr); sys.exit(2)"
-    monkeypatch.setattr(Task, "command", lambda task: [sys.executable, "-c", code])
+    monkeypatch.setattr(ProcessSpec, "command", lambda spec: [sys.executable, "-c", code])
     with pytest.raises(RunError, match=r"^nothing is held out$"):
         gf.tune(DATA, out=tmp_path / "search", trials=2, jobs=2, space=SPACE, steps=3, **HOW)
 
@@ -125,7 +125,7 @@ def test_a_killed_process_holds_nothing_up(tmp_path: Path) -> None:
     assert again.state == optuna.trial.TrialState.WAITING
     assert again.system_attrs["fixed_params"] == lost.params != {}
     assert again.user_attrs["start"] == "average"
-    assert trials_that_count(study) == []  # it does not count, and another takes its place
+    assert trials_that_count(study) == []  # it does not count, and another takes its backend
     retry_lost(study, said.append)
     assert len(study.trials) == 2
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from glassformer.statistics.significance import difference, seed_spread
-from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.jobs import Job, Outcome
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.remarks import BEST, LEVEL
 from helpers.attempts import Tried
@@ -28,7 +28,7 @@ def table(random: Generator, models: Sequence[float], seeds: int) -> tuple[Compa
             right = (random.random(EXAMPLES) < share + hard).astype(float)
             outcomes.append(
                 Outcome(
-                    cell=Cell(name=f"model {model}", repeat=seed),
+                    job=Job(name=f"model {model}", repeat=seed),
                     part="test",
                     metrics={"accuracy": float(right.mean())},
                     primary="accuracy",

@@ -22,15 +22,15 @@ from glassformer.notebook.display import progress_bar
 from glassformer.pipeline.request import TrainRequest
 from glassformer.runs.folders import check_writable
 from glassformer.runs.run import RUNS, Run
-from glassformer.trials.outcome import TRAINED, Cell
-from glassformer.trials.places.base import LOCAL, SLURM, Place
-from glassformer.trials.places.choice import PlaceOptions
-from glassformer.trials.places.slurm import refuse_live_jobs
+from glassformer.trials.backends.base import LOCAL, SLURM, Backend
+from glassformer.trials.backends.options import BackendOptions
+from glassformer.trials.backends.slurm import refuse_live_jobs
+from glassformer.trials.jobs import TRAINED, Job
 from glassformer.trials.results.comparison import Comparison, summarise
 from glassformer.trials.results.verdict import more_budget
 from glassformer.trials.running.candidates import Varied, parse_models, parse_varied
-from glassformer.trials.running.engine import CellEvent, CellListener, Engine, gpu_needs
-from glassformer.trials.running.folder import Folder, id_of
+from glassformer.trials.running.engine import Engine, JobEvent, JobListener, gpu_needs
+from glassformer.trials.running.folder import Folder
 from glassformer.trials.running.question import FRACTION, SEEDS, SIZE, CompareOptions, Question, ask
 from glassformer.trials.settings import (
     AUTO,
@@ -72,7 +72,7 @@ def compare(
     keep_data: bool = True,
     log_to: str | Sequence[str] | None = None,
     config: str | Path | None = None,
-    listen: CellListener = silent,
+    listen: JobListener = silent,
     say: Say = silent,
     **settings: Any,
 ) -> Comparison:
@@ -96,8 +96,8 @@ def compare(
     requested, named, from_runs = _read_flags(TrainRequest(data=data, config=config, settings=settings), models)
     refuse(requested.get("model.decoder_from"), "compare --from starts from whole runs: remove --decoder-from")
     refuse_reserved(requested, "compare")
-    places = PlaceOptions(on, None if jobs in (None, AUTO) else count_of("jobs", jobs, instead=AUTO), sbatch)
-    places.check()
+    backends = BackendOptions(on, None if jobs in (None, AUTO) else count_of("jobs", jobs, instead=AUTO), sbatch)
+    backends.check()
     check_times(cpu_seconds=cpu_seconds)
     seeds, folds = seeds_or_folds(seeds, folds, SEEDS)
     options = CompareOptions(
@@ -118,19 +118,19 @@ def compare(
     folder = Folder.choose(out, where, question.asked)
     refuse_out(requested, folder.path)
     for before in options.from_runs if overwrite else ():
-        refuse_out({"model.from_run": before}, folder.path / "cells")
+        refuse_out({"model.from_run": before}, folder.path / "jobs")
     with logging_to(log_to), folder.locked(say) as lock:
         if on != SLURM or overwrite:
             refuse_live_jobs(folder.path / SLURM, "go on with --on slurm, without --overwrite")
         folder.open(question.asked, overwrite=overwrite)
-        waiting = _waiting(folder, question.cells, listen, say)
+        waiting = _waiting(folder, question.jobs, listen, say)
         plan = partial(gpu_needs, waiting, say) if jobs == AUTO else None
-        place = places.place(folder.path, "compare", say, lock=lock, plan=plan)
-        say(_plan(question, folder, len(waiting), place))
+        backend = backends.make(folder.path, "compare", say, lock=lock, plan=plan)
+        say(_plan(question, folder, len(waiting), backend))
         part = question.shared.part
-        if any(cell.settings.get("training.minutes") for cell in waiting if cell.kind == TRAINED):
+        if any(job.settings.get("training.minutes") for job in waiting if job.kind == TRAINED):
             say(f"minutes are for the training: starting each, and judging it on all of the {part} part, comes on top")
-        engine = Engine(folder=folder, part=part, place=place, hear=listen, say=say)
+        engine = Engine(folder=folder, part=part, backend=backend, hear=listen, say=say)
         try:
             with progress_bar(), contextlib.closing(engine.run(waiting)) as outcomes:
                 for done, _ in enumerate(outcomes, 1):
@@ -193,36 +193,36 @@ def _words(flag: str, values: Any) -> list[str]:
     return words
 
 
-def _waiting(folder: Folder, cells: list[Cell], listen: CellListener, say: Say) -> list[Cell]:
+def _waiting(folder: Folder, jobs: list[Job], listen: JobListener, say: Say) -> list[Job]:
     """Return the jobs without an outcome, including failed jobs and jobs whose outcome is invalid."""
-    mine = {folder.cell_path(cell) for cell in cells}
-    for path in folder.invalid_outcomes(cells):
+    mine = {folder.job_folder(job) for job in jobs}
+    for path in folder.invalid_outcomes(jobs):
         then = "its job runs again" if path.parent in mine else "the table omits it"
         say(f"{path} is damaged, was changed after it was written, or is another job's: {then}")
-    for cell in cells:
-        listen(CellEvent(cell=cell, what="waiting"))
-    outcomes = [outcome for cell in cells if (outcome := folder.outcome(cell)) is not None and outcome.error is None]
+    for job in jobs:
+        listen(JobEvent(job=job, what="waiting"))
+    outcomes = [outcome for job in jobs if (outcome := folder.outcome(job)) is not None and outcome.error is None]
     for outcome in outcomes:
-        listen(CellEvent.over(outcome, "found"))
-    done = {id_of(outcome.cell) for outcome in outcomes}
-    return [cell for cell in cells if id_of(cell) not in done]
+        listen(JobEvent.over(outcome, "found"))
+    done = {outcome.job.id for outcome in outcomes}
+    return [job for job in jobs if job.id not in done]
 
 
-def _plan(question: Question, folder: Folder, waiting: int, place: Place) -> str:
-    rows, repeats = len({cell.row for cell in question.cells if cell.kind == TRAINED}), question.options.repeats
+def _plan(question: Question, folder: Folder, waiting: int, backend: Backend) -> str:
+    rows, repeats = len({job.row for job in question.jobs if job.kind == TRAINED}), question.options.repeats
     what = "fold" if question.options.folds else "seed"
-    again = len(question.cells) - waiting
+    again = len(question.jobs) - waiting
     return (
         f"{counted(rows, 'model')}, {counted(repeats, what)} each, {question.budget}"
-        + (f"; {again} of {len(question.cells)} are there already" if again else "")
-        + (f"; {place.summary}" if place.summary else "")
+        + (f"; {again} of {len(question.jobs)} are there already" if again else "")
+        + (f"; {backend.summary}" if backend.summary else "")
         + f"; in {shlex.quote(str(folder.path))}"
     )
 
 
 def _save_table(folder: Folder, question: Question, data: str) -> Comparison | None:
     """Save the table of all outcomes so far; return None if there are none."""
-    outcomes = folder.outcomes(question.cells)
+    outcomes = folder.outcomes(question.jobs)
     if not outcomes:
         return None
     comparison = summarise(

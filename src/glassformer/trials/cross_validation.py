@@ -29,9 +29,9 @@ from glassformer.runs.run import CARD, DONE, Run
 from glassformer.statistics.intervals import Interval, mean_interval
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Listener, Noted
-from glassformer.trials.outcome import json_safe
+from glassformer.trials.jobs import json_safe
 from glassformer.trials.results.metrics import titled, within
-from glassformer.trials.running.judging import fold_metric, pooled_metrics
+from glassformer.trials.running.scoring import fold_metric, pooled_metrics
 from glassformer.trials.settings import check_data, count_of, read_settings
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train

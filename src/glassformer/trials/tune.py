@@ -21,9 +21,9 @@ from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import check_writable, contents, locked
 from glassformer.runs.run import RUNS
 from glassformer.training.events import Listener
-from glassformer.trials.places.base import LOCAL
-from glassformer.trials.places.choice import PlaceOptions
-from glassformer.trials.places.gpus import visible_gpus
+from glassformer.trials.backends.base import LOCAL
+from glassformer.trials.backends.gpus import visible_gpus
+from glassformer.trials.backends.options import BackendOptions
 from glassformer.trials.settings import (
     AUTO,
     check_data,
@@ -93,8 +93,8 @@ def tune(
     check_times(minutes=minutes, trial_minutes=trial_minutes)
     trials = None if trials is None else count_of("trials", trials)
     jobs = _jobs(jobs, on)
-    places = PlaceOptions(on, jobs, sbatch)
-    places.check()
+    options = BackendOptions(on, jobs, sbatch)
+    options.check()
     seeds, folds = seeds_or_folds(seeds, folds, 1)
     if trial_minutes is not None:
         settings["training.minutes"] = trial_minutes
@@ -127,7 +127,7 @@ def tune(
                 worker.work()
             elif trials is None or done < trials:
                 with _team_folder(folder, on, say) as scratch:
-                    WorkerTeam(jobs, worker, where, places.place(folder, "tune", say), scratch).work()
+                    WorkerTeam(jobs, worker, where, options.make(folder, "tune", say), scratch).work()
         return finish(opened, search, folder, final=final, say=say, listen=listen)
 
 

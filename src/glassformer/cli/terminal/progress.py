@@ -12,7 +12,7 @@ from glassformer.data.wording import counted
 from glassformer.training import events
 from glassformer.training.progress import TrainingProgress
 from glassformer.trials.running.board import COLUMNS, BoardRow, BoardRows
-from glassformer.trials.running.engine import CellEvent
+from glassformer.trials.running.engine import JobEvent
 
 
 class _Display:
@@ -33,7 +33,7 @@ class _Display:
 
 
 class Board(_Display):
-    """Hears what happens to cells. On a terminal the table stands below what is said."""
+    """Hears what happens to jobs. On a terminal the table stands below what is said."""
 
     live: Live | None = None
 
@@ -48,15 +48,15 @@ class Board(_Display):
         else:
             say(text)
 
-    def __call__(self, event: CellEvent) -> None:
+    def __call__(self, event: JobEvent) -> None:
         row = self.rows.hear(event)
         if is_live():
             self._draw()
         else:
             self._line(event, row)
 
-    def _line(self, event: CellEvent, row: BoardRow) -> None:
-        which = f"{row.name}, {event.cell.repeat + 1} of {len(row.events)}" if len(row.events) > 1 else row.name
+    def _line(self, event: JobEvent, row: BoardRow) -> None:
+        which = f"{row.name}, {event.job.repeat + 1} of {len(row.events)}" if len(row.events) > 1 else row.name
         if event.what in ("failed", "skipped"):
             say(f"{which}: {'skipped: ' if event.what == 'skipped' else ''}{event.error}")
         elif event.what in ("done", "found"):

@@ -28,7 +28,7 @@ from glassformer.tasks.prediction import Classification, Multilabel, Regression,
 from glassformer.tasks.translation import judge
 from glassformer.trials.baselines import names
 from glassformer.trials.baselines.language import judge_hidden, judge_ngrams, judge_unigrams, left_out
-from glassformer.trials.outcome import FLOOR, REFERENCE
+from glassformer.trials.jobs import FLOOR, REFERENCE
 
 
 @dataclass(frozen=True)

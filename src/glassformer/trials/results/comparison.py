@@ -15,7 +15,7 @@ from glassformer.rendering.view import View
 from glassformer.runs.files import write_json, write_text
 from glassformer.runs.folders import writing
 from glassformer.text.escaping import markdown, spreadsheet_cell
-from glassformer.trials.outcome import Outcome, json_safe
+from glassformer.trials.jobs import Outcome, json_safe
 from glassformer.trials.results.metrics import MEANS, amount, from_to, rounded, sentence, titled
 from glassformer.trials.results.modes import in_order, parts_left_out, verdict_of, with_all_data
 from glassformer.trials.results.pairs import Lead

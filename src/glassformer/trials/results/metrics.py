@@ -12,7 +12,7 @@ import numpy as np
 from glassformer.config.sentences import sentence as read_sentence
 from glassformer.config.units import metric_name, two_digits
 from glassformer.statistics.intervals import Interval
-from glassformer.trials.outcome import Outcome
+from glassformer.trials.jobs import Outcome
 
 sentence = partial(read_sentence, __name__)
 """Return a sentence of a comparison's report, with facts filled in."""

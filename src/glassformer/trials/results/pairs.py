@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.statistics.significance import Difference, SeedSpread, difference, seed_spread
-from glassformer.trials.outcome import FLOOR, REFERENCE, Outcome
+from glassformer.trials.jobs import FLOOR, REFERENCE, Outcome
 from glassformer.trials.results.metrics import from_to, is_paired, limit_of, titled, unit_of
 
 SURE = (FLOOR, REFERENCE)
@@ -63,7 +63,7 @@ class Lead(Difference):
 
 def repeats_of(outcomes: Outcomes) -> str:
     """Return what a row has several of: folds or seeds."""
-    return "folds" if any("data.fold" in outcome.cell.settings for outcome in outcomes) else "seeds"
+    return "folds" if any("data.fold" in outcome.job.settings for outcome in outcomes) else "seeds"
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Pairs:
         """By how much one row is better than another on the same examples; None: there are none."""
         if not first or not second:
             return None
-        key = first[0].cell.row, second[0].cell.row
+        key = first[0].job.row, second[0].job.row
         if key not in self.leads:
             found = self._difference(first, second, metric)
             self.leads[key] = None if found is None else Lead(**vars(found), metric=metric)
@@ -108,7 +108,7 @@ class Pairs:
                 _stack(first), _stack(second), weights, rows=self.rows, spread=self.spread, limit=limit_of(metric)
             )
         # folds: each seed has examples of its own, which together are one long list
-        mine, theirs = ({outcome.cell.repeat: outcome for outcome in row} for row in (first, second))
+        mine, theirs = ({outcome.job.repeat: outcome for outcome in row} for row in (first, second))
         both = [seed for seed in mine if seed in theirs and mine[seed].examples == theirs[seed].examples]
         if not both:
             return None
@@ -130,7 +130,7 @@ def scores_of(outcome: Outcome) -> NDArray[np.float64]:
 def _stack(row: Outcomes) -> NDArray[np.float64]:
     """The scores, seeds×examples. What no chance has a part in would be the same a second time."""
     scores = np.array([scores_of(outcome) for outcome in row])
-    return np.repeat(scores, 2, 0) if row[0].cell.kind in SURE and len(scores) == 1 else scores
+    return np.repeat(scores, 2, 0) if row[0].job.kind in SURE and len(scores) == 1 else scores
 
 
 def weights_of(outcome: Outcome) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.rendering.panels import Line, Lines, Panel, Points, model_colours
 from glassformer.rendering.takeaways import leading, three
-from glassformer.trials.outcome import FLOOR
+from glassformer.trials.jobs import FLOOR
 from glassformer.trials.results.metrics import sentence, titled, unit_of
 from glassformer.trials.results.modes import along, are_numbers, parts_left_out
 from glassformer.trials.results.rows import Row, label_of

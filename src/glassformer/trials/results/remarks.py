@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from glassformer.trials.outcome import KINDS, TRAINED
+from glassformer.trials.jobs import KINDS, TRAINED
 from glassformer.trials.results.metrics import amount, sentence, titled, unit_of
 from glassformer.trials.results.rows import Row
 from glassformer.trials.running.question import ABLATION

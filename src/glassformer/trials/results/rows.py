@@ -11,7 +11,7 @@ import numpy as np
 from glassformer.config.units import duration
 from glassformer.rendering.takeaways import leaders
 from glassformer.statistics.intervals import Interval, mean_interval, share_interval, weighted_mean_interval
-from glassformer.trials.outcome import GIVEN, TRAINED, Outcome
+from glassformer.trials.jobs import GIVEN, TRAINED, Outcome
 from glassformer.trials.results.metrics import (
     is_paired,
     ranked_by,
@@ -64,11 +64,11 @@ class Row:
     @property
     def begins(self) -> bool:
         """It begins from weights that another run has learned."""
-        return any(outcome.cell.begins for outcome in self.outcomes)
+        return any(outcome.job.begins for outcome in self.outcomes)
 
     @property
     def encoder(self) -> Any:
-        return self.outcomes[0].cell.settings.get("model.encoder")
+        return self.outcomes[0].job.settings.get("model.encoder")
 
     @property
     def repeats(self) -> str:
@@ -207,7 +207,7 @@ class Row:
             "seconds_per_example": self.per_example,
             "memory": self.memory,
             "values": self.values,
-            "seeds": [outcome.cell.repeat for outcome in self.outcomes],
+            "seeds": [outcome.job.repeat for outcome in self.outcomes],
             "metrics": self.metrics,
             "updates": [outcome.steps for outcome in self.outcomes],
             "undertrained": [outcome.undertrained for outcome in self.outcomes],
@@ -240,23 +240,23 @@ def rows_of(outcomes: Sequence[Outcome]) -> list[Row]:
     """Group outcomes into rows, from best to worst; undertrained rows follow, then failed ones."""
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault(outcome.cell.row, []).append(outcome)
+        groups.setdefault(outcome.job.row, []).append(outcome)
     metric, lower = ranked_by([outcome for outcome in outcomes if outcome.error is None])
     several = any(sum(outcome.error is None for outcome in group) > 1 for group in groups.values())
-    nameless = len({outcome.cell.name for outcome in outcomes if outcome.cell.kind in (TRAINED, GIVEN)}) == 1
+    nameless = len({outcome.job.name for outcome in outcomes if outcome.job.kind in (TRAINED, GIVEN)}) == 1
     rows = []
     for group in groups.values():
-        done = sorted((outcome for outcome in group if outcome.error is None), key=lambda outcome: outcome.cell.repeat)
+        done = sorted((outcome for outcome in group if outcome.error is None), key=lambda outcome: outcome.job.repeat)
         # over examples only where no row has more than one seed
         interval = (
             mean_interval([value_of(outcome, metric) for outcome in done]) if several else _over_examples(done, metric)
         )
-        cell = group[0].cell
+        job = group[0].job
         rows.append(
             Row(
-                name=cell.name,
-                kind=cell.kind,
-                varied=cell.varied,
+                name=job.name,
+                kind=job.kind,
+                varied=job.varied,
                 outcomes=done,
                 errors=[outcome.error for outcome in group if outcome.error is not None],
                 skipped=not done and all(outcome.skipped for outcome in group),

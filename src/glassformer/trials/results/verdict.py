@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from glassformer.config.resolve import BUDGETS
 from glassformer.rendering.takeaways import listed
-from glassformer.trials.outcome import FLOOR, REFERENCE
+from glassformer.trials.jobs import FLOOR, REFERENCE
 from glassformer.trials.results.metrics import sentence
 from glassformer.trials.results.rows import Row, compare_rows, is_level, relation
 
@@ -121,9 +121,9 @@ def undertrained(rows: Sequence[Row]) -> list[str]:
 
 def more_budget(late: Sequence[Row]) -> str:
     """Return the option that gives undertrained rows more of the budget that they had."""
-    cell = late[0].outcomes[0].cell
-    bounds = [f"--{key.split('.')[-1]}" for key in BUDGETS if cell.settings.get(key) is not None]
-    usual = "--cpu-seconds" if cell.cpu_seconds is not None else "--epochs or --steps"
+    job = late[0].outcomes[0].job
+    bounds = [f"--{key.split('.')[-1]}" for key in BUDGETS if job.settings.get(key) is not None]
+    usual = "--cpu-seconds" if job.cpu_seconds is not None else "--epochs or --steps"
     return f"more {bounds[0] if bounds else usual}"
 
 

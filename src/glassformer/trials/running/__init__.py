@@ -1,1 +1,1 @@
-"""What is asked, the cells that answer it, and the processes that train them."""
+"""What is asked, the jobs that answer it, and the processes that train them."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from glassformer.trials.results.rows import label_of
-from glassformer.trials.running.engine import CellEvent
+from glassformer.trials.running.engine import JobEvent
 
 STATES = {"begun": "reading", "started": "training", "stepped": "training", "validated": "training"}
 OVER = ("found", "done", "failed", "skipped")
@@ -15,14 +15,14 @@ class BoardRow:
     """A model, with the last event and the last score of each of its training runs by their number."""
 
     name: str
-    events: dict[int, CellEvent] = field(default_factory=dict)
+    events: dict[int, JobEvent] = field(default_factory=dict)
     scores: dict[int, float] = field(default_factory=dict)
     metric: str = ""
 
-    def hear(self, event: CellEvent) -> None:
-        self.events[event.cell.repeat] = event
+    def hear(self, event: JobEvent) -> None:
+        self.events[event.job.repeat] = event
         if event.score is not None:
-            self.scores[event.cell.repeat], self.metric = event.score, event.name
+            self.scores[event.job.repeat], self.metric = event.score, event.name
 
     @property
     def over(self) -> int:
@@ -57,8 +57,8 @@ class BoardRow:
 class BoardRows(dict[str, BoardRow]):
     """The rows by their ids."""
 
-    def hear(self, event: CellEvent) -> BoardRow:
-        row = self.setdefault(event.cell.row, BoardRow(label_of(event.cell.name, event.cell.varied)))
+    def hear(self, event: JobEvent) -> BoardRow:
+        row = self.setdefault(event.job.row, BoardRow(label_of(event.job.name, event.job.varied)))
         row.hear(event)
         return row
 

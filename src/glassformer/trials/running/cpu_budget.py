@@ -49,7 +49,7 @@ class _Meter:
 
 
 def row_updates(cpu_seconds: float, settings: Mapping[str, Any], folder: Path) -> int | None:
-    """The updates of each seed of a row: the first that has measured them keeps the number beside the folders of cells,
+    """The updates of each seed of a row: the first that has measured them keeps the number beside the folders of jobs,
     of which `folder` is one, so that all make as many, however often they begin. None: it was asked to stop.
     """
     kept = folder.parent / f"{folder.name.rpartition('-')[0]}.{UPDATES}.json"

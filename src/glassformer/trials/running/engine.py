@@ -13,18 +13,18 @@ from glassformer.config.errors import GlassformerError, Say, silent
 from glassformer.config.units import size
 from glassformer.planning.build import gpu_step_bytes
 from glassformer.planning.setup import from_data
-from glassformer.trials.outcome import GIVEN, TRAINED, Cell, Outcome
-from glassformer.trials.places.base import Place, Task, TaskEnd
-from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder, id_of
+from glassformer.trials.backends.base import Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.jobs import GIVEN, TRAINED, Job, Outcome
+from glassformer.trials.running.folder import EVENTS, LOG, OUTCOME, Folder
 
-PROCESS = "glassformer.trials.running.cell_process"
+PROCESS = "glassformer.trials.running.job_process"
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellEvent:
-    """Something that happened to one of the cells."""
+class JobEvent:
+    """Something that happened to one of the jobs."""
 
-    cell: Cell
+    job: Job
     what: str
     """waiting, found (it was done before), begun, started, stepped, validated, judging, done, failed."""
     done: float = 0.0
@@ -38,19 +38,19 @@ class CellEvent:
 
     @classmethod
     def over(cls, outcome: Outcome, what: str) -> Self:
-        """What a cell came to: now (done), or before (found)."""
+        """What a job came to: now (done), or before (found)."""
         score = outcome.metrics[outcome.primary]
-        return cls(cell=outcome.cell, what=what, done=1.0, score=score, name=outcome.primary)
+        return cls(job=outcome.job, what=what, done=1.0, score=score, name=outcome.primary)
 
 
-CellListener = Callable[[CellEvent], None]
+JobListener = Callable[[JobEvent], None]
 
 
 @dataclass
-class _Job:
-    """A cell as its process goes on."""
+class _JobProgress:
+    """A job as its process goes on."""
 
-    cell: Cell
+    job: Job
     folder: Path
     read: int = 0
     """How many bytes of its events were read."""
@@ -73,102 +73,102 @@ class _Job:
 
 @dataclass(kw_only=True)
 class Engine:
-    """Runs jobs at a place; a job without an outcome is started again as often as the place allows."""
+    """Runs jobs at a backend; a job without an outcome is started again as often as the backend allows."""
 
     folder: Folder
     part: str
-    place: Place
-    hear: CellListener
+    backend: Backend
+    hear: JobListener
     say: Say = silent
-    jobs: dict[str, _Job] = field(default_factory=dict)
+    progress: dict[str, _JobProgress] = field(default_factory=dict)
 
-    def run(self, cells: Sequence[Cell]) -> Generator[Outcome]:
+    def run(self, jobs: Sequence[Job]) -> Generator[Outcome]:
         """Yield the outcome of each job as soon as it has ended."""
-        self.jobs = {id_of(cell): _Job(cell, self.folder.cell_path(cell).resolve()) for cell in cells}
-        tasks = [_task(name, job) for name, job in self.jobs.items()]
-        with contextlib.closing(self.place.run(tasks, self)) as ends:
+        self.progress = {job.id: _JobProgress(job, self.folder.job_folder(job).resolve()) for job in jobs}
+        specs = [_spec(name, progress) for name, progress in self.progress.items()]
+        with contextlib.closing(self.backend.run(specs, self)) as ends:
             for end in ends:
-                yield self._end(self.jobs[end.name], end)
+                yield self._end(self.progress[end.name], end)
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            job = self.jobs[task.name]
-            self.folder.begin(job.cell, part=self.part)
-            job.read = 0
+    def prepare(self, specs: Sequence[ProcessSpec]) -> None:
+        for spec in specs:
+            progress = self.progress[spec.name]
+            self.folder.begin(progress.job, part=self.part)
+            progress.read = 0
 
     def look(self, running: Sequence[str]) -> None:
         for name in running:
-            self._tell(self.jobs[name])
+            self._tell(self.progress[name])
 
-    def starts_again(self, end: TaskEnd) -> bool:
-        job = self.jobs[end.name]
-        self._tell(job)
-        if self.folder.outcome(job.cell) is not None or job.retries >= self.place.retries:
+    def starts_again(self, end: ProcessEnd) -> bool:
+        progress = self.progress[end.name]
+        self._tell(progress)
+        if self.folder.outcome(progress.job) is not None or progress.retries >= self.backend.retries:
             return False
-        job.retries += 1
+        progress.retries += 1
         self.say(f"{end.name}: {end.why}; it is started again")
-        self.hear(CellEvent(cell=job.cell, what="waiting"))
+        self.hear(JobEvent(job=progress.job, what="waiting"))
         return True
 
-    def _tell(self, job: _Job) -> None:
-        for event in job.events():
-            job.done = float(event.get("done", job.done))
+    def _tell(self, progress: _JobProgress) -> None:
+        for event in progress.events():
+            progress.done = float(event.get("done", progress.done))
             step = int(event.get("step", 0))
-            if step > job.furthest:
-                job.furthest, job.retries = step, 0
+            if step > progress.furthest:
+                progress.furthest, progress.retries = step, 0
             more = {name: event[name] for name in ("score", "name") if name in event}
-            self.hear(CellEvent(cell=job.cell, what=str(event["event"]), done=job.done, step=step, **more))
+            self.hear(JobEvent(job=progress.job, what=str(event["event"]), done=progress.done, step=step, **more))
 
-    def _end(self, job: _Job, end: TaskEnd) -> Outcome:
-        outcome = self.folder.outcome(job.cell)
+    def _end(self, progress: _JobProgress, end: ProcessEnd) -> Outcome:
+        outcome = self.folder.outcome(progress.job)
         if outcome is None:
-            outcome = Outcome(cell=job.cell, error=end.why)
-            outcome.write(job.folder / OUTCOME)
+            outcome = Outcome(job=progress.job, error=end.why)
+            outcome.write(progress.folder / OUTCOME)
         if outcome.error is not None:
-            self.hear(CellEvent(cell=job.cell, what="skipped" if outcome.skipped else "failed", error=outcome.error))
+            self.hear(JobEvent(job=progress.job, what="skipped" if outcome.skipped else "failed", error=outcome.error))
         else:
-            self.hear(CellEvent.over(outcome, "done"))
+            self.hear(JobEvent.over(outcome, "done"))
         return outcome
 
 
-def _task(name: str, job: _Job) -> Task:
-    return Task(
+def _spec(name: str, progress: _JobProgress) -> ProcessSpec:
+    return ProcessSpec(
         name=name,
         module=PROCESS,
-        arguments=(str(job.folder),),
-        log=job.folder / LOG,
-        result=job.folder / OUTCOME,
-        threads=job.cell.settings.get("training.threads"),
-        takes_gpu=takes_gpu(job.cell),
+        arguments=(str(progress.folder),),
+        log=progress.folder / LOG,
+        result=progress.folder / OUTCOME,
+        threads=progress.job.settings.get("training.threads"),
+        takes_gpu=takes_gpu(progress.job),
     )
 
 
 # --- what trainings hold on a GPU, by their plans, so that several can share one ---
 
 
-def takes_gpu(cell: Cell) -> bool:
-    """Whether a cell computes on a GPU if it is given one."""
-    return cell.kind in (TRAINED, GIVEN) and cell.settings.get("training.device", "auto") in ("auto", "cuda")
+def takes_gpu(job: Job) -> bool:
+    """Whether a job computes on a GPU if it is given one."""
+    return job.kind in (TRAINED, GIVEN) and job.settings.get("training.device", "auto") in ("auto", "cuda")
 
 
-def gpu_needs(cells: Iterable[Cell], say: Say = silent) -> dict[str, int | None]:
-    """The most bytes that a step of each cell holds, by the cell's name; seeds and folds of a row are alike. Cells that
-    take no GPU are left out. None: of such a cell no plan is made.
+def gpu_needs(jobs: Iterable[Job], say: Say = silent) -> dict[str, int | None]:
+    """The most bytes that a step of each job holds, by the job's name; seeds and folds of a row are alike. Jobs that
+    take no GPU are left out. None: of such a job no plan is made.
     """
     by_row: dict[str, int | None] = {}
     needs = {}
-    for cell in filter(takes_gpu, cells):
-        if cell.row not in by_row:
-            by_row[cell.row] = need = _planned_bytes(cell)
-            say(f"{id_of(cell)}: " + ("a GPU of its own, without a plan" if need is None else f"{size(need)} on a GPU"))
-        needs[id_of(cell)] = by_row[cell.row]
+    for job in filter(takes_gpu, jobs):
+        if job.row not in by_row:
+            by_row[job.row] = need = _planned_bytes(job)
+            say(f"{job.id}: " + ("a GPU of its own, without a plan" if need is None else f"{size(need)} on a GPU"))
+        needs[job.id] = by_row[job.row]
     return needs
 
 
-def _planned_bytes(cell: Cell) -> int | None:
-    if cell.kind != TRAINED:
+def _planned_bytes(job: Job) -> int | None:
+    if job.kind != TRAINED:
         return None
     try:
-        return gpu_step_bytes(from_data(dict(cell.settings), None, silent, gpus=1))
+        return gpu_step_bytes(from_data(dict(job.settings), None, silent, gpus=1))
     except GlassformerError:  # where it cannot be trained either, its process says why
         return None

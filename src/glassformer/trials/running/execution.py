@@ -1,4 +1,4 @@
-"""What a cell does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
+"""What a job does: train and judge a model, count a floor, fit a reference, judge a run that was there before."""
 
 import contextlib
 import resource
@@ -24,11 +24,11 @@ from glassformer.runs.run import DONE, Run
 from glassformer.tasks.prediction import AVERAGE_PRECISION
 from glassformer.training.events import Ended, Event, Started, Stepped, Validated
 from glassformer.trials.baselines.registry import evaluate_baseline
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, TRAINED, Cell, CurvePoint, Outcome
+from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, TRAINED, CurvePoint, Job, Outcome
 from glassformer.trials.running.candidates import MASK, UNMASKED
 from glassformer.trials.running.cpu_budget import row_updates
 from glassformer.trials.running.folder import OUTCOME
-from glassformer.trials.running.judging import leakage, outcome_of, seconds_per_example, undertraining
+from glassformer.trials.running.scoring import leakage, outcome_of, seconds_per_example, undertraining
 from glassformer.verbs.train import train
 
 RUN = "run"
@@ -40,35 +40,35 @@ Tell = Callable[..., None]
 """Who hears what happens, by keyword."""
 
 
-def run_cell(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
-    """What a cell comes to on a part of the data; None: it was asked to stop on the way."""
-    return BY_KIND[cell.kind](cell, folder, part, tell)
+def run_job(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | None:
+    """What a job comes to on a part of the data; None: it was asked to stop on the way."""
+    return BY_KIND[job.kind](job, folder, part, tell)
 
 
 # --- a model that is trained ---
 
 
-def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | None:
+def _run_training(job: Job, folder: Path, part: str, tell: Tell) -> Outcome | None:
     run, progress = Run(folder / RUN), _Progress(tell)
     status = _status(run)
     if status == "":
         shutil.rmtree(run.path, ignore_errors=True)
         budget: dict[str, Any] = {}
-        if cell.cpu_seconds is not None:
-            updates = row_updates(cell.cpu_seconds, cell.settings, folder)
+        if job.cpu_seconds is not None:
+            updates = row_updates(job.cpu_seconds, job.settings, folder)
             if updates is None:
                 return None
             budget = {"training.steps": updates}
-        status = train(None, out=run.path, draft=True, listen=progress, **cell.settings, **budget).reason
+        status = train(None, out=run.path, draft=True, listen=progress, **job.settings, **budget).reason
     elif status not in DONE:
         status = train(out=run.path, resume=True, draft=True, listen=progress).reason
     if status == "interrupted":
         return None
     tell(event="judging")
-    loaded = load(run, cell.settings.get("training.device", "auto"))
+    loaded = load(run, job.settings.get("training.device", "auto"))
     card, examples = run.card(), split_data(loaded.config).parts[part]
     return _run_outcome(
-        cell,
+        job,
         part,
         loaded,
         examples,
@@ -77,7 +77,7 @@ def _run_training(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome | 
         memory=progress.memory(4 * int(card["parameters"])),
         threads=int(card["environment"]["threads"]),
         run=str(Path(folder.parent.name) / folder.name / RUN),
-        note=UNMASKED if cell.varied.get(MASK) is False else "",
+        note=UNMASKED if job.varied.get(MASK) is False else "",
     )
 
 
@@ -148,37 +148,37 @@ def _process_bytes(name: str) -> int:
 # --- what is not trained here ---
 
 
-def _run_baseline(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
-    config, rows = infer_config({}, cell.settings, silent)
+def _run_baseline(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
+    config, rows = infer_config({}, job.settings, silent)
     prepared = prepare(config, silent, rows=rows)
     tell(event="judging")
     began = time.perf_counter()
-    result = evaluate_baseline(cell.kind, cell.name, config, prepared, part, _slowest_training(folder.parent))
+    result = evaluate_baseline(job.kind, job.name, config, prepared, part, _slowest_training(folder.parent))
     took = time.perf_counter() - began
     return outcome_of(
-        cell,
+        job,
         part,
         result.evaluation,
         FAMILIES[config.task],
         parameters=result.parameters,
         seconds=took if result.seconds is None else result.seconds,
-        tokenizer=None if prepared.tokenizer is None or cell.kind == REFERENCE else prepared.tokenizer.hash,
+        tokenizer=None if prepared.tokenizer is None or job.kind == REFERENCE else prepared.tokenizer.hash,
         note=result.note,
     )
 
 
-def _slowest_training(cells: Path) -> float | None:
+def _slowest_training(jobs: Path) -> float | None:
     """Return the seconds of the slowest training run that has ended in this comparison; None if none has."""
     seconds = []
-    for path in cells.glob(f"*/{OUTCOME}"):
+    for path in jobs.glob(f"*/{OUTCOME}"):
         with contextlib.suppress(GlassformerError):  # a damaged file is reported where the table is made
             outcome = Outcome.read(path)
-            seconds += [outcome.seconds] if outcome.cell.kind == TRAINED and outcome.error is None else []
+            seconds += [outcome.seconds] if outcome.job.kind == TRAINED and outcome.error is None else []
     return max(seconds, default=None)
 
 
-def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
-    settings = dict(cell.settings)
+def _judge_run(job: Job, folder: Path, part: str, tell: Tell) -> Outcome:
+    settings = dict(job.settings)
     run = Run.open(settings.pop("run"))
     loaded = load(run)
     config, rows = infer_config({}, settings, silent)
@@ -194,7 +194,7 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
     tell(event="judging")
     note, seen = leakage(run, loaded.config, config, corpus, part)
     return _run_outcome(
-        cell,
+        job,
         part,
         loaded,
         corpus.parts[part],
@@ -208,14 +208,14 @@ def _judge_run(cell: Cell, folder: Path, part: str, tell: Tell) -> Outcome:
 # --- outcomes ---
 
 
-def _run_outcome(cell: Cell, part: str, loaded: Loaded, examples: Any, *, note: str, **more: Any) -> Outcome:
+def _run_outcome(job: Job, part: str, loaded: Loaded, examples: Any, *, note: str, **more: Any) -> Outcome:
     """What a run comes to on a part of its own data, or of other data of the same kind."""
     notes = [note] if note else []
     with torch.inference_mode():
         evaluation = loaded.family.evaluate_part(loaded, examples, EvaluateOptions(), silent).evaluation
     card, log = loaded.run.card(), list(loaded.run.read_metrics(notes.append))
     return outcome_of(
-        cell,
+        job,
         part,
         evaluation,
         loaded.family,
@@ -241,7 +241,7 @@ def _curve(log: Iterable[Mapping[str, Any]], primary: str) -> list[CurvePoint]:
     return curve
 
 
-BY_KIND: dict[str, Callable[[Cell, Path, str, Tell], Outcome | None]] = {
+BY_KIND: dict[str, Callable[[Job, Path, str, Tell], Outcome | None]] = {
     TRAINED: _run_training,
     FLOOR: _run_baseline,
     REFERENCE: _run_baseline,

@@ -1,10 +1,7 @@
 """The folder of a comparison: what it asks, and a folder for each training with what it came to."""
 
 import contextlib
-import hashlib
-import json
 import os
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,12 +12,12 @@ from glassformer.config.errors import GlassformerError, Misuse, RunError, Say
 from glassformer.runs.files import read_json, write_json
 from glassformer.runs.folders import locked, writing
 from glassformer.runs.json_shape import WrongShape, made
-from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.jobs import Job, Outcome
 from glassformer.trials.settings import check_out, data_stem, free_folder
 
-QUESTION, CELL, OUTCOME, LOG = "question.json", "cell.json", "outcome.json", "log.txt"
+QUESTION, JOB, OUTCOME, LOG = "question.json", "job.json", "outcome.json", "log.txt"
 EVENTS = "events.jsonl"
-"""What happens to a cell as it goes; gone once the comparison is finished."""
+"""What happens to a job as it goes; gone once the comparison is finished."""
 FIRST_KEYS = ("data.same_text", "data.decimal", "data.rare_values", "data", "mode", "part")
 """Parts of a comparison's identity in which a difference is reported first. With other rules for reading the data, its
 fingerprint differs too."""
@@ -46,21 +43,9 @@ class AskedQuestion:
         return None
 
 
-def id_of(cell: Cell) -> str:
-    """Return a readable and unique name for a job's folder."""
-    varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in cell.varied.items()]
-    begins = [cell.begins[:8]] if cell.begins else []  # other weights, another training
-    words = "-".join([cell.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
-    if varied or plain != words:
-        row = json.dumps([cell.name, cell.varied], sort_keys=True)
-        plain = f"{plain[-60:].strip('-.')}-{hashlib.sha256(f'{cell.kind} {row}'.encode()).hexdigest()[:6]}"
-    return f"{plain}-{cell.repeat}"
-
-
 class Folder:
-    """OUT: question.json, cells/<id>/ (cell.json, run/, log.txt, outcome.json), and the table once there is one; of a
-    budget in CPU seconds, cells/<row>.updates.json."""
+    """OUT: question.json, jobs/<id>/ (job.json, run/, log.txt, outcome.json), and the table once there is one; of a
+    budget in CPU seconds, jobs/<row>.updates.json."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -82,7 +67,7 @@ class Folder:
         path = self.path
         if overwrite:
             with writing(path):
-                shutil.rmtree(path / "cells", ignore_errors=True)
+                shutil.rmtree(path / "jobs", ignore_errors=True)
         there = None if overwrite else self._question()
         if there is not None and (changed := there.difference(asked.identity)):
             raise Misuse(
@@ -94,11 +79,11 @@ class Folder:
         # first: it makes the folder that of a comparison
         self._write(replace(asked, ids=list(dict.fromkeys([*before, *asked.ids]))))
         with writing(path):
-            (path / "cells").mkdir(exist_ok=True)
+            (path / "jobs").mkdir(exist_ok=True)
 
     def finish(self) -> None:
         with writing(self.path):
-            for events in self.path.glob(f"cells/*/{EVENTS}"):
+            for events in self.path.glob(f"jobs/*/{EVENTS}"):
                 events.unlink()
         if (question := self._question()) is not None:
             self._write(replace(question, finished=True))
@@ -113,44 +98,44 @@ class Folder:
         except WrongShape as error:
             raise RunError(f"{path} is damaged: {error}; replace the comparison with --overwrite") from None
 
-    # --- its cells ---
+    # --- its jobs ---
 
-    def cell_path(self, cell: Cell) -> Path:
-        return self.path / "cells" / id_of(cell)
+    def job_folder(self, job: Job) -> Path:
+        return self.path / "jobs" / job.id
 
-    def begin(self, cell: Cell, *, part: str) -> Path:
-        """A cell's folder as the process that does it finds it; a half-trained run in it stays."""
-        folder = self.cell_path(cell)
+    def begin(self, job: Job, *, part: str) -> Path:
+        """A job's folder as the process that does it finds it; a half-trained run in it stays."""
+        folder = self.job_folder(job)
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name in (OUTCOME, EVENTS):
                 (folder / name).unlink(missing_ok=True)
-        there = folder / CELL
-        if there.is_file() and read_json(there).get("cell") != asdict(cell):
-            raise RunError(f"{folder} holds another training than {id_of(cell)} asks for: replace all with --overwrite")
-        write_json(there, {"cell": asdict(cell), "part": part})
+        there = folder / JOB
+        if there.is_file() and read_json(there).get("job") != asdict(job):
+            raise RunError(f"{folder} holds another training than {job.id} asks for: replace all with --overwrite")
+        write_json(there, {"job": asdict(job), "part": part})
         return folder
 
-    def outcome(self, cell: Cell) -> Outcome | None:
-        """What a cell came to, if it is done, and was this very one."""
-        outcome = _read_outcome(self.cell_path(cell))
-        return outcome if outcome is not None and outcome.cell == cell else None
+    def outcome(self, job: Job) -> Outcome | None:
+        """What a job came to, if it is done, and was this very one."""
+        outcome = _read_outcome(self.job_folder(job))
+        return outcome if outcome is not None and outcome.job == job else None
 
-    def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
-        """What is done: outcomes of these cells in their order, and then of those that were asked for before."""
-        mine = [outcome for cell in cells if (outcome := self.outcome(cell)) is not None]
-        ids = {id_of(cell) for cell in cells}
-        others = [_read_outcome(folder) for folder in sorted((self.path / "cells").iterdir()) if folder.name not in ids]
+    def outcomes(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """What is done: outcomes of these jobs in their order, and then of those that were asked for before."""
+        mine = [outcome for job in jobs if (outcome := self.outcome(job)) is not None]
+        ids = {job.id for job in jobs}
+        others = [_read_outcome(folder) for folder in sorted((self.path / "jobs").iterdir()) if folder.name not in ids]
         return [*mine, *(outcome for outcome in others if outcome is not None)]
 
-    def invalid_outcomes(self, cells: Sequence[Cell]) -> list[Path]:
+    def invalid_outcomes(self, jobs: Sequence[Job]) -> list[Path]:
         """Return the files of outcomes that are damaged, were changed after they were written, or are another job's."""
-        mine = {self.cell_path(cell): cell for cell in cells}
+        mine = {self.job_folder(job): job for job in jobs}
 
         def is_valid(folder: Path) -> bool:
             return (self.outcome(mine[folder]) if folder in mine else _read_outcome(folder)) is not None
 
-        return [path for path in sorted(self.path.glob(f"cells/*/{OUTCOME}")) if not is_valid(path.parent)]
+        return [path for path in sorted(self.path.glob(f"jobs/*/{OUTCOME}")) if not is_valid(path.parent)]
 
     # --- one at a time ---
 
@@ -166,5 +151,5 @@ def _read_outcome(folder: Path) -> Outcome | None:
     """Return the outcome of a job's folder; None if it is missing, damaged or another job's."""
     with contextlib.suppress(GlassformerError, OSError):
         outcome = Outcome.read(folder / OUTCOME)
-        return outcome if id_of(outcome.cell) == folder.name else None
+        return outcome if outcome.job.id == folder.name else None
     return None

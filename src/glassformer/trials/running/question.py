@@ -12,12 +12,12 @@ from glassformer.families.base import FAMILIES
 from glassformer.families.recognition import infer_config
 from glassformer.training.device import choose_device
 from glassformer.trials.baselines.registry import baselines
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell
+from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job
 from glassformer.trials.running.candidates import MAIN, ablations, grid, ladder, rung
-from glassformer.trials.running.folder import AskedQuestion, id_of
+from glassformer.trials.running.folder import AskedQuestion
 from glassformer.trials.running.row_settings import (
     SharedSettings,
-    finetuned_cells,
+    finetuned_jobs,
     settings_for,
     share_settings,
     width_for,
@@ -81,12 +81,12 @@ class Question:
 
     options: CompareOptions
     shared: SharedSettings
-    cells: list[Cell]
+    jobs: list[Job]
     """Jobs in the order of their start: baselines, every model with the first seed, then the next, references."""
 
     @property
     def asked(self) -> AskedQuestion:
-        """The names of its cells, and its identity: the outcomes in a folder belong together as long as it is equal."""
+        """The names of its jobs, and its identity: the outcomes in a folder belong together as long as it is equal."""
         identity = {
             **self.shared.settings,
             "data": self.shared.fingerprint,
@@ -97,7 +97,7 @@ class Question:
             "--cpu-seconds": self.options.cpu_seconds,
             "--brick": own_files() or None,
         }
-        return AskedQuestion(identity, [id_of(cell) for cell in self.cells])
+        return AskedQuestion(identity, [job.id for job in self.jobs])
 
     @property
     def budget(self) -> str:
@@ -133,23 +133,23 @@ def ask(settings: Mapping[str, Any], options: CompareOptions, say: Say) -> Quest
             own[name][key] = width
     _refuse_unused(settings, [own[name] for name in models], shared, say)
     rows_of_models = [
-        Cell(name=name, settings=settings_for(shared, {**own[name], **varied})[0], varied=varied)
+        Job(name=name, settings=settings_for(shared, {**own[name], **varied})[0], varied=varied)
         for name in models
         for varied in rows
     ]
-    trained = [*rows_of_models, *finetuned_cells(options.from_runs, shared, rows, say)]
+    trained = [*rows_of_models, *finetuned_jobs(options.from_runs, shared, rows, say)]
     _refuse_if_none_can_be(trained, shared)
-    untrained = _baseline_cells(options, shared, rows)
-    cells = [
-        *(cell for cell in untrained if cell.kind == FLOOR),
+    untrained = _baseline_jobs(options, shared, rows)
+    jobs = [
+        *(job for job in untrained if job.kind == FLOOR),
         *(
-            Cell(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
+            Job(name=run, kind=GIVEN, settings={**shared.data_settings, "run": str(Path(run).resolve())})
             for run in options.runs
         ),
-        *(_with_repeat(cell, options, repeat) for repeat in range(options.repeats) for cell in trained),
-        *(cell for cell in untrained if cell.kind == REFERENCE),  # they may take as long as the slowest of these
+        *(_with_repeat(job, options, repeat) for repeat in range(options.repeats) for job in trained),
+        *(job for job in untrained if job.kind == REFERENCE),  # they may take as long as the slowest of these
     ]
-    return Question(options, shared, cells)
+    return Question(options, shared, jobs)
 
 
 def _refuse_contradictions(settings: Mapping[str, Any], options: CompareOptions) -> None:
@@ -173,21 +173,21 @@ def _models(mode: str, task: str, kind: str) -> tuple[str, ...]:
     return tuple(name for name in ladder(task, kind) if mode == LADDER or name in MAIN)
 
 
-def _with_repeat(cell: Cell, options: CompareOptions, repeat: int) -> Cell:
-    """A cell with its own seed, or its own fold."""
-    seed = {"training.seed": cell.settings.get("training.seed", 0) + repeat}
+def _with_repeat(job: Job, options: CompareOptions, repeat: int) -> Job:
+    """A job with its own seed, or its own fold."""
+    seed = {"training.seed": job.settings.get("training.seed", 0) + repeat}
     own = seed if options.folds is None else {"data.fold": repeat}
-    return replace(cell, settings={**cell.settings, **own}, repeat=repeat, cpu_seconds=options.cpu_seconds)
+    return replace(job, settings={**job.settings, **own}, repeat=repeat, cpu_seconds=options.cpu_seconds)
 
 
-def _baseline_cells(options: CompareOptions, shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Cell]:
+def _baseline_jobs(options: CompareOptions, shared: SharedSettings, rows: Sequence[Mapping[str, Any]]) -> list[Job]:
     """Floors and references: once, or for every fold and every part of the data that is learned from."""
     wanted = {FLOOR: options.floors, REFERENCE: options.references and options.mode in (LADDER, FRACTIONS)}
     known = baselines(FAMILIES[shared.config.task], shared.config.data.kind)
     fractions = [varied for varied in rows if varied and set(varied) == {FRACTION}] or [{}]
     folds = [{}] if options.folds is None else [{"data.fold": fold} for fold in range(options.folds)]
     return [
-        Cell(
+        Job(
             name=baseline.name,
             kind=baseline.kind,
             settings={**shared.data_settings, **varied, **fold},
@@ -201,12 +201,12 @@ def _baseline_cells(options: CompareOptions, shared: SharedSettings, rows: Seque
     ]
 
 
-def _refuse_if_none_can_be(rows: Sequence[Cell], shared: SharedSettings) -> None:
+def _refuse_if_none_can_be(rows: Sequence[Job], shared: SharedSettings) -> None:
     """One model of several that cannot be is a row with its reason; where none can be, that is the answer."""
     inferred = {"task": shared.config.task, "data.kind": shared.config.data.kind}
-    for cell in rows:
+    for job in rows:
         try:
-            that_writes(resolve({}, cell.settings, inferred))
+            that_writes(resolve({}, job.settings, inferred))
         except SettingError:
             continue
         return

@@ -25,7 +25,7 @@ from glassformer.finetuning.sources import FinetuneSources
 from glassformer.models.build import parameter_count
 from glassformer.models.weights import shapes_alone
 from glassformer.runs.weight_files import digest_of
-from glassformer.trials.outcome import Cell
+from glassformer.trials.jobs import Job
 from glassformer.trials.running.candidates import rung
 from glassformer.trials.settings import check_split
 
@@ -196,9 +196,9 @@ def _count(config: Config, prepared: Prepared) -> int:
 # --- rows that begin from other runs ---
 
 
-def finetuned_cells(
+def finetuned_jobs(
     runs: Sequence[str], shared: SharedSettings, rows: Sequence[Mapping[str, Any]], say: Say
-) -> list[Cell]:
+) -> list[Job]:
     """Each run fine-tuned, and where labels are learned, once more with all but the head left as it is.
 
     `rows`: what is varied. Shared settings that are the run's own are left out.
@@ -206,7 +206,7 @@ def finetuned_cells(
     task, has_head = shared.config.task, FAMILIES[shared.config.task].labels_examples
     if runs and has_head and shared.config.data.kind != TEXT:
         raise Misuse("--from: these examples are more than texts, and only what reads texts alone can be begun from")
-    cells = []
+    jobs = []
     for run, name in zip(runs, short_names(runs), strict=True):
         sources = FinetuneSources.of(run, None)
         assert sources is not None
@@ -220,8 +220,8 @@ def finetuned_cells(
             row = {**settings, **varied}
             whole, _ = settings_for(shared, row)
             usable = {key: value for key, value in whole.items() if key in row or key not in fixed}
-            cells.append(Cell(name=f"{name} {way}", settings=usable, varied=dict(varied), begins=digest))
-    return cells
+            jobs.append(Job(name=f"{name} {way}", settings=usable, varied=dict(varied), begins=digest))
+    return jobs
 
 
 def short_names(runs: Sequence[str]) -> list[str]:

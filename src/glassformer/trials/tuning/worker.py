@@ -17,7 +17,7 @@ from glassformer.config.errors import GlassformerError, RunError, Say, silent
 from glassformer.config.plugins import load_plugins
 from glassformer.config.progress import progress_of, watched
 from glassformer.runs.files import read_json, write_json
-from glassformer.trials.places.base import STOPPED, Place, Task, TaskEnd, when_parent_is_gone
+from glassformer.trials.backends.base import STOPPED, Backend, ProcessEnd, ProcessSpec, when_parent_is_gone
 from glassformer.trials.tuning import storage
 from glassformer.trials.tuning.search import Search
 from glassformer.trials.tuning.storage import Outcome, State, optuna
@@ -149,7 +149,7 @@ class WorkerTeam:
     worker: Worker
     where: str
     """The storage of the study."""
-    place: Place
+    backend: Backend
     folder: Path
     """Folder for the orders and logs of the processes."""
     reported: set[int] = field(default_factory=set)
@@ -159,21 +159,21 @@ class WorkerTeam:
     def work(self) -> None:
         """Run the processes and print a line for each trial that one of them finishes.
 
-        A lost process is started again as often as the place allows; the error message of one ends the search.
+        A lost process is started again as often as the backend allows; the error message of one ends the search.
         """
         self.reported = {trial.number for trial in self.worker.study.get_trials(False) if trial.state.is_finished()}
-        self.place.pause = max(POLL, self.place.pause)
+        self.backend.pause = max(POLL, self.backend.pause)
         self._write_orders()
-        for _ in self.place.run([self._task(job) for job in range(self.jobs)], self):
+        for _ in self.backend.run([self._spec(job) for job in range(self.jobs)], self):
             pass
         self.look(())
         if self.failures:
             raise RunError(self.failures[0])
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            if not self.retries[task.name]:
-                task.log.unlink(missing_ok=True)
+    def prepare(self, specs: Sequence[ProcessSpec]) -> None:
+        for spec in specs:
+            if not self.retries[spec.name]:
+                spec.log.unlink(missing_ok=True)
 
     def look(self, running: Sequence[str]) -> None:
         worker = self.worker
@@ -184,11 +184,11 @@ class WorkerTeam:
                     progress_of("trial")(len(storage.trials_that_count(worker.study)), worker.trials or 0)
                     worker.say(line_of(trial.number, worker.study, worker.search))
 
-    def starts_again(self, end: TaskEnd) -> bool:
+    def starts_again(self, end: ProcessEnd) -> bool:
         if end.code == 0 and self.worker.is_done:
             return False
         line = _last_line(self.folder / f"{end.name}.log")
-        again = not line.startswith(ERROR) and self.retries[end.name] < self.place.retries
+        again = not line.startswith(ERROR) and self.retries[end.name] < self.backend.retries
         if again:
             self.retries[end.name] += 1
         elif end.code != 0:
@@ -204,9 +204,9 @@ class WorkerTeam:
             "until": None if left is None else time.time() + left,
         })  # fmt: skip
 
-    def _task(self, job: int) -> Task:
+    def _spec(self, job: int) -> ProcessSpec:
         settings = self.worker.search.settings
-        return Task(
+        return ProcessSpec(
             name=f"worker-{job}",
             module=__name__,
             arguments=(str(self.folder / ORDERS), str(job)),

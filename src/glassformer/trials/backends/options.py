@@ -1,4 +1,4 @@
-"""The places by their names, as `--on` takes them, with what else people say of them."""
+"""The backends by their names, as `--on` takes them, with what else people say of them."""
 
 import math
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from typing import IO
 import torch
 
 from glassformer.config.errors import Misuse, Say, unknown
-from glassformer.trials.places.base import LOCAL, RAY, SLURM, Place
-from glassformer.trials.places.gpus import Needs, PlanNeeds, assign_gpus, refuse_too_large, visible_gpus
-from glassformer.trials.places.local import Local
-from glassformer.trials.places.ray_cluster import RayCluster, check_ray
-from glassformer.trials.places.slurm import Slurm, check_slurm
+from glassformer.trials.backends.base import LOCAL, RAY, SLURM, Backend
+from glassformer.trials.backends.gpus import Needs, PlanNeeds, assign_gpus, refuse_too_large, visible_gpus
+from glassformer.trials.backends.local import Local
+from glassformer.trials.backends.ray_cluster import RayCluster, check_ray
+from glassformer.trials.backends.slurm import Slurm, check_slurm
 
 CHECKS: dict[str, Callable[[], None]] = {LOCAL: lambda: None, SLURM: check_slurm, RAY: check_ray}
 
 
 @dataclass(frozen=True)
-class PlaceOptions:
+class BackendOptions:
     """Where processes run, and how many at once."""
 
     on: str = LOCAL
@@ -30,12 +30,12 @@ class PlaceOptions:
     def check(self) -> None:
         """Refuse what cannot be before anything is made."""
         if self.on not in CHECKS:
-            raise Misuse(f"--on: {unknown('place', self.on, CHECKS)}")
+            raise Misuse(f"--on: {unknown('backend', self.on, CHECKS)}")
         if self.sbatch and self.on != SLURM:
             raise Misuse(f"--sbatch is for jobs of Slurm: give --on slurm with it, not --on {self.on}")
         CHECKS[self.on]()
 
-    def place(
+    def make(
         self,
         out: Path,
         name: str,
@@ -43,8 +43,8 @@ class PlaceOptions:
         *,
         lock: IO[str] | None = None,
         plan: PlanNeeds | None = None,
-    ) -> Place:
-        """The place for the work `name` in the folder `out`.
+    ) -> Backend:
+        """The backend for the work `name` in the folder `out`.
 
         `plan`: so that as many share a GPU as fit by their plans; without, all that are at work at once share them.
         """

@@ -1,4 +1,4 @@
-"""One training of a comparison, in a process of its own, wherever that runs: `python -m … FOLDER` reads cell.json,
+"""One training of a comparison, in a process of its own, wherever that runs: `python -m … FOLDER` reads job.json,
 adds what happens to events.jsonl (a JSON object a line), and leaves outcome.json.
 
 When the comparison on the same machine is gone, it saves where it stands and stops; so it does on SIGTERM.
@@ -20,9 +20,9 @@ from glassformer.config.errors import GlassformerError, MissingPackage, out_of_m
 from glassformer.config.parts import lock_file
 from glassformer.config.plugins import load_plugins
 from glassformer.runs.files import read_json
-from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.places.base import STOPPED, when_parent_is_gone
-from glassformer.trials.running.folder import CELL, EVENTS, LOG, OUTCOME
+from glassformer.trials.backends.base import STOPPED, when_parent_is_gone
+from glassformer.trials.jobs import Job, Outcome
+from glassformer.trials.running.folder import EVENTS, JOB, LOG, OUTCOME
 
 LEFT_ALONE = 30.0
 """Seconds that a training has to save where it stands once the comparison is gone."""
@@ -48,22 +48,22 @@ def main(folder: Path) -> int:
 
 
 def _work(folder: Path) -> int:
-    cell_file = read_json(folder / CELL)
-    cell = Cell(**cell_file["cell"])
+    job_file = read_json(folder / JOB)
+    job = Job(**job_file["job"])
     tell = _teller(folder / EVENTS)
     tell(event="begun")
     try:
         load_plugins()
-        from glassformer.trials.running.execution import run_cell  # torch: what cannot even be imported is a row, too
+        from glassformer.trials.running.execution import run_job  # torch: what cannot even be imported is a row, too
 
-        outcome = run_cell(cell, folder, str(cell_file["part"]), tell)
+        outcome = run_job(job, folder, str(job_file["part"]), tell)
     except GlassformerError as error:
-        outcome = Outcome(cell=cell, error=str(error), skipped=isinstance(error, MissingPackage))
+        outcome = Outcome(job=job, error=str(error), skipped=isinstance(error, MissingPackage))
     except KeyboardInterrupt:
         outcome = None
     except Exception as error:
         traceback.print_exc()
-        outcome = Outcome(cell=cell, error=_why_failed(error, folder))
+        outcome = Outcome(job=job, error=_why_failed(error, folder))
     if outcome is None:  # stopped on the way; its run can go on
         return STOPPED
     if not outcome.threads:  # of a training run, they are known
@@ -75,7 +75,7 @@ def _work(folder: Path) -> int:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether this process has the cell for itself: a job may be started again before its end was seen."""
+    """Whether this process has the job for itself: a job may be started again before its end was seen."""
     give_up = time.monotonic() + PATIENCE
     with (folder / LOG).open("ab") as file:
         with contextlib.suppress(OSError):  # a disk without locks
@@ -96,7 +96,7 @@ def _teller(path: Path) -> Callable[..., None]:
 
 
 def _why_failed(error: Exception, folder: Path) -> str:
-    """Why a cell failed, in one line."""
+    """Why a job failed, in one line."""
     text = next(iter(str(error).strip().splitlines()), "")
     if out_of_memory(error):
         return TOO_LARGE

@@ -1,5 +1,5 @@
 """Tasks of a Ray cluster: RAY_ADDRESS, one that was started on this machine, or else one that lives as long as this
-command. A task starts the same process as elsewhere, on the machine that Ray chooses, and gives its exit code: what Ray
+command. A spec starts the same process as elsewhere, on the machine that Ray chooses, and gives its exit code: what Ray
 pickles on the way is a few words. The folder, which all machines see, is the only meeting place.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.config.errors import MissingPackage, Misuse, RunError, first_line
-from glassformer.trials.places.base import GRACE, Place, Task, TaskEnd
-from glassformer.trials.places.gpus import PlanNeeds, gpu_share, refuse_too_large
-from glassformer.trials.places.local import start_process
+from glassformer.trials.backends.base import GRACE, Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.backends.gpus import PlanNeeds, gpu_share, refuse_too_large
+from glassformer.trials.backends.local import start_process
 
 OURS = "GLASSFORMER_"
 """How the variables begin that a process of ours is told, wherever it runs."""
@@ -30,16 +30,16 @@ WATCH = 0.2
 
 
 @dataclass(kw_only=True)
-class RayCluster(Place):
-    """Each task one of Ray's, as many cores as it has threads, and where there are GPUs, one of them, or the part of
+class RayCluster(Backend):
+    """Each spec one of Ray's, as many cores as it has threads, and where there are GPUs, one of them, or the part of
     one that it was planned to need.
     """
 
     plan: PlanNeeds | None = None
-    """Where tasks may share a GPU."""
+    """Where specs may share a GPU."""
     gpu_shares: dict[str, float] | None = None
-    """The parts of a GPU that tasks take, by their names, once they were planned."""
-    running: dict[str, tuple[Task, Any]] = field(default_factory=dict)
+    """The parts of a GPU that specs take, by their names, once they were planned."""
+    running: dict[str, tuple[ProcessSpec, Any]] = field(default_factory=dict)
     """By name, with what Ray calls a reference."""
     ours: bool = False
     """Whether it was this command that went to the cluster, and leaves it."""
@@ -48,33 +48,33 @@ class RayCluster(Place):
     def summary(self) -> str:
         return "as tasks of Ray" + (f", {self.jobs} at once" if self.jobs else "")
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, specs: Sequence[ProcessSpec]) -> None:
         import ray
 
         self._connect()
-        gpu_shares = {task.name: self._gpu_share(task) for task in tasks}
+        gpu_shares = {spec.name: self._gpu_share(spec) for spec in specs}
         variables = {key: value for key, value in os.environ.items() if key.startswith(OURS)}
-        for task in tasks:
-            cores = task.threads or 1
+        for spec in specs:
+            cores = spec.threads or 1
             remote = ray.remote(
                 num_cpus=cores,
-                num_gpus=gpu_shares[task.name],
+                num_gpus=gpu_shares[spec.name],
                 max_retries=0,  # what is lost is started again as anywhere
             )(run_here)
             environment = {**variables, "OMP_NUM_THREADS": str(cores), "MKL_NUM_THREADS": str(cores)}
-            reference = remote.remote(task.module, task.arguments, str(task.log), environment)
-            self.running[task.name] = task, reference
+            reference = remote.remote(spec.module, spec.arguments, str(spec.log), environment)
+            self.running[spec.name] = spec, reference
 
-    def _gpu_share(self, task: Task) -> float:
+    def _gpu_share(self, spec: ProcessSpec) -> float:
         import ray
 
-        if not task.takes_gpu or not ray.cluster_resources().get("GPU", 0):
+        if not spec.takes_gpu or not ray.cluster_resources().get("GPU", 0):
             return 0
         if self.plan is not None and self.gpu_shares is None:
             needs, usable = self.plan(), _usable_gpu_bytes()
             refuse_too_large(needs, max(usable))
             self.gpu_shares = {name: gpu_share(need, min(usable)) for name, need in needs.items()}
-        return (self.gpu_shares or {}).get(task.name, 1)
+        return (self.gpu_shares or {}).get(spec.name, 1)
 
     def _connect(self) -> None:
         import ray
@@ -92,7 +92,7 @@ class RayCluster(Place):
         where = os.environ.get("RAY_ADDRESS", "this machine")
         self.say(f"Ray at {where}: {found.get('CPU', 0):g} cores, {found.get('GPU', 0):g} GPUs")
 
-    def ended(self) -> list[TaskEnd]:
+    def ended(self) -> list[ProcessEnd]:
         import ray
 
         if not self.running:
@@ -101,18 +101,18 @@ class RayCluster(Place):
         done, _ = ray.wait(list(names), num_returns=len(names), timeout=0)
         return [self._end(names[reference]) for reference in done]
 
-    def _end(self, name: str) -> TaskEnd:
+    def _end(self, name: str) -> ProcessEnd:
         import ray
 
-        task, reference = self.running.pop(name)
+        spec, reference = self.running.pop(name)
         try:
             code = int(ray.get(reference))
         except ray.exceptions.RayError as error:
-            return TaskEnd(name, None, f"Ray lost its worker: {first_line(error)[:160]} (see {task.log})")
-        return TaskEnd.of(task, code)
+            return ProcessEnd(name, None, f"Ray lost its worker: {first_line(error)[:160]} (see {spec.log})")
+        return ProcessEnd.of(spec, code)
 
     def stop(self) -> None:
-        """Cancel the tasks, which lets them save; a second Ctrl-C does not wait."""
+        """Cancel the specs, which lets them save; a second Ctrl-C does not wait."""
         if "ray" not in sys.modules:  # nothing was ever started
             return
         import ray
@@ -172,7 +172,7 @@ def usable_gpu_bytes() -> int:
 
 
 def run_here(module: str, arguments: Sequence[str], log: str, environment: dict[str, str]) -> int:
-    """In a worker of Ray: run the process of a task. If it is cancelled, the process saves and stops."""
+    """In a worker of Ray: run the process of a spec. If it is cancelled, the process saves and stops."""
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     process = start_process([sys.executable, "-m", module, *arguments], Path(log), environment)
     try:

@@ -19,7 +19,7 @@ from glassformer.config.errors import GlassformerError, Misuse, RunError
 from glassformer.data.wording import counted
 from glassformer.runs.files import read_json, write_json, write_text
 from glassformer.runs.folders import writing
-from glassformer.trials.places.base import GRACE, STOPPED, Place, Task, TaskEnd
+from glassformer.trials.backends.base import GRACE, STOPPED, Backend, ProcessEnd, ProcessSpec
 
 SCRIPT, JOBS = "array.sh", "jobs.json"
 MOST = 1000
@@ -38,8 +38,8 @@ FORGOTTEN = "forgotten"
 
 
 @dataclass
-class _Job:
-    task: Task
+class _SlurmJob:
+    spec: ProcessSpec
     number: str
     """As Slurm writes it: 4711_3."""
     ended: float | None = None
@@ -48,8 +48,8 @@ class _Job:
 
 
 @dataclass(kw_only=True)
-class Slurm(Place):
-    """Each task a job. `jobs`: how many run at once, if that is limited; `options`: what `sbatch` is told, as people
+class Slurm(Backend):
+    """Each spec a job. `jobs`: how many run at once, if that is limited; `options`: what `sbatch` is told, as people
     type it.
     """
 
@@ -57,7 +57,7 @@ class Slurm(Place):
     name: str
     options: str = ""
     pause: float = 0.5
-    running: dict[str, _Job] = field(default_factory=dict)
+    running: dict[str, _SlurmJob] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
     """Jobs of an earlier command that did more than is asked for now: they are let be."""
     asked: float = -1e9
@@ -67,31 +67,31 @@ class Slurm(Place):
     def summary(self) -> str:
         return "as jobs of Slurm" + (f", {self.jobs} at once" if self.jobs else "")
 
-    def adopt(self, tasks: Sequence[Task]) -> set[str]:
+    def adopt(self, specs: Sequence[ProcessSpec]) -> set[str]:
         alive = live_jobs(self.folder)
-        for task in tasks:
-            if task.name in alive:
-                self.running[task.name] = _Job(task, alive.pop(task.name))
+        for spec in specs:
+            if spec.name in alive:
+                self.running[spec.name] = _SlurmJob(spec, alive.pop(spec.name))
         self.others = alive
         if self.running:
             self.say(f"{counted(len(self.running), 'job')} of an earlier command found in Slurm's queue")
         return set(self.running)
 
-    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        return tasks[: max(0, MOST - len(self.running))]
+    def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
+        return specs[: max(0, MOST - len(self.running))]
 
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, specs: Sequence[ProcessSpec]) -> None:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / SCRIPT, _script(tasks, self.name, self.options))
-        array = f"0-{len(tasks) - 1}" + (f"%{self.jobs}" if self.jobs else "")
+        write_text(self.folder / SCRIPT, _script(specs, self.name, self.options))
+        array = f"0-{len(specs) - 1}" + (f"%{self.jobs}" if self.jobs else "")
         output = f"{self.folder}/".replace("%", "%%") + "%A_%a.txt"
         words = ["sbatch", "--parsable", f"--array={array}", f"--output={output}", str(self.folder / SCRIPT)]
         number = self._submit(words).split(";")[0]  # behind it, a cluster's name
-        for index, task in enumerate(tasks):
-            self.running[task.name] = _Job(task, f"{number}_{index}")
+        for index, spec in enumerate(specs):
+            self.running[spec.name] = _SlurmJob(spec, f"{number}_{index}")
         self._note()
-        self.say(f"{counted(len(tasks), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
+        self.say(f"{counted(len(specs), 'job')} submitted to Slurm: {number} ({self.folder / SCRIPT})")
 
     def _submit(self, words: Sequence[str]) -> str:
         said = subprocess.run(words, capture_output=True, text=True, env=_environment(), check=False)
@@ -107,14 +107,14 @@ class Slurm(Place):
         """Which job does what, for the same command later."""
         write_json(self.folder / JOBS, {**self.others, **{name: job.number for name, job in self.running.items()}})
 
-    def ended(self) -> list[TaskEnd]:
+    def ended(self) -> list[ProcessEnd]:
         self._ask()
         ends = []
         for name, job in list(self.running.items()):
-            if _is_there(job.task.result):
-                ends.append(TaskEnd(name, 0, ""))
-            elif job.ended is not None and (job.task.result is None or time.monotonic() - job.ended > SETTLE):
-                ends.append(TaskEnd(name, {"COMPLETED": 0, "FAILED": 1}.get(job.state), self._why(job)))
+            if _is_there(job.spec.result):
+                ends.append(ProcessEnd(name, 0, ""))
+            elif job.ended is not None and (job.spec.result is None or time.monotonic() - job.ended > SETTLE):
+                ends.append(ProcessEnd(name, {"COMPLETED": 0, "FAILED": 1}.get(job.state), self._why(job)))
         for end in ends:
             del self.running[end.name]
         if ends:
@@ -132,11 +132,11 @@ class Slurm(Place):
             job.state = states.get(job.number, FORGOTTEN)
             job.ended = None if _is_alive(job.number, states) else job.ended or time.monotonic()
 
-    def _why(self, job: _Job) -> str:
+    def _why(self, job: _SlurmJob) -> str:
         said = f"Slurm's job {job.number} ended without a result ({job.state}"
-        if not job.task.log.exists():
-            return f"{said}): it never began; do the nodes see {job.task.log.parent} and this Python?"
-        return f"{said}; see {job.task.log} and {self.folder / job.number}.txt)"
+        if not job.spec.log.exists():
+            return f"{said}): it never began; do the nodes see {job.spec.log.parent} and this Python?"
+        return f"{said}; see {job.spec.log} and {self.folder / job.number}.txt)"
 
     def stop(self) -> None:
         """Cancel them, and wait until they have saved; a second Ctrl-C does not wait."""
@@ -168,7 +168,7 @@ def check_slurm() -> None:
 
 
 def live_jobs(folder: Path) -> dict[str, str]:
-    """The jobs that an earlier command submitted, and that wait or run: their numbers by the task's name."""
+    """The jobs that an earlier command submitted, and that wait or run: their numbers by the spec's name."""
     try:
         numbers = read_json(folder / JOBS)
     except GlassformerError:  # none, or it is damaged
@@ -198,10 +198,10 @@ def _is_there(result: Path | None) -> bool:
 # --- what Slurm is told and says ---
 
 
-def _script(tasks: Sequence[Task], name: str, options: str) -> str:
+def _script(specs: Sequence[ProcessSpec], name: str, options: str) -> str:
     own = f"#SBATCH {' '.join(options.splitlines())}\n" if options.strip() else ""
     commands = "\n".join(
-        "  " + shlex.quote(f"{shlex.join(task.command())} >> {shlex.quote(str(task.log))} 2>&1") for task in tasks
+        "  " + shlex.quote(f"{shlex.join(spec.command())} >> {shlex.quote(str(spec.log))} 2>&1") for spec in specs
     )
     return f"""#!/bin/bash
 #SBATCH --job-name={name}

@@ -46,7 +46,7 @@ from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import stack_rows
 from glassformer.tasks.prediction import confusion_matrix, macro_f1, set_metrics
 from glassformer.tasks.translation import judge
-from glassformer.trials.outcome import Cell, Outcome
+from glassformer.trials.jobs import Job, Outcome
 
 Records = Sequence[Mapping[str, Any]]
 Folds = Sequence[Mapping[str, float]]
@@ -63,15 +63,15 @@ SPLIT = (
     "near_duplicates", "folds", "fold",
 )  # fmt: skip
 """The data settings that decide what is held out."""
-PLACES = ("path", "source_file", "target_file")
+LOCATION_KEYS = ("path", "source_file", "target_file")
 """Where the data lies, which may be elsewhere by now."""
 
 
 # --- a score for each example, so that two models can be compared on the very same ones ---
 
 
-def outcome_of(cell: Cell, part: str, evaluation: Evaluation, family: Family, **more: Any) -> Outcome:
-    """What a cell came to on a part, example by example, and what `more` is known of it.
+def outcome_of(job: Job, part: str, evaluation: Evaluation, family: Family, **more: Any) -> Outcome:
+    """What a job came to on a part, example by example, and what `more` is known of it.
 
     The mean of the scores is the accuracy; of numbers, the mean squared error below zero, of which RMSE is the root;
     of a text, the loss per token below zero. chrF and F1 of a whole part are no means over its examples: there it is
@@ -85,7 +85,7 @@ def outcome_of(cell: Cell, part: str, evaluation: Evaluation, family: Family, **
         line = json.dumps([record[key] for key in keys if key in record], ensure_ascii=False)
         digest.update(f"{line}\n".encode("utf-8", "surrogatepass"))
     return Outcome(
-        cell=cell,
+        job=job,
         part=part,
         metrics=dict(evaluation.metrics),
         primary=evaluation.primary,
@@ -223,7 +223,7 @@ def leakage(run: Run, trained: Config, config: Config, corpus: DataParts, part: 
     other = next((name for name in SPLIT if getattr(trained.data, name) != getattr(config.data, name)), None)
     if other is None and not trained.data.refit:
         return "", False
-    here = replace(trained.data, **{name: getattr(config.data, name) for name in PLACES})
+    here = replace(trained.data, **{name: getattr(config.data, name) for name in LOCATION_KEYS})
     own: Mapping[str, Any] = {}
     with contextlib.suppress(GlassformerError):
         own = split_data(replace(trained, data=here)).parts

@@ -1,4 +1,4 @@
-"""What a cell does, in this process: a model is trained and judged, a floor counted, a given run judged."""
+"""What a job does, in this process: a model is trained and judged, a floor counted, a given run judged."""
 
 import signal
 import subprocess
@@ -13,10 +13,10 @@ from glassformer.config.errors import Misuse
 from glassformer.config.resolve import flatten
 from glassformer.runs.files import write_json
 from glassformer.runs.run import Run
-from glassformer.trials.outcome import FLOOR, GIVEN, REFERENCE, Cell, Outcome
+from glassformer.trials.jobs import FLOOR, GIVEN, REFERENCE, Job, Outcome
 from glassformer.trials.running.candidates import UNMASKED
-from glassformer.trials.running.execution import run_cell
-from glassformer.trials.running.folder import CELL, OUTCOME
+from glassformer.trials.running.execution import run_job
+from glassformer.trials.running.folder import JOB, OUTCOME
 from glassformer.verbs.evaluate import evaluate
 from glassformer.verbs.train import train
 from helpers.running import PATIENCE, StopAfter, labelled, tiny
@@ -30,9 +30,9 @@ def told(**event: Any) -> None:
     """Nobody listens."""
 
 
-def done(cell: Cell, folder: Path, part: str = "test") -> Outcome:
+def done(job: Job, folder: Path, part: str = "test") -> Outcome:
     folder.mkdir(parents=True, exist_ok=True)
-    outcome = run_cell(cell, folder, part, told)
+    outcome = run_job(job, folder, part, told)
     assert outcome is not None
     return outcome
 
@@ -54,14 +54,14 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trained_model_is_judged_as_evaluate_judges_it(kind: str, tmp_path: Path) -> None:
     data, model, more = KINDS[kind]
-    cell = Cell(name="one", settings=settings_of(data, model, **more))
-    outcome = done(cell, tmp_path / "cells" / "one-0")
-    run = tmp_path / "cells" / "one-0" / "run"
+    job = Job(name="one", settings=settings_of(data, model, **more))
+    outcome = done(job, tmp_path / "jobs" / "one-0")
+    run = tmp_path / "jobs" / "one-0" / "run"
     truth = evaluate(run, part="test")
     assert outcome.metrics == truth.metrics
     assert (outcome.primary, outcome.lower_is_better) == (truth.primary, truth.lower_is_better)
     assert len(outcome.scores) == len(truth.records)
-    assert outcome.run == "cells/one-0/run"
+    assert outcome.run == "jobs/one-0/run"
     assert outcome.steps == 3
     assert outcome.parameters == Run(run).card()["parameters"]
     assert outcome.seconds > 0
@@ -77,10 +77,10 @@ def test_a_trained_model_is_judged_as_evaluate_judges_it(kind: str, tmp_path: Pa
 
 
 def test_floors_references_and_models_are_judged_on_the_same_examples(tmp_path: Path) -> None:
-    model = done(Cell(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"))), tmp_path / "a")
+    model = done(Job(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"))), tmp_path / "a")
     data = {"data.path": OPINIONS}
-    floor = done(Cell(name="majority class", kind=FLOOR, settings=data), tmp_path / "b")
-    reference = done(Cell(name="sklearn:tfidf", kind=REFERENCE, settings=data), tmp_path / "c")
+    floor = done(Job(name="majority class", kind=FLOOR, settings=data), tmp_path / "b")
+    reference = done(Job(name="sklearn:tfidf", kind=REFERENCE, settings=data), tmp_path / "c")
     assert model.examples == floor.examples == reference.examples
     for outcome in (model, floor, reference):
         assert np.mean(outcome.scores) == pytest.approx(outcome.metrics["accuracy"])
@@ -88,10 +88,10 @@ def test_floors_references_and_models_are_judged_on_the_same_examples(tmp_path: 
 
 
 def test_a_text_of_which_only_the_beginning_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Cell(name="n-gram", kind=FLOOR, settings={"data.path": "copy:rows=60", **HELD})
-    assert done(cell, tmp_path / "a").note == ""
+    job = Job(name="n-gram", kind=FLOOR, settings={"data.path": "copy:rows=60", **HELD})
+    assert done(job, tmp_path / "a").note == ""
     monkeypatch.setattr("glassformer.trials.baselines.language.MOST_COUNTED", 50)
-    assert done(cell, tmp_path / "b").note.startswith("counted the first 50 of ")
+    assert done(job, tmp_path / "b").note.startswith("counted the first 50 of ")
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> Non
 
     def found(name: str, **settings: Any) -> Outcome:
         run = train(table, out=tmp_path / name, refit=name != "plain", **how, **settings).run
-        return done(Cell(name=name, kind=GIVEN, settings={**here, "run": run}), tmp_path / f"cell-{name}")
+        return done(Job(name=name, kind=GIVEN, settings={**here, "run": run}), tmp_path / f"job-{name}")
 
     whole = found("refitted")
     assert (whole.seen, whole.note) == (
@@ -117,16 +117,16 @@ def test_a_run_that_has_learned_from_what_it_is_judged_on(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_a_run_that_was_there_before(tmp_path: Path) -> None:
     same = train(OPINIONS, out=tmp_path / "same", draft=True, **settings_of(OPINIONS, labelled("lstm")))
-    given = Cell(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "run": same.run})
+    given = Job(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "run": same.run})
     outcome = done(given, tmp_path / "a")
     assert outcome.metrics == evaluate(same.run, part="test").metrics
     assert outcome.note == ""
     assert outcome.run == str(Path(same.run).resolve())
-    other = Cell(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "data.split_seed": 3, "run": same.run})
+    other = Job(name="same", kind=GIVEN, settings={"data.path": OPINIONS, "data.split_seed": 3, "run": same.run})
     assert done(other, tmp_path / "b").note == ""  # the test rows of this data are its own: they were not learned from
-    less = Cell(name="same", kind=GIVEN, settings={"data.path": "opinions:rows=160", "run": same.run})
+    less = Job(name="same", kind=GIVEN, settings={"data.path": "opinions:rows=160", "run": same.run})
     assert "other data: it may have seen some of these" in done(less, tmp_path / "c").note
-    wrong = Cell(name="same", kind=GIVEN, settings={"data.path": "iris", "run": same.run})
+    wrong = Job(name="same", kind=GIVEN, settings={"data.path": "iris", "run": same.run})
     with pytest.raises(
         Misuse, match=r"is a run of classification \(text\), and classification \(table\) is compared here"
     ):
@@ -135,7 +135,7 @@ def test_a_run_that_was_there_before(tmp_path: Path) -> None:
 
 def test_without_the_mask_the_row_says_so(tmp_path: Path) -> None:
     settings = settings_of("copy:rows=60", tiny(), **HELD, **{"model.causal_mask": False, "training.steps": 1})
-    outcome = done(Cell(name="transformer", settings=settings, varied={"model.causal_mask": False}), tmp_path / "a")
+    outcome = done(Job(name="transformer", settings=settings, varied={"model.causal_mask": False}), tmp_path / "a")
     assert outcome.note == UNMASKED
 
 
@@ -143,9 +143,9 @@ def test_without_the_mask_the_row_says_so(tmp_path: Path) -> None:
 def test_a_stopped_training_goes_on_and_a_finished_one_is_only_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cell = Cell(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"), **{"training.steps": 6}))
-    truth = done(cell, tmp_path / "whole")
-    stopped = train(out=tmp_path / "half" / "run", draft=True, listen=StopAfter(4), **cell.settings)
+    job = Job(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"), **{"training.steps": 6}))
+    truth = done(job, tmp_path / "whole")
+    stopped = train(out=tmp_path / "half" / "run", draft=True, listen=StopAfter(4), **job.settings)
     assert stopped.reason == "interrupted"
     asked: list[dict[str, Any]] = []
 
@@ -154,19 +154,19 @@ def test_a_stopped_training_goes_on_and_a_finished_one_is_only_judged(
         return train(*args, **more)
 
     monkeypatch.setattr("glassformer.trials.running.execution.train", noted)
-    gone_on = done(cell, tmp_path / "half")
+    gone_on = done(job, tmp_path / "half")
     assert [one.get("resume") for one in asked] == [True]
     assert gone_on.scores == truth.scores
     assert gone_on.metrics == truth.metrics
     assert [(point.updates, point.score) for point in gone_on.curve] == [
         (point.updates, point.score) for point in truth.curve
     ]
-    again = done(cell, tmp_path / "half")
+    again = done(job, tmp_path / "half")
     assert len(asked) == 1
     assert again.metrics == truth.metrics
     assert again.memory is None
     Run(tmp_path / "half" / "run").update_card(status="failed")
-    done(cell, tmp_path / "half")
+    done(job, tmp_path / "half")
     assert [one.get("resume") for one in asked] == [True, None]
 
 
@@ -175,8 +175,8 @@ def test_one_that_is_asked_to_stop_leaves_no_outcome(tmp_path: Path) -> None:
         if event["event"] == "validated":
             signal.raise_signal(signal.SIGTERM)
 
-    cell = Cell(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"), **{"training.steps": 9}))
-    assert run_cell(cell, tmp_path, "test", stop) is None
+    job = Job(name="lstm", settings=settings_of(OPINIONS, labelled("lstm"), **{"training.steps": 9}))
+    assert run_job(job, tmp_path, "test", stop) is None
     assert Run(tmp_path / "run").card()["status"] == "interrupted"
 
 
@@ -185,9 +185,9 @@ def test_a_model_too_large_for_the_machine_is_one_line(tmp_path: Path) -> None:
     """A process of its own that may not have more than so much."""
     limit = 12 * 2**30
     settings = settings_of(OPINIONS, {"model": "lstm", "model.width": 40_000})
-    write_json(tmp_path / CELL, {"cell": {"name": "lstm", "settings": settings}, "part": "test"})
+    write_json(tmp_path / JOB, {"job": {"name": "lstm", "settings": settings}, "part": "test"})
     limited = f"import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, ({limit}, {limit})); "
-    code = limited + "runpy.run_module('glassformer.trials.running.cell_process', run_name='__main__')"
+    code = limited + "runpy.run_module('glassformer.trials.running.job_process', run_name='__main__')"
     ended = _run(code, tmp_path)
     assert ended == 0
     outcome = Outcome.read(tmp_path / OUTCOME)

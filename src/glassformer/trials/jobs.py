@@ -1,7 +1,9 @@
-"""What is tried, and what it came to: one cell of a comparison, as the process that trains it reads and writes it."""
+"""What is tried, and what it came to: one job of a comparison, as the process that trains it reads and writes it."""
 
+import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +22,7 @@ DIGEST = "digest"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Job:
     """One training of a comparison: a row of its table, with one seed (or one fold)."""
 
     name: str
@@ -39,8 +41,20 @@ class Cell:
 
     @property
     def row(self) -> str:
-        """What names the row, the same for all seeds."""
+        """Return the key of the row, which all seeds share."""
         return json.dumps([self.name, self.varied], sort_keys=True)
+
+    @property
+    def id(self) -> str:
+        """Return a readable and unique name for the job's folder."""
+        varied = [f"{key.split('.')[-1]}-{str(value).lower()}" for key, value in self.varied.items()]
+        begins = [self.begins[:8]] if self.begins else []  # other weights, another training run
+        words = "-".join([self.name.replace(":", "-").replace(" ", "-"), *varied, *begins])
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", words).strip("-.")
+        if varied or plain != words:
+            digest = hashlib.sha256(f"{self.kind} {self.row}".encode()).hexdigest()[:6]
+            plain = f"{plain[-60:].strip('-.')}-{digest}"
+        return f"{plain}-{self.repeat}"
 
 
 @dataclass(frozen=True)
@@ -55,9 +69,9 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a cell came to."""
+    """What a job came to."""
 
-    cell: Cell
+    job: Job
     error: str | None = None
     """One line, where it failed; then the rest is empty."""
     skipped: bool = False
@@ -118,7 +132,7 @@ class Outcome:
 
     def _is_consistent(self) -> bool:
         return (
-            self.cell.kind in KINDS
+            self.job.kind in KINDS
             and (self.error is not None or self.primary in self.metrics)
             and (self.weights is None or len(self.weights) == len(self.scores))
         )

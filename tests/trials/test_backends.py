@@ -15,14 +15,14 @@ import glassformer as gf
 from glassformer.config.errors import Misuse
 from glassformer.runs.files import write_json
 from glassformer.runs.folders import lock_file
-from glassformer.trials.outcome import Cell, Outcome
-from glassformer.trials.places.base import STOPPED, Task
-from glassformer.trials.places.gpus import Gpu
-from glassformer.trials.places.local import Local
-from glassformer.trials.places.slurm import JOBS, _script, live_jobs
-from glassformer.trials.running import cell_process
-from glassformer.trials.running.engine import _Job
-from glassformer.trials.running.folder import CELL, EVENTS, LOG, OUTCOME
+from glassformer.trials.backends.base import STOPPED, ProcessSpec
+from glassformer.trials.backends.gpus import Gpu
+from glassformer.trials.backends.local import Local
+from glassformer.trials.backends.slurm import JOBS, _script, live_jobs
+from glassformer.trials.jobs import Job, Outcome
+from glassformer.trials.running import job_process
+from glassformer.trials.running.engine import _JobProgress
+from glassformer.trials.running.folder import EVENTS, JOB, LOG, OUTCOME
 from helpers.running import PATIENCE
 
 SAVES = f"""
@@ -33,16 +33,16 @@ time.sleep({PATIENCE})
 """
 
 
-def run_code(name: str, code: str, folder: Path, **more: object) -> Task:
-    """A task that runs a line of Python."""
+def run_code(name: str, code: str, folder: Path, **more: object) -> ProcessSpec:
+    """A spec that runs a line of Python."""
     words = ("-n", "1", "-r", "1", code)
-    return Task(name=name, module="timeit", arguments=words, log=folder / f"{name}.txt", **more)  # type: ignore[arg-type]
+    return ProcessSpec(name=name, module="timeit", arguments=words, log=folder / f"{name}.txt", **more)  # type: ignore[arg-type]
 
 
-def wait_until(place: Local) -> list[int | None]:
+def wait_until(backend: Local) -> list[int | None]:
     codes: list[int | None] = []
-    while place.running:
-        codes += [end.code for end in place.ended()]
+    while backend.running:
+        codes += [end.code for end in backend.ended()]
         time.sleep(0.02)
     return codes
 
@@ -56,33 +56,33 @@ def test_each_process_has_a_gpu(
 ) -> None:
     """No GPU is needed: a process is told by a variable which one it has."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "before")
-    place = Local(jobs=4, threads=3, gpus=[*map(Gpu, names)])
+    backend = Local(jobs=4, threads=3, gpus=[*map(Gpu, names)])
     code = "import os; print('seen', os.environ['CUDA_VISIBLE_DEVICES'], os.environ['OMP_NUM_THREADS'])"
-    place.start([run_code(str(number), code, tmp_path) for number in range(4)])
-    place.start([run_code("none", code, tmp_path, takes_gpu=False)])
-    assert wait_until(place) == [0] * 5
+    backend.start([run_code(str(number), code, tmp_path) for number in range(4)])
+    backend.start([run_code("none", code, tmp_path, takes_gpu=False)])
+    assert wait_until(backend) == [0] * 5
     seen = {path.stem: path.read_text().split()[1:3] for path in tmp_path.glob("*.txt")}
     assert seen.pop("none") == ["before", "3"]
     assert Counter(device for device, _ in seen.values()) == given
 
 
 def test_a_gpu_that_is_free_again_is_taken(tmp_path: Path) -> None:
-    place = Local(jobs=2, gpus=[Gpu("0"), Gpu("1")])
-    place.start([run_code("short", "pass", tmp_path), run_code("long", SAVES, tmp_path)])
-    while "short" in place.running:
-        place.ended()
-    place.start([run_code("next", "pass", tmp_path)])
-    assert place.running["next"].gpu == "0"
-    place.stop()
-    assert place.running == {}
+    backend = Local(jobs=2, gpus=[Gpu("0"), Gpu("1")])
+    backend.start([run_code("short", "pass", tmp_path), run_code("long", SAVES, tmp_path)])
+    while "short" in backend.running:
+        backend.ended()
+    backend.start([run_code("next", "pass", tmp_path)])
+    assert backend.running["next"].gpu == "0"
+    backend.stop()
+    assert backend.running == {}
 
 
 def test_bash_runs_the_script_of_an_array(tmp_path: Path) -> None:
     """As Slurm would, but for Slurm: a folder with odd letters, and the process that it starts."""
     folder = tmp_path / "it's 100 % $HOME"
     folder.mkdir()
-    tasks = [run_code(name, f"print('{name}', '$HOME')", folder) for name in ("one", "two")]
-    (tmp_path / "array.sh").write_text(_script(tasks, "compare", "--partition=gpu\n--time=1:00"))
+    specs = [run_code(name, f"print('{name}', '$HOME')", folder) for name in ("one", "two")]
+    (tmp_path / "array.sh").write_text(_script(specs, "compare", "--partition=gpu\n--time=1:00"))
     assert "#SBATCH --partition=gpu --time=1:00\n" in (tmp_path / "array.sh").read_text()
     ended = subprocess.run(["bash", tmp_path / "array.sh"], env={**os.environ, "SLURM_ARRAY_TASK_ID": "1"}, check=False)
     assert ended.returncode == 0
@@ -114,7 +114,7 @@ def test_jobs_that_nobody_can_ask_for(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_places_in_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Misuse, match=r"--on: unknown place 'slrum'; did you mean slurm\?"):
+    with pytest.raises(Misuse, match=r"--on: unknown backend 'slrum'; did you mean slurm\?"):
         gf.compare("iris", on="slrum", out=tmp_path / "out")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(Misuse, match=r"--on ray needs Ray: pip install 'glassformer\[ray\]'"):
@@ -132,24 +132,22 @@ def test_a_cluster_that_is_not_there_is_one_line(address: str, tmp_path: Path, m
 
 
 def test_a_cell_is_done_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Cell(name="majority class", kind="floor", settings={"data.path": "iris", "data.test_fraction": 0.2})
-    write_json(
-        tmp_path / CELL, {"cell": {"name": cell.name, "kind": cell.kind, "settings": cell.settings}, "part": "test"}
-    )
-    monkeypatch.setattr(cell_process, "PATIENCE", 0.3)
+    job = Job(name="majority class", kind="floor", settings={"data.path": "iris", "data.test_fraction": 0.2})
+    write_json(tmp_path / JOB, {"job": {"name": job.name, "kind": job.kind, "settings": job.settings}, "part": "test"})
+    monkeypatch.setattr(job_process, "PATIENCE", 0.3)
     with (tmp_path / LOG).open("ab") as file:
         assert lock_file(file)
-        assert cell_process.main(tmp_path) == cell_process.BUSY
+        assert job_process.main(tmp_path) == job_process.BUSY
     assert not (tmp_path / OUTCOME).exists()
-    assert cell_process.main(tmp_path) == 0
+    assert job_process.main(tmp_path) == 0
     first = (tmp_path / OUTCOME).read_bytes()
     assert Outcome.read(tmp_path / OUTCOME).error is None
-    assert cell_process.main(tmp_path) == 0  # a job that is started again finds it done
+    assert job_process.main(tmp_path) == 0  # a job that is started again finds it done
     assert (tmp_path / OUTCOME).read_bytes() == first
 
 
 def test_events_are_read_by_whole_lines(tmp_path: Path) -> None:
-    job = _Job(Cell(name="lstm"), tmp_path)
+    job = _JobProgress(Job(name="lstm"), tmp_path)
     assert list(job.events()) == []
     with (tmp_path / EVENTS).open("w") as file:
         for piece, heard in (

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import IO
 
 from glassformer.data.wording import counted
-from glassformer.trials.places.base import GRACE, Place, Task, TaskEnd
-from glassformer.trials.places.gpus import VARIABLE, Gpu, Needs, assign_gpus
+from glassformer.trials.backends.base import GRACE, Backend, ProcessEnd, ProcessSpec
+from glassformer.trials.backends.gpus import VARIABLE, Gpu, Needs, assign_gpus
 
 
 @dataclass
 class _Process:
-    task: Task
+    spec: ProcessSpec
     process: "subprocess.Popen[bytes]"
     gpu: str | None
 
 
 @dataclass(kw_only=True)
-class Local(Place):
+class Local(Backend):
     """So many at once, each with its share of the cores; on a machine with GPUs, each with one of them, alone or
     beside others.
     """
@@ -33,7 +33,7 @@ class Local(Place):
     """What the processes hold open as well, so that a folder stays locked until the last of them is gone."""
     gpus: Sequence[Gpu] = ()
     gpu_needs: Needs = field(default_factory=dict)
-    """Of tasks, by their names, where they were planned."""
+    """Of specs, by their names, where they were planned."""
     retries: int = 0
     pause: float = 0.05
     running: dict[str, _Process] = field(default_factory=dict)
@@ -43,36 +43,36 @@ class Local(Place):
         each = "" if self.threads is None else f", {counted(self.threads, 'thread')} each: times depend on it"
         return f"{self.jobs} at once{each}" if self.jobs != 1 else ""
 
-    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        assigned = self._assign_gpus(tasks)
+    def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
+        assigned = self._assign_gpus(specs)
         return super().startable(
-            [task for task in tasks if task.name in assigned or not (task.takes_gpu and self.gpus)]
+            [spec for spec in specs if spec.name in assigned or not (spec.takes_gpu and self.gpus)]
         )
 
-    def start(self, tasks: Sequence[Task]) -> None:
-        assigned = self._assign_gpus(tasks)
+    def start(self, specs: Sequence[ProcessSpec]) -> None:
+        assigned = self._assign_gpus(specs)
         locks = () if self.lock is None else (self.lock.fileno(),)
-        for task in tasks:
-            gpu = assigned.get(task.name)
-            process = start_process(task.command(), task.log, self._environment(gpu), pass_fds=locks)
-            self.running[task.name] = _Process(task, process, gpu)
+        for spec in specs:
+            gpu = assigned.get(spec.name)
+            process = start_process(spec.command(), spec.log, self._environment(gpu), pass_fds=locks)
+            self.running[spec.name] = _Process(spec, process, gpu)
 
     def _environment(self, gpu: str | None) -> dict[str, str]:
         names = () if self.threads is None else ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
         own = {} if gpu is None else {VARIABLE: gpu}
         return {**{name: str(self.threads) for name in names}, **own}
 
-    def _assign_gpus(self, tasks: Sequence[Task]) -> dict[str, str]:
-        needs = {task.name: self.gpu_needs.get(task.name) for task in tasks if task.takes_gpu}
+    def _assign_gpus(self, specs: Sequence[ProcessSpec]) -> dict[str, str]:
+        needs = {spec.name: self.gpu_needs.get(spec.name) for spec in specs if spec.takes_gpu}
         running = [(job.gpu, self.gpu_needs.get(name)) for name, job in self.running.items() if job.gpu is not None]
         return assign_gpus(needs, self.gpus, running)
 
-    def ended(self) -> list[TaskEnd]:
+    def ended(self) -> list[ProcessEnd]:
         ends = []
         for name, job in list(self.running.items()):
             if (code := job.process.poll()) is not None:
                 self._forget(name)
-                ends.append(TaskEnd.of(job.task, code))
+                ends.append(ProcessEnd.of(job.spec, code))
         return ends
 
     def _forget(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A place starts processes, says which have ended, and stops them. What they do, they leave in files."""
+"""A backend starts processes, says which have ended, and stops them. What they do, they leave in files."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ from typing import Any, Protocol, Self
 
 from glassformer.config.errors import Say, silent
 
-LOCAL, SLURM, RAY = PLACES = "local", "slurm", "ray"
-"""The names of the places, as `--on` takes them."""
+LOCAL, SLURM, RAY = BACKENDS = "local", "slurm", "ray"
+"""The names of the backends, as `--on` takes them."""
 STDIN = 0
 GRACE = 60.0
 """Seconds that processes have to save where they stand when they are stopped."""
@@ -31,7 +31,7 @@ RETRIES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class ProcessSpec:
     """A process that is to be started: a module of ours with its arguments."""
 
     name: str
@@ -52,7 +52,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class TaskEnd:
+class ProcessEnd:
     """A process that is no more."""
 
     name: str
@@ -62,31 +62,31 @@ class TaskEnd:
     """Why it left no result, in one line."""
 
     @classmethod
-    def of(cls, task: Task, code: int) -> Self:
+    def of(cls, spec: ProcessSpec, code: int) -> Self:
         """The end of a process with an exit code."""
         if code >= 0:
-            return cls(task.name, code, f"it ended with code {code} and no result (see {task.log})")
+            return cls(spec.name, code, f"it ended with code {code} and no result (see {spec.log})")
         if code == -signal.SIGKILL:
-            return cls(task.name, code, f"{KILLED} (see {task.log})")
+            return cls(spec.name, code, f"{KILLED} (see {spec.log})")
         name = signal.Signals(-code).name
-        return cls(task.name, code, f"it was ended by signal {-code} ({name}; see {task.log})")
+        return cls(spec.name, code, f"it was ended by signal {-code} ({name}; see {spec.log})")
 
 
 class Watcher(Protocol):
-    """Follows tasks while a place runs them."""
+    """Follows specs while a backend runs them."""
 
-    def prepare(self, tasks: Sequence[Task]) -> None:
-        """Get ready for tasks that are about to start."""
+    def prepare(self, specs: Sequence[ProcessSpec]) -> None:
+        """Get ready for specs that are about to start."""
 
     def look(self, running: Sequence[str]) -> None:
-        """Read what the running tasks, by name, have done since the last look."""
+        """Read what the running specs, by name, have done since the last look."""
 
-    def starts_again(self, end: TaskEnd) -> bool:
-        """Return whether a task that has ended is started again."""
+    def starts_again(self, end: ProcessEnd) -> bool:
+        """Return whether a spec that has ended is started again."""
 
 
 @dataclass(kw_only=True)
-class Place(ABC):
+class Backend(ABC):
     """Where processes run: it starts them, says which have ended, and stops them."""
 
     jobs: int | None = None
@@ -97,46 +97,46 @@ class Place(ABC):
     pause: float = 0.2
     """Seconds between two looks at what they have done."""
     running: dict[str, Any] = field(default_factory=dict)
-    """What a place knows of each process that runs, by the name of its task."""
+    """What a backend knows of each process that runs, by the name of its spec."""
 
     @property
     @abstractmethod
     def summary(self) -> str:
         """What a person should know of it, in a few words; none, where one process after another is started here."""
 
-    def adopt(self, tasks: Sequence[Task]) -> set[str]:
+    def adopt(self, specs: Sequence[ProcessSpec]) -> set[str]:
         """The names of those that an earlier command has started here, and that still wait or run."""
         return set()
 
-    def startable(self, tasks: Sequence[Task]) -> Sequence[Task]:
+    def startable(self, specs: Sequence[ProcessSpec]) -> Sequence[ProcessSpec]:
         """Those that there is room for now, in their order."""
-        return tasks if self.jobs is None else tasks[: max(0, self.jobs - len(self.running))]
+        return specs if self.jobs is None else specs[: max(0, self.jobs - len(self.running))]
 
     @abstractmethod
-    def start(self, tasks: Sequence[Task]) -> None:
+    def start(self, specs: Sequence[ProcessSpec]) -> None:
         """Start them all, whether or not there is room."""
 
     @abstractmethod
-    def ended(self) -> list[TaskEnd]:
+    def ended(self) -> list[ProcessEnd]:
         """What has ended since this was asked last."""
 
     @abstractmethod
     def stop(self) -> None:
         """Ask all that run to save and stop, and wait for them. Nothing happens where nothing runs."""
 
-    def run(self, tasks: Sequence[Task], watcher: Watcher) -> Generator[TaskEnd]:
-        """Run tasks, as many at once as there is room for, and yield each final end. Stop all that run at the end."""
-        by_name = {task.name: task for task in tasks}
+    def run(self, specs: Sequence[ProcessSpec], watcher: Watcher) -> Generator[ProcessEnd]:
+        """Run specs, as many at once as there is room for, and yield each final end. Stop all that run at the end."""
+        by_name = {spec.name: spec for spec in specs}
         try:
             with _interrupted_by_sigterm():
-                running = self.adopt(tasks)
-                waiting = [task for task in tasks if task.name not in running]
+                running = self.adopt(specs)
+                waiting = [spec for spec in specs if spec.name not in running]
                 while waiting or running:
                     if starting := self.startable(waiting):
                         watcher.prepare(starting)
                         self.start(starting)
-                        running = running | {task.name for task in starting}
-                        waiting = [task for task in waiting if task.name not in running]
+                        running = running | {spec.name for spec in starting}
+                        waiting = [spec for spec in waiting if spec.name not in running]
                     time.sleep(self.pause)
                     watcher.look(sorted(running))
                     for end in self.ended():
@@ -162,7 +162,7 @@ def _interrupted_by_sigterm() -> Iterator[None]:
 
 
 def when_parent_is_gone(then: Callable[[], None]) -> None:
-    """In a process of a task: who started it may hold the other end of its stdin, and says nothing; where that ends,
+    """In a process of a spec: who started it may hold the other end of its stdin, and says nothing; where that ends,
     `then` is called, in a thread. A job of Slurm has no such parent, and lives on.
     """
     try:
