@@ -134,7 +134,7 @@ def test_what_templates_are_offered() -> None:
 )
 def test_a_template_can_only_write(template: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(chat, "SECONDS", 1)
+    monkeypatch.setattr(chat, "CPU_SECONDS", 1)
     (tmp_path / "secret").write_text("secret")
     with pytest.raises(DataError, match=f"the chat template failed.*(?:{says})") as caught:
         render_chat(template, [{"role": "user", "content": "hi"}], specials={})

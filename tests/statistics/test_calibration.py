@@ -5,8 +5,8 @@ import pytest
 from scipy import optimize, special
 
 from glassformer.statistics.calibration import (
-    COLDEST,
-    HOTTEST,
+    MAX_TEMPERATURE,
+    MIN_TEMPERATURE,
     Threshold,
     coverage,
     expected_error,
@@ -66,8 +66,8 @@ def test_a_temperature_that_is_known(hotter: float) -> None:
 
 def test_temperatures_without_end() -> None:
     logits = np.array([[2.0, 0.0], [0.0, 3.0]])
-    assert fit_temperature(logits, np.array([0, 1])) == pytest.approx(COLDEST, rel=1e-4)
-    assert fit_temperature(logits, np.array([1, 0])) == pytest.approx(HOTTEST, rel=1e-4)
+    assert fit_temperature(logits, np.array([0, 1])) == pytest.approx(MIN_TEMPERATURE, rel=1e-4)
+    assert fit_temperature(logits, np.array([1, 0])) == pytest.approx(MAX_TEMPERATURE, rel=1e-4)
 
 
 SURE = np.array([0.9, 0.2, 0.8, 0.5, 0.5])

@@ -92,28 +92,28 @@ def test_tokens_of_a_stretch_spell_it(tokenizer: Tokenizer) -> None:
     spans = [(12, 16), (0, 2), (3, 8)]
     ids = tokenizer.encode(SENTENCE)
     for found, (start, end) in zip(tokens_of(spans, SENTENCE, tokenizer), spans, strict=True):
-        assert [ids[place] for place in found.places] == [piece.id for piece in found.pieces]
-        spelt = b"".join(tokenizer.token_bytes(ids[place]) for place in found.places).decode()
+        assert [ids[place] for place in found.positions] == [piece.id for piece in found.pieces]
+        spelt = b"".join(tokenizer.token_bytes(ids[place]) for place in found.positions).decode()
         assert spelt.strip() == SENTENCE[start:end]
 
 
 def test_start_stands_before_all() -> None:
     ids = CHAR.encode(SENTENCE)
     assert CHAR.start is not None
-    assert tokens_of([(3, 5)], SENTENCE, CHAR, ids)[0].places == [3, 4]
-    assert tokens_of([(3, 5)], SENTENCE, CHAR, [CHAR.start, *ids])[0].places == [4, 5]
+    assert tokens_of([(3, 5)], SENTENCE, CHAR, ids)[0].positions == [3, 4]
+    assert tokens_of([(3, 5)], SENTENCE, CHAR, [CHAR.start, *ids])[0].positions == [4, 5]
 
 
 def test_what_was_cut_off_has_pieces_and_no_places() -> None:
     ids = CHAR.encode(SENTENCE)
     first, second = tokens_of([(0, 2), (3, 8)], SENTENCE, CHAR, [*ids[:7], CHAR.end])
-    assert first.places == [0, 1]
-    assert second.places == []
+    assert first.positions == [0, 1]
+    assert second.positions == []
     assert "".join(piece.text for piece in second.pieces) == "naïve"
-    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:7])[0].places == []
-    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:8])[0].places == [3, 4, 5, 6, 7]
+    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:7])[0].positions == []
+    assert tokens_of([(3, 8)], SENTENCE, CHAR, ids[:8])[0].positions == [3, 4, 5, 6, 7]
 
 
 def test_characters_that_no_token_stands_for() -> None:
     (found,) = tokens_of([(9, 10)], SENTENCE, WORD)
-    assert (found.pieces, found.places) == ([], [])
+    assert (found.pieces, found.positions) == ([], [])

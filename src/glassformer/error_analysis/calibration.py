@@ -93,7 +93,7 @@ def calibration_finding(
         where, fitted = sentence("not fitted: few", examples=counted(len(fitted), noun), least=FEWEST), None
     if fitted is not None:
         temperature = calibration.fit_temperature(fitted.logits, fitted.answers)
-        if not calibration.COLDEST * 1.01 < temperature < calibration.HOTTEST / 1.01:
+        if not calibration.MIN_TEMPERATURE * 1.01 < temperature < calibration.MAX_TEMPERATURE / 1.01:
             where, temperature = sentence("not fitted: endless", where=where), None
     temperatures = {"as it is": 1.0}
     if temperature is not None:

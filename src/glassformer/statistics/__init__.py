@@ -1,1 +1,1 @@
-"""How sure a number is: intervals, paired tests, calibration. Arrays in, numbers out; no torch."""
+"""Intervals, paired tests and calibration. Functions take arrays and return numbers; no torch."""

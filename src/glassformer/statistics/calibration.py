@@ -1,4 +1,4 @@
-"""Whether a model is as sure as it is right: reliability, temperature, and answering only when sure."""
+"""Calibration: reliability diagram, temperature scaling and selective prediction."""
 
 import math
 from dataclasses import dataclass
@@ -9,56 +9,59 @@ from jaxtyping import Bool, Float, Int
 from glassformer.config.arrays import Array
 from glassformer.statistics.intervals import Interval, share_interval
 
-COLDEST, HOTTEST = 0.01, 100.0
-"""Between these a temperature is sought; a model that is never wrong would like to be endlessly cold."""
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.01, 100.0
+"""Range of the fitted temperature. The loss of a model without errors has its minimum at 0."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Guesses of about the same probability: how probable they were on average, and how many were right."""
+    """Predictions with similar confidence: their mean confidence and their accuracy."""
 
     count: int
     confidence: float
     accuracy: float
     interval: Interval
-    """The accuracy's interval."""
+    """Confidence interval of `accuracy`."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Answering only from this confidence on: which share of the examples is answered, and which of those rightly."""
+    """A minimum confidence for answering, with the resulting coverage and accuracy."""
 
     threshold: float
     coverage: float
+    """Share of the examples that are answered."""
     accuracy: float
+    """Share of correct answers among the answered examples."""
 
 
 def reliability(probabilities: Float[Array, " N"], right: Bool[Array, " N"], bins: int = 10) -> list[Bin]:
-    """Guesses by their own probabilities, in bins of one width from 0 to 1; those that hold nothing are left out."""
-    places = np.minimum((probabilities * bins).astype(int), bins - 1)
+    """Return the bins of a reliability diagram: `bins` bins of equal width from 0 to 1, without the empty ones."""
+    bin_of = np.minimum((probabilities * bins).astype(int), bins - 1)
     return [
         Bin(
-            int(here.sum()),
-            float(probabilities[here].mean()),
-            float(right[here].mean()),
-            share_interval(int(right[here].sum()), int(here.sum())),
+            int(in_bin.sum()),
+            float(probabilities[in_bin].mean()),
+            float(right[in_bin].mean()),
+            share_interval(int(right[in_bin].sum()), int(in_bin.sum())),
         )
-        for place in range(bins)
-        if (here := places == place).any()
+        for number in range(bins)
+        if (in_bin := bin_of == number).any()
     ]
 
 
 def expected_error(bins: list[Bin]) -> float:
-    """How far confidence and accuracy are apart, on average over the examples (ECE)."""
-    whole = sum(each.count for each in bins)
-    return sum(each.count * abs(each.confidence - each.accuracy) for each in bins) / max(1, whole)
+    """Return the expected calibration error (ECE): the mean distance of confidence and accuracy over all examples."""
+    total = sum(bin.count for bin in bins)
+    return sum(bin.count * abs(bin.confidence - bin.accuracy) for bin in bins) / max(1, total)
 
 
 def fit_temperature(logits: Float[Array, "N C"], answers: Int[Array, " N"]) -> float:
-    """Return the temperature T that logits are divided by so that the loss is smallest. For one score s of two classes,
-    give the columns 0 and s.
+    """Return the temperature T for which the loss of logits / T is smallest.
 
-    The loss is convex in 1/T: its slope, the mean score less the score of the answer, changes its sign once.
+    For a single score s of two classes, pass the columns 0 and s.
+
+    The loss is convex in 1/T. Its slope, the mean score minus the score of the answer, changes its sign once.
     """
     scores = logits.astype(float)
     scores = scores - scores.max(1, keepdims=True)
@@ -68,7 +71,7 @@ def fit_temperature(logits: Float[Array, "N C"], answers: Int[Array, " N"]) -> f
         weights = np.exp(scores / math.exp(log_temperature))
         return float((np.einsum("nc,nc->n", weights, scores) / weights.sum(1) - own).mean()) < 0
 
-    low, high = math.log(COLDEST), math.log(HOTTEST)
+    low, high = math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE)
     while high - low > 1e-7:
         middle = (low + high) / 2
         low, high = (low, middle) if is_too_hot(middle) else (middle, high)
@@ -76,8 +79,9 @@ def fit_temperature(logits: Float[Array, "N C"], answers: Int[Array, " N"]) -> f
 
 
 def coverage(confidence: Float[Array, " N"], right: Bool[Array, " N"]) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-    """Answering only the most confident 1, 2, … N examples: their shares of all, and how many of them are right.
-    Examples of one confidence come in no order: each counts as their average.
+    """Return coverage and accuracy when only the 1, 2, …, N most confident examples are answered.
+
+    Examples of equal confidence have no order, so each of them counts as their mean.
     """
     _, group, sizes = np.unique(-confidence, return_inverse=True, return_counts=True)
     averages = np.bincount(group, weights=right) / sizes
@@ -86,12 +90,14 @@ def coverage(confidence: Float[Array, " N"], right: Bool[Array, " N"]) -> tuple[
 
 
 def threshold_for(confidence: Float[Array, " N"], right: Bool[Array, " N"], accuracy: float) -> Threshold | None:
-    """The confidence from which on answers are right this often, and as many as can be are answered; None: never."""
+    """Return the threshold with the largest coverage that reaches `accuracy`; None if none reaches it."""
     values, sizes = np.unique(-confidence, return_counts=True)
     last = np.cumsum(sizes) - 1
     shares, accuracies = coverage(confidence, right)
-    enough = np.flatnonzero(accuracies[last] >= accuracy - 1e-12)
-    if not len(enough):
+    reached = np.flatnonzero(accuracies[last] >= accuracy - 1e-12)
+    if not len(reached):
         return None
-    place = enough[-1]
-    return Threshold(float(-values[place]), float(shares[last[place]]), float(accuracies[last[place]]))
+    last_reached = reached[-1]
+    return Threshold(
+        float(-values[last_reached]), float(shares[last[last_reached]]), float(accuracies[last[last_reached]])
+    )

@@ -1,7 +1,7 @@
-"""Intervals: between which two values the truth lies, at a level of 95 in 100 unless told; and the tails of
-distributions that they come from: Student's t, which says what an average of few values strays by when their spread is
-itself only estimated, the incomplete beta function, from which it and the binomial distribution follow, and the
-studentized range: what t becomes where the best and the worst of several are picked.
+"""Confidence intervals (95 % by default) and the tails of the distributions that they need.
+
+The distributions are Student's t, the incomplete beta function (from which t and the binomial follow), and the
+studentized range. The latter replaces t when the best and the worst of several models are compared.
 """
 
 import math
@@ -15,12 +15,14 @@ from jaxtyping import Float
 from glassformer.config.arrays import Array
 
 TINY = 1e-300
-EXACT = 1e-15
+"""Smallest divisor in Lentz's method."""
+TOLERANCE = 1e-15
+"""Relative change at which the continued fraction stops."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value, and how far it may be from the truth."""
+    """A value with the lower and upper end of its confidence interval."""
 
     value: float
     low: float
@@ -28,28 +30,29 @@ class Interval:
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval | None:
-    """The mean's interval over seeds, by Student's t; None for fewer than two values, whose spread nobody knows."""
+    """Return Student's t interval of the mean over seeds; None for fewer than two values."""
     if len(values) < 2:
         return None
     scores = np.asarray(values, float)
     return around(float(scores.mean()), float(scores.var(ddof=1)) / len(scores), len(scores) - 1, level)
 
 
-def share_interval(hits: int, of: int, level: float = 0.95) -> Interval:
-    """The interval of a share, such as an accuracy, by Wilson's formula: never below 0 or above 1; of nothing, anything
-    between.
+def share_interval(hits: int, total: int, level: float = 0.95) -> Interval:
+    """Return Wilson's interval of a share, such as an accuracy.
+
+    The ends stay within [0, 1]. For `total` 0 the value is NaN and the interval is [0, 1].
     """
-    if not 0 <= hits <= of:
-        raise ValueError(f"{hits} hits of {of} cannot be")
-    if of == 0:
+    if not 0 <= hits <= total:
+        raise ValueError(f"{hits} hits of {total} cannot be")
+    if total == 0:
         return Interval(math.nan, 0.0, 1.0)
-    z = t_quantile((1 + level) / 2, math.inf)  # standard deviations that hold such a share: 1.96 for 0.95
-    share = hits / of
-    middle = (share + z * z / (2 * of)) / (1 + z * z / of)
-    half = z / (1 + z * z / of) * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    # At the ends rounding must not leave the truth outside.
+    z = t_quantile((1 + level) / 2, math.inf)  # 1.96 for 0.95
+    share = hits / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    # At the ends, rounding must not exclude the true value.
     low = 0.0 if hits == 0 else max(middle - half, 0.0)
-    high = 1.0 if hits == of else min(middle + half, 1.0)
+    high = 1.0 if hits == total else min(middle + half, 1.0)
     return Interval(share, low, high)
 
 
@@ -58,30 +61,34 @@ def weighted_mean_interval(
     weights: Sequence[float] | Float[Array, " N"] | None = None,
     level: float = 0.95,
 ) -> Interval:
-    """The interval of a mean over examples. Where they count differently (windows of more or fewer tokens), the mean is
-    a ratio of two sums that both depend on which examples were drawn. A single example has an interval without ends.
+    """Return the interval of a weighted mean over examples.
+
+    With different weights (windows of more or fewer tokens) the mean is a ratio of two sums. Both sums depend on which
+    examples were drawn. For a single example the interval is infinite.
     """
     mean, variance = weighted_mean(np.asarray(scores, float), None if weights is None else np.asarray(weights, float))
     return around(mean, variance, len(scores) - 1, level)
 
 
 def weighted_mean(scores: Float[Array, " N"], weights: Float[Array, " N"] | None) -> tuple[float, float]:
-    """The mean, and by how much it varies from one draw of examples to the next (endlessly, for all that one tells)."""
+    """Return the mean and its sampling variance over examples; the variance is infinite for a single example."""
     counts = np.ones(len(scores)) if weights is None else weights
     if len(counts) != len(scores):
         raise ValueError(f"{len(scores)} scores, but {len(counts)} weights")
-    whole = counts.sum()
-    if not whole > 0:
+    total = counts.sum()
+    if not total > 0:
         raise ValueError("no example counts: their weights come to 0")
-    shares = counts / whole
+    shares = counts / total
     mean = float(shares @ scores)
     count = len(scores)
     return mean, float(np.square(shares * (scores - mean)).sum()) * count / (count - 1) if count > 1 else math.inf
 
 
 def around(value: float, variance: float, df: float, level: float, rows: int = 2) -> Interval:
-    """The interval within Student's t of a value with so much variance; with more than two `rows`, of the difference of
-    two of them, so wide that those of all pairs hold at once.
+    """Return the t interval of a value with this variance.
+
+    With `rows` > 2 the value is the difference of two of `rows` models. The interval is then wide enough that the
+    intervals of all pairs hold simultaneously.
     """
     if math.isinf(variance):
         return Interval(value, -math.inf, math.inf)
@@ -93,10 +100,10 @@ def around(value: float, variance: float, df: float, level: float, rows: int = 2
 
 
 def incomplete_beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b): which share of the beta distribution of a and b lies below x."""
+    """Return I_x(a, b), the cumulative beta distribution with parameters a and b at x."""
     if not 0 < x < 1:
         return float(x >= 1)
-    # The fraction converges fast on this side of the mean only; the other side is the mirror image.
+    # The fraction converges fast only below the mean; the other side follows by symmetry.
     if x > (a + 1) / (a + b + 2):
         return 1 - incomplete_beta(1 - x, b, a)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
@@ -104,30 +111,30 @@ def incomplete_beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """The continued fraction 1 + d₁/(1 + d₂/(1 + …)) of I_x(a, b), from its first term on (Lentz)."""
-    value = above = 1.0
-    below = 0.0
+    """Evaluate the continued fraction 1 + d₁/(1 + d₂/(1 + …)) of I_x(a, b) with Lentz's method."""
+    value = numerator_ratio = 1.0
+    denominator_ratio = 0.0
     for index in range(1, 100_000):
         half = index // 2
         if index % 2:
             term = -(a + half) * (a + b + half) * x / ((a + 2 * half) * (a + 2 * half + 1))
         else:
             term = half * (b - half) * x / ((a + 2 * half - 1) * (a + 2 * half))
-        below = 1 / _not_zero(1 + term * below)
-        above = _not_zero(1 + term / above)
-        value *= above * below
-        if abs(above * below - 1) < EXACT:
+        denominator_ratio = 1 / _not_zero(1 + term * denominator_ratio)
+        numerator_ratio = _not_zero(1 + term / numerator_ratio)
+        value *= numerator_ratio * denominator_ratio
+        if abs(numerator_ratio * denominator_ratio - 1) < TOLERANCE:
             break
     return value
 
 
 def _not_zero(value: float) -> float:
-    """The value, or almost 0, since it is divided by."""
+    """Return the value, or TINY if it is too close to 0 to divide by."""
     return value if abs(value) > TINY else TINY
 
 
 def t_tail(t: float, df: float) -> float:
-    """How probable a value at least this far from 0, on either side, is by chance: the two-sided p-value."""
+    """Return the two-sided p-value of `t`: the probability of a value at least this far from 0."""
     if math.isinf(t):
         return 0.0
     if math.isinf(df):
@@ -137,7 +144,7 @@ def t_tail(t: float, df: float) -> float:
 
 @lru_cache(1024)
 def t_quantile(p: float, df: float) -> float:
-    """The value below which a share p of the distribution lies: 1.96 for 0.975 and endless degrees of freedom."""
+    """Return the value below which a share `p` of Student's t distribution lies (1.96 for 0.975 and df = ∞)."""
     if not 0 < p < 1:
         raise ValueError(f"the share below a quantile lies between 0 and 1, not at {p}")
     if p == 0.5:
@@ -158,16 +165,16 @@ def _crossing(is_below: Callable[[float], bool], start: float, tolerance: float)
     return high
 
 
-# --- the studentized range: of several values alike, how far the best and the worst are apart by chance ---
+# --- studentized range: difference of the best and the worst of several equal models ---
 
 RANGES = np.linspace(0, 14, 1401)
-"""Ranges of standard normal values; none is larger."""
+"""Grid for the range of standard normal values; larger ranges have a negligible probability."""
 LEGENDRE = np.polynomial.legendre.leggauss(128)
-"""Places between −1 and 1, and their weights in an integral."""
+"""Nodes in [−1, 1] and weights of Gauss–Legendre quadrature."""
 
 
 def range_t_tail(t: float, rows: int, df: float) -> float:
-    """How probable it is by chance that any two of so many rows alike are at least this t apart; of two, `t_tail`."""
+    """Return the probability that any two of `rows` equal models differ by at least `t`; for two, `t_tail`."""
     if rows == 2 or math.isinf(t):
         return t_tail(t, df)
     spreads, shares = _spreads(df)
@@ -177,7 +184,7 @@ def range_t_tail(t: float, rows: int, df: float) -> float:
 
 @lru_cache(1024)
 def range_t_quantile(level: float, rows: int, df: float) -> float:
-    """The t that no two of so many rows alike exceed in such a share of tables; of two, Student's."""
+    """Return the `t` that no pair of `rows` equal models exceeds with probability `level`; for two, Student's."""
     if rows == 2:
         return t_quantile((1 + level) / 2, df)
     return _crossing(lambda t: range_t_tail(t, rows, df) > 1 - level, 4.0, 1e-6)
@@ -185,8 +192,9 @@ def range_t_quantile(level: float, rows: int, df: float) -> float:
 
 @lru_cache(64)
 def _range_table(rows: int) -> Float[Array, " W"]:
-    """P(range ≤ w) of so many standard normal values, for w from 0 on: one of them is the least, the others lie within
-    w above it.
+    """Return P(range ≤ w) of `rows` standard normal values for each w in RANGES.
+
+    One value is the smallest, and the others lie within w above it.
     """
     least = np.linspace(-8.5, 8.5, 341)
     points = np.linspace(-9, 9 + RANGES[-1], 20_001)
@@ -199,7 +207,7 @@ def _range_table(rows: int) -> Float[Array, " W"]:
 
 @lru_cache(256)
 def _spreads(df: float) -> tuple[Float[Array, " S"], Float[Array, " S"]]:
-    """Estimates of a spread of 1 with so many degrees of freedom (χ/√df), and how probable each is."""
+    """Return estimates χ/√df of a standard deviation of 1 with `df` degrees of freedom, and their probabilities."""
     if df > 1e6:
         return np.ones(1), np.ones(1)
     reach = 10 / math.sqrt(2 * df)

@@ -1,4 +1,4 @@
-"""Tests of significance: two models on the same examples, two groups of examples, and what errors have in common."""
+"""Significance tests: two models on the same examples, two groups, and features over-represented in errors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,22 +20,22 @@ from glassformer.statistics.intervals import (
 )
 
 ROUNDING = 1e-14
-"""The part of a score that rounding changes: what varies by less does not vary."""
+"""Relative rounding error of a score. Smaller variation counts as no variation."""
 
 
 @dataclass(frozen=True)
 class Difference(Interval):
-    """The lead of the first over the second: by how much it is better."""
+    """Mean score of the first model minus that of the second; positive if the first is better."""
 
     p: float
-    """How often chance alone would show a difference at least as large."""
+    """Probability of a difference at least this large if the models are equal."""
     seeds: bool
-    """Whether the chance of training is in it (both trained at least twice), not only that of the examples."""
+    """Whether the interval includes the variation between seeds: both models have at least two training runs."""
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Where two models are right, and how often chance alone would set them apart so unevenly."""
+    """Counts of the examples that each of two models answers correctly, and the p-value of McNemar's test."""
 
     only_first: int
     only_second: int
@@ -46,44 +46,48 @@ class McNemar:
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """How much seeds change a mean score: its variance from one training to the next."""
+    """Variance of a mean score between training runs with different seeds."""
 
-    whole: float
-    there: float
-    """The part of it that follows from which examples each seed is good at: it is in the examples' variance too."""
+    variance: float
+    from_examples: float
+    """The part that is also in the variance over examples: seeds differ in which examples they answer well."""
     df: int
     examples: int
 
     def parts(self, share: float) -> list[tuple[float, int]]:
-        """Such a share of the variance, in parts with their degrees of freedom; what is counted twice is taken off."""
-        if self.whole <= self.there:
+        """Return `share` of the variance as (variance, degrees of freedom) terms.
+
+        A negative term subtracts the part that would be counted twice.
+        """
+        if self.variance <= self.from_examples:
             return []
-        return [(share * self.whole, self.df), (-share * self.there, self.df * (self.examples - 1))]
+        return [(share * self.variance, self.df), (-share * self.from_examples, self.df * (self.examples - 1))]
 
 
 def seed_spread(models: Sequence[Float[Array, "S N"]], weights: Float[Array, " N"] | None = None) -> SeedSpread | None:
-    """How much seeds change a score, over some models together; None where it never does, none was trained twice, or
-    a single example was judged.
+    """Return the pooled variance between seeds of several models.
 
-    A few seeds of one model tell little of it: of eight that are alike, one will seem hardly to vary.
+    None if no model varies, no model has two training runs, or there is a single example.
+
+    Pooling helps because few seeds estimate the variance badly: of eight equal models, one will hardly seem to vary.
     """
-    several = [scores for scores in models if _varies(scores) and scores.shape[1] > 1]
-    if not several:
+    varying = [scores for scores in models if _varies(scores) and scores.shape[1] > 1]
+    if not varying:
         return None
-    count = several[0].shape[1]
+    count = varying[0].shape[1]
     shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
-    whole = there = 0.0
-    for scores in several:
+    total = from_examples = 0.0
+    for scores in varying:
         means = scores @ shares
-        rest = scores - scores.mean(0) - (means - means.mean())[:, None]
-        there += float(np.square(rest * shares).sum()) * count / (count - 1)
-        whole += float(np.square(means - means.mean()).sum())
-    df = sum(len(scores) - 1 for scores in several)
-    return SeedSpread(whole / df, there / df, df, count)
+        residuals = scores - scores.mean(0) - (means - means.mean())[:, None]
+        from_examples += float(np.square(residuals * shares).sum()) * count / (count - 1)
+        total += float(np.square(means - means.mean()).sum())
+    df = sum(len(scores) - 1 for scores in varying)
+    return SeedSpread(total / df, from_examples / df, df, count)
 
 
 def _varies(scores: Float[Array, "S N"]) -> bool:
-    """Whether seeds change anything: a floor's scores are given twice."""
+    """Return whether seeds change the scores. A trivial baseline may be listed twice with the same scores."""
     return len(scores) > 1 and bool((scores != scores[0]).any())
 
 
@@ -97,48 +101,49 @@ def difference(
     limit: float = math.inf,
     level: float = 0.95,
 ) -> Difference:
-    """The mean score of a less that of b on the same N examples, each trained S (R) times.
+    """Return the mean score of `a` minus that of `b` on the same N examples, with S and R seeds.
 
-    Other examples would have given another difference, and so would other seeds; both kinds of chance add up, and
-    Welch and Satterthwaite's formula says how well the sum is known. What never varies (a floor) may be given twice.
-    Where both are of more `rows` than these, interval and p allow for it (Tukey and Kramer): of so many rows alike, in
-    95 of 100 tables no two seem apart. `spread` is then that of all rows: it counts where the pair's own is smaller;
-    of a larger one, what lies beyond it is known as well as the pair's own seeds tell.
+    Other examples and other seeds would both give another difference, so both variances add up. The Welch–Satterthwaite
+    formula gives the degrees of freedom of the sum. The scores of a trivial baseline may be listed twice.
 
-    `limit`: the largest possible difference of two scores, 1 for accuracies. The interval stays within it. If all
+    If both are among more than two `rows`, interval and p are corrected for all pairs (Tukey and Kramer): of equal
+    models, no pair differs significantly in 95 of 100 tables. `spread` is then the pooled spread of all rows, which is
+    a lower bound. If the pair's own spread is larger, the excess counts with the pair's degrees of freedom.
+
+    `limit` is the largest possible difference of two scores, 1 for accuracies. The interval stays within it. If all
     examples differ by the same amount, the interval allows for different examples that a sample this small can miss.
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         raise ValueError(f"scores on the same examples, a row for each seed, are compared; not {a.shape} and {b.shape}")
     count = a.shape[1]
-    value, examples = weighted_mean(a.mean(0) - b.mean(0), weights)
+    value, example_variance = weighted_mean(a.mean(0) - b.mean(0), weights)
     seeds = len(a) > 1 and len(b) > 1
-    if math.isinf(examples):
+    if math.isinf(example_variance):
         return Difference(value, -limit, limit, 1.0, seeds)
     varying = [scores for scores in (a, b) if _varies(scores)]
-    own = [part for scores in varying for part in _seed_parts(scores, weights)]
-    all_rows = [] if spread is None else spread.parts(sum(1 / len(scores) for scores in varying))
-    beyond = max(0.0, 1 - _sum(all_rows) / _sum(own)) if own else 0.0
-    of_seeds = [*all_rows, *((beyond * part, free) for part, free in own)] if beyond else all_rows
-    variance = examples + _sum(of_seeds)
-    least = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
-    if variance <= least**2:
-        # Every example differs by the same: what remains to ask is how often all signs would agree.
+    own_parts = [part for scores in varying for part in _seed_parts(scores, weights)]
+    pooled_parts = [] if spread is None else spread.parts(sum(1 / len(scores) for scores in varying))
+    excess = max(0.0, 1 - _sum(pooled_parts) / _sum(own_parts)) if own_parts else 0.0
+    seed_parts = [*pooled_parts, *((excess * part, df) for part, df in own_parts)] if excess else pooled_parts
+    variance = example_variance + _sum(seed_parts)
+    rounding = ROUNDING * max(np.abs(a).max(), np.abs(b).max())
+    if variance <= rounding**2:
+        # Every example differs by the same amount, so only a sign test remains.
         pairs = rows * (rows - 1) / 2
-        p = 1.0 if abs(value) <= least else min(1.0, pairs * 2.0 ** (1 - count))
+        p = 1.0 if abs(value) <= rounding else min(1.0, pairs * 2.0 ** (1 - count))
         if math.isinf(limit):
             return Difference(value, value, value, p, seeds)
         missed = 1 - ((1 - level) / 2 / pairs) ** (1 / count)
         low, high = ((1 - missed) * value - missed * limit, (1 - missed) * value + missed * limit)
         return Difference(value, max(low, -limit), min(high, limit), p, seeds)
-    df = _degrees([(examples, count - 1), *of_seeds])
+    df = _degrees([(example_variance, count - 1), *seed_parts])
     interval = around(value, variance, df, level, rows)
     p = range_t_tail(value / math.sqrt(variance), rows, df)
     return Difference(value, max(interval.low, -limit), min(interval.high, limit), p, seeds)
 
 
 def _seed_parts(scores: Float[Array, "S N"], weights: Float[Array, " N"] | None) -> list[tuple[float, int]]:
-    """The variance that seeds add to the mean over them."""
+    """Return the variance terms that seeds add to the mean over seeds."""
     spread = seed_spread([scores], weights)
     return [] if spread is None else spread.parts(1 / len(scores))
 
@@ -148,28 +153,28 @@ def _sum(parts: Sequence[tuple[float, int]]) -> float:
 
 
 def _degrees(parts: Sequence[tuple[float, int]]) -> float:
-    """The degrees of freedom of a sum of variances. It is known at least as well as the part of it that is known least;
-    what is taken off could hide that.
+    """Return the degrees of freedom of a sum of variances.
+
+    It has at least those of its least certain positive term, which a negative term could hide.
     """
-    fewest = min(free for part, free in parts if part > 0)
-    return max(fewest, _sum(parts) ** 2 / sum(part**2 / free for part, free in parts))
+    fewest = min(df for part, df in parts if part > 0)
+    return max(fewest, _sum(parts) ** 2 / sum(part**2 / df for part, df in parts))
 
 
 def mcnemar(first: Bool[Array, " N"], second: Bool[Array, " N"]) -> McNemar:
-    """Only examples on which they differ tell them apart; by chance each is a coin's throw (exact, two-sided)."""
+    """Run the exact two-sided McNemar test: if the models are equal, each discordant example is a fair coin toss."""
     if first.shape != second.shape:
         raise ValueError(f"answers to the same examples are compared; not {len(first)} and {len(second)} of them")
     only_first, only_second = int((first & ~second).sum()), int((~first & second).sum())
-    fewer, apart = min(only_first, only_second), only_first + only_second
-    p = min(1.0, 2 * incomplete_beta(0.5, apart - fewer, fewer + 1)) if apart else 1.0
+    fewer, discordant = min(only_first, only_second), only_first + only_second
+    p = min(1.0, 2 * incomplete_beta(0.5, discordant - fewer, fewer + 1)) if discordant else 1.0
     return McNemar(only_first, only_second, int((first & second).sum()), int((~first & ~second).sum()), p)
 
 
 def difference_p(first: Float[Array, " N"], second: Float[Array, " M"]) -> float:
-    """How often chance alone would set the means of two groups so far apart: what Welch's test says, or Student's if
-    that is more.
+    """Return the p-value for the difference of two group means: the larger of Welch's and Student's test.
 
-    Welch's takes two values that happen to be equal for a mean that is known exactly; Student's does not.
+    Welch's test treats two values that happen to be equal as a mean without uncertainty; Student's does not.
     """
     counts = len(first), len(second)
     if min(counts) < 2:
@@ -180,45 +185,46 @@ def difference_p(first: Float[Array, " N"], second: Float[Array, " M"]) -> float
     if pooled <= (ROUNDING * max(np.abs(first).max(), np.abs(second).max())) ** 2:
         if distance == 0:
             return 1.0
-        # Each group has one value alone: what remains to ask is how often a draw would part them so, or the other way.
+        # Each group has a single distinct value, so only a permutation test remains.
         log = math.lgamma(counts[0] + 1) + math.lgamma(counts[1] + 1) - math.lgamma(sum(counts) + 1)
         return (1 + (counts[0] == counts[1])) * math.exp(log)
     parts = [variance / count for variance, count in zip(variances, counts, strict=True)]
-    free = sum(parts) ** 2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
-    welch = t_tail(distance / math.sqrt(sum(parts)), free)
+    df = sum(parts) ** 2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    welch = t_tail(distance / math.sqrt(sum(parts)), df)
     student = t_tail(distance / math.sqrt(pooled * (1 / counts[0] + 1 / counts[1])), sum(counts) - 2)
     return max(welch, student)
 
 
-# --- what errors have more often than the rest ---
+# --- features over-represented in errors ---
 
 
 @dataclass(frozen=True)
 class Overrepresentation:
-    """How often something that examples have or have not stands in errors."""
+    """How often the examples with a feature are errors."""
 
     name: str
     in_errors: int
     in_all: int
     rate: Interval
-    """Which share of the examples that have it are errors."""
+    """Share of errors among the examples with the feature."""
     lift: float
-    """How many times more often these are errors than examples at large."""
+    """`rate` divided by the error rate of all examples."""
     p: float
-    """How often chance alone would put it into at least so many errors (Fisher, one-sided)."""
+    """Probability of at least this many errors by chance (Fisher's exact test, one-sided)."""
     holm: float
-    """The p-value after Holm's correction, since so many things were looked at."""
+    """The p-value after Holm's correction for the number of features."""
 
 
 def over_represented(
     in_errors: Mapping[str, int], in_rest: Mapping[str, int], errors: int, rest: int
 ) -> dict[str, Overrepresentation]:
-    """Things counted in so many errors and so many other examples, each at most once an example: by name, the least
-    probable first.
+    """Return how over-represented each feature is in the errors, by name, with the smallest p-value first.
+
+    `in_errors` and `in_rest` count the examples that have each feature, at most once per example.
     """
     logs = np.array([math.lgamma(number + 1) for number in range(errors + rest + 1)])
 
-    @cache  # of thousands of words, most are counted as often as some other
+    @cache  # thousands of words have few distinct pairs of counts
     def chance(hits: int, having: int) -> tuple[float, Interval]:
         return _fisher(hits, having, errors, rest, logs), share_interval(hits, having)
 
@@ -230,7 +236,7 @@ def over_represented(
         if hits + others:
             counts[name] = hits, hits + others
     rows = []
-    p_values = [chance(*both)[0] for both in counts.values()]
+    p_values = [chance(*hits_and_having)[0] for hits_and_having in counts.values()]
     for (name, (hits, having)), corrected in zip(counts.items(), holm(p_values), strict=True):
         p, rate = chance(hits, having)
         lift = rate.value * (errors + rest) / errors if errors else 0.0
@@ -239,22 +245,23 @@ def over_represented(
 
 
 def _fisher(hits: int, having: int, errors: int, rest: int, logs: np.ndarray) -> float:
-    """Fisher's exact test: how probable that of errors drawn blindly from all examples at least so many have it."""
+    """Return the probability that `errors` examples drawn at random include at least `hits` of the `having` ones."""
     lacking = errors + rest - having
     counts = np.arange(max(hits, errors - lacking), min(having, errors) + 1)
     ways = logs[having] - logs[counts] - logs[having - counts]
     others = logs[lacking] - logs[errors - counts] - logs[lacking - (errors - counts)]
-    whole = logs[errors + rest] - logs[errors] - logs[rest]
-    return min(1.0, float(np.exp(ways + others - whole).sum()))
+    total = logs[errors + rest] - logs[errors] - logs[rest]
+    return min(1.0, float(np.exp(ways + others - total).sum()))
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """p-values by Holm's correction, in the order given: only 1 in 20 whole lists has one below 0.05 by chance. Looking
-    at many things, some look odd by chance alone.
+    """Return the p-values after Holm's correction, in the same order.
+
+    Only 1 in 20 whole lists then has a value below 0.05 by chance.
     """
     corrected = [1.0] * len(values)
     worst = 0.0
-    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        worst = max(worst, min(1.0, (len(values) - rank) * values[place]))
-        corrected[place] = worst
+    for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        worst = max(worst, min(1.0, (len(values) - rank) * values[index]))
+        corrected[index] = worst
     return corrected

@@ -1,4 +1,4 @@
-"""Where the characters and words of a text stand among its tokens."""
+"""Alignment of characters and words of a text with its tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,32 +10,35 @@ from numpy.typing import NDArray
 from glassformer.text.tokenizer import Piece, Tokenizer
 
 Span = tuple[int, int]
-"""[start, end)"""
+"""Character positions [start, end)."""
 
 
 class WordBorders(NamedTuple):
-    """Whether a token begins a word, and whether it ends one, by id.
+    """For each token id, whether the token begins a word and whether it ends one.
 
-    A word goes on until a token that begins another, or until one that ends it.
+    A word extends to the next token that begins a word, or to a token that ends one.
     """
 
     begins: NDArray[np.bool_]
     ends: NDArray[np.bool_]
 
     def first(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The place of the first token of its word, for each token of B×T; what stands at place 0 begins one there."""
+        """Return the position of the first token of each token's word (B×T); position 0 always begins a word."""
         begins = self.begins[ids]
         begins[:, 1:] |= self.ends[ids[:, :-1]]
-        places: NDArray[np.int64] = np.maximum.accumulate(np.where(begins, np.arange(ids.shape[1]), 0), 1)
-        return places
+        positions: NDArray[np.int64] = np.maximum.accumulate(np.where(begins, np.arange(ids.shape[1]), 0), 1)
+        return positions
 
 
 def word_borders(tokenizer: Tokenizer) -> WordBorders:
-    """The borders of words. What a word is, follows from how tokens spell.
+    """Return which tokens begin and end words, which depends on how tokens spell text.
 
-    Of characters: what stands between blanks. Where tokens hold the blank before them (byte pairs, SentencePiece): from
-    one that begins with a blank, or a line, to the next. Of WordPiece: a piece and those after it that go on with it.
-    Of words, and of pipelines that spell in no way known here: each token. A special token is a word of its own.
+    - Characters: words are separated by whitespace.
+    - Tokens that include the blank before them (byte-level BPE, SentencePiece): a word begins at such a token.
+    - WordPiece: a word is a token and the continuation tokens after it.
+    - Words, and pipelines with an unknown spelling: each token is a word.
+
+    A special token is a word of its own.
     """
     begins, ends = np.ones((2, tokenizer.vocab_size), np.bool_)
     for id in tokenizer.texts:
@@ -57,28 +60,32 @@ def _borders(tokenizer: Tokenizer, id: int) -> tuple[bool, bool]:
 
 @dataclass(frozen=True)
 class SpanTokens:
-    """The tokens of a stretch of characters."""
+    """The tokens of a span of characters."""
 
     pieces: list[Piece]
-    places: list[int]
-    """The tokens' places among the ids that were read; none if not all of them were."""
+    positions: list[int]
+    """Positions of the tokens among the input ids; empty if some of them were not read."""
 
 
 def tokens_of(
     spans: Iterable[Span], text: str, tokenizer: Tokenizer, ids: Sequence[int] | None = None
 ) -> list[SpanTokens]:
-    """The tokens of each of these stretches: those that share a character with it.
+    """Return the tokens of each span: those that share a character with it.
 
-    `ids`: what a model read of the text, START first if it has one, and END or nothing where it was cut off; None: all.
+    `ids` are the ids that a model read: with its opening token, and truncated where it was truncated. None: the whole
+    text.
     """
     pieces = tokenizer.encode_with_offsets(text)
     read = [piece.id for piece in pieces] if ids is None else list(ids)
-    openings = tokenizer.roles.opening, tokenizer.roles.source  # before a text to label or write, or to translate
-    before = next((len(marks) for marks in openings if tuple(read[: len(marks)]) == marks), 0)
+    openers = tokenizer.roles.opening, tokenizer.roles.source  # before a text to label or write, or to translate
+    before = next((len(marks) for marks in openers if tuple(read[: len(marks)]) == marks), 0)
     tokens = []
     for start, end in spans:
-        own = [place for place, piece in enumerate(pieces) if piece.start < end and piece.end > start]
-        places = [before + place for place in own]
-        whole = all(at < len(read) and read[at] == pieces[place].id for at, place in zip(places, own, strict=True))
-        tokens.append(SpanTokens([pieces[place] for place in own], places if whole else []))
+        inside = [number for number, piece in enumerate(pieces) if piece.start < end and piece.end > start]
+        positions = [before + number for number in inside]
+        whole = all(
+            position < len(read) and read[position] == pieces[number].id
+            for position, number in zip(positions, inside, strict=True)
+        )
+        tokens.append(SpanTokens([pieces[number] for number in inside], positions if whole else []))
     return tokens

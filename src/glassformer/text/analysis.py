@@ -1,36 +1,37 @@
-"""Analysis of tokenizers: how BPE merges a text into tokens, and how kinds of tokenizers compare on unseen text."""
+"""Analysis of tokenizers: the merges of BPE on a text, and a comparison of kinds of tokenizers on unseen text."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import chain, islice, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tokenizers
 
 from glassformer.config.errors import DataError, Misuse
+from glassformer.config.json_types import JsonObject
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import utf8
 from glassformer.text.tokenizer import Tokenizer
 
 MAX_MERGED_CHARS = 2_000
-"""Characters of a text that can still be followed merge by merge."""
+"""Maximum length of a text whose merges are listed."""
 
 
 class Merge(NamedTuple):
-    """A text after one merge at all its places. The first has no merge: single bytes."""
+    """A text after one merge at all its positions; the first entry is the text in single bytes."""
 
     rank: int | None
-    """How many merges were learned before this one."""
+    """Number of merges learned before this one; None for the first entry."""
     pair: tuple[str, str] | None
     ids: list[int]
     pieces: list[str]
 
 
 def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
-    """BPE at work: from single bytes, always the merge that was learned first, until none applies.
+    """Return the merges of BPE on a text, always the earliest learned first, until none applies.
 
-    What is left in the end are the tokens of the text.
+    The ids of the last entry are the tokens of the text.
     """
     if tokenizer.kind != "bpe":
         raise Misuse(f"this tokenizer ({tokenizer.kind}) has no merges: only bpe has (--tokenizer.kind bpe)")
@@ -39,24 +40,24 @@ def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
     if len(text) > MAX_MERGED_CHARS:
         raise Misuse(f"{len(text):,} characters are too many to follow merge by merge: {MAX_MERGED_CHARS:,} at most")
     spec = json.loads(tokenizer.to_json())
-    table = _ranked(spec)
-    stretches = _single_bytes(spec, text)
+    merge_of = _ranked(spec)
+    parts = _single_bytes(spec, text)
     name = cache(tokenizer.token)
 
     def merge(rank: int | None, pair: tuple[str, str] | None) -> Merge:
-        ids = list(chain.from_iterable(stretches))
+        ids = list(chain.from_iterable(parts))
         return Merge(rank, pair, ids, [name(id) for id in ids])
 
     merges = [merge(None, None)]
-    while places := [
-        (table[pair][0], stretch, place)
-        for stretch, ids in enumerate(stretches)
-        for place, pair in enumerate(pairwise(ids))
-        if pair in table
+    while candidates := [
+        (merge_of[pair][0], part, position)
+        for part, ids in enumerate(parts)
+        for position, pair in enumerate(pairwise(ids))
+        if pair in merge_of
     ]:
-        rank, stretch, place = min(places)
-        left, right = stretches[stretch][place : place + 2]
-        stretches[stretch][place : place + 2] = [table[left, right][1]]
+        rank, part, position = min(candidates)
+        left, right = parts[part][position : position + 2]
+        parts[part][position : position + 2] = [merge_of[left, right][1]]
         if rank == merges[-1].rank:
             merges.pop()  # the same merge at another place
         merges.append(merge(rank, (name(left), name(right))))
@@ -66,55 +67,54 @@ def merges_of(tokenizer: Tokenizer, text: str) -> list[Merge]:
 
 
 def learned_merges(tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    """BPE's merges as a person reads them, first learned first; other kinds have none."""
+    """Return the merges of BPE as readable pairs in learned order; an empty list for other kinds."""
     table = _ranked(json.loads(tokenizer.to_json())) if tokenizer.kind == "bpe" else {}
     return [(tokenizer.token(left), tokenizer.token(right)) for left, right in table]
 
 
-def _ranked(spec: dict[str, Any]) -> dict[tuple[int, int], tuple[int, int]]:
-    """The merges of a tokenizer.json in their order: the ids of a pair → (rank, id of the two as one)."""
+def _ranked(spec: JsonObject) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the merges of a tokenizer.json in order, from a pair of ids to (rank, id of the merged token)."""
     vocabulary: dict[str, int] = spec["model"]["vocab"]
     merges = enumerate(spec["model"]["merges"])
     return {(vocabulary[a], vocabulary[b]): (rank, vocabulary[a + b]) for rank, (a, b) in merges}
 
 
-def _single_bytes(spec: dict[str, Any], text: str) -> list[list[int]]:
-    """Where BPE starts: the ids of the text's bytes, one list for each stretch that merges stay within."""
+def _single_bytes(spec: JsonObject, text: str) -> list[list[int]]:
+    """Return the ids of the text's bytes, one list per pre-token. Merges stay within a pre-token."""
     utf8(text)
     vocabulary = spec["model"]["vocab"]
-    stretches = tokenizers.Tokenizer.from_str(json.dumps(spec)).pre_tokenizer.pre_tokenize_str(text)
+    parts = tokenizers.Tokenizer.from_str(json.dumps(spec)).pre_tokenizer.pre_tokenize_str(text)
     try:
-        return [[vocabulary[mark] for mark in stretch] for stretch, _ in stretches]
+        return [[vocabulary[mark] for mark in part] for part, _ in parts]
     except KeyError:
         raise Misuse("this tokenizer lacks some of the text's bytes, which merges start from") from None
 
 
-# --- kinds of tokenizers compared ---
+# --- comparison of tokenizers ---
 
 HOLD_OUT_EVERY = 10
 
 
 class Comparison(NamedTuple):
-    """One tokenizer, measured on text it was not trained on."""
+    """Measurements of one tokenizer on text that it was not trained on."""
 
     kind: str
     vocab_size: int
     tokens: int
     tokens_per_word: float
-    """Words here are what blanks separate, the same for every kind."""
+    """Tokens per whitespace-separated word, the same words for every kind."""
     bytes_per_token: float
     unknown_rate: float
-    """The part of the tokens that are `<unk>`."""
+    """Share of the tokens that are `<unk>`."""
 
 
 def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[TokenizerSettings]) -> list[Comparison]:
-    """Train one tokenizer for each of the settings, and measure it on text it has not seen.
+    """Train one tokenizer per settings and measure it on unseen text.
 
-    Of every ten texts the second is measured on, and the other nine are trained on. A single text is split into its
-    lines first, and these are divided the same way. The texts are read once to measure their size, and once for
-    training and once for measuring each tokenizer.
+    The second of every ten texts is for measuring, the other nine are for training. A single text is split into lines
+    first. The texts are read once for their size, then twice per tokenizer.
     """
-    sizes, words = {True: 0, False: 0}, 0  # bytes of the text that is held out, and of the rest
+    sizes, words = {True: 0, False: 0}, 0  # bytes, by whether the text is in the test part
     for text, held_out in _divided(texts_factory):
         sizes[held_out] += len(utf8(text))
         words += len(text.split()) if held_out else 0
@@ -135,7 +135,7 @@ def compare_tokenizers(texts_factory: Callable[[], Iterable[str]], kinds: list[T
 
 
 def _divided(texts_factory: Callable[[], Iterable[str]]) -> Iterator[tuple[str, bool]]:
-    """Every text, or every line of a single text, and whether it is held out."""
+    """Yield each text, or each line of a single text, and whether it is in the test part."""
     texts = iter(texts_factory())
     beginning = list(islice(texts, 2))
     if len(beginning) == 1:

@@ -1,8 +1,8 @@
-"""A chat template at work, in a process of its own: it is a program that somebody else wrote.
+"""Sandboxed rendering of a chat template, which is untrusted code, in a process of its own.
 
-It may write, but neither read files nor go on for ever nor fill the memory. This file is run, not imported: it reads
-what `render_chat` gives it as JSON and prints {"text"} or {"error"}. It knows nothing of this house, so that it starts
-quickly.
+A template can write text. It cannot read files, run forever or fill the memory. This file is a script: it reads the
+request of `render_chat` as JSON from stdin and prints {"text"} or {"error"}. It imports nothing from glassformer, so
+that it starts quickly.
 """
 
 import datetime
@@ -16,11 +16,12 @@ import jinja2.nodes
 import jinja2.parser
 import jinja2.sandbox
 
-BYTES = 1 << 30
+MAX_MEMORY_BYTES = 1 << 30
+"""Limit of the address space."""
 
 
 class Generation(jinja2.ext.Extension):
-    """`{% generation %}` … `{% endgeneration %}`: what an assistant wrote. Here, only what stands in it."""
+    """The `{% generation %}` … `{% endgeneration %}` block around the assistant's text; renders its content."""
 
     tags = {"generation"}  # noqa: RUF012
 
@@ -33,13 +34,13 @@ def _refuse(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-def _json(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
-    """Unlike jinja's own, which is made for web pages, this leaves <, > and & as they are."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, **how)
+def _json(value: object, ensure_ascii: bool = False, **options: Any) -> str:
+    """Return JSON that keeps <, > and &, which Jinja's own filter escapes for HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, **options)
 
 
-def write(template: str, messages: list[dict[str, str]], specials: dict[str, str], most: int) -> str:
-    """What the template makes of the messages, up to where the assistant is to go on."""
+def write(template: str, messages: list[dict[str, str]], specials: dict[str, str], max_chars: int) -> str:
+    """Render the messages up to the assistant's next answer; raise `TemplateError` beyond `max_chars` characters."""
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols]
     )
@@ -49,11 +50,11 @@ def write(template: str, messages: list[dict[str, str]], specials: dict[str, str
     )
     values = {**specials, "messages": messages, "tools": None, "documents": None, "add_generation_prompt": True}
     pieces: list[str] = []
-    size = 0
+    length = 0
     for piece in environment.from_string(template).generate(values):
-        size += len(piece)
-        if size > most:
-            raise jinja2.TemplateError(f"it writes more than {most:,} characters")
+        length += len(piece)
+        if length > max_chars:
+            raise jinja2.TemplateError(f"it writes more than {max_chars:,} characters")
         pieces.append(piece)
     return "".join(pieces)
 
@@ -61,12 +62,16 @@ def write(template: str, messages: list[dict[str, str]], specials: dict[str, str
 def _bound(seconds: int) -> None:
     try:
         import resource
-    except ImportError:  # not on Windows: there only the wait for an answer is bounded
+    except ImportError:  # on Windows only the timeout of `render_chat` applies
         return
-    for kind, most in ((resource.RLIMIT_CPU, seconds), (resource.RLIMIT_AS, BYTES), (resource.RLIMIT_FSIZE, 0)):
+    for kind, limit in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
         hard = resource.getrlimit(kind)[1]
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(kind, (most, most))
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))
 
 
 def main() -> None:
@@ -78,7 +83,7 @@ def main() -> None:
         answer = {"error": "it fills the memory"}
     except RecursionError:
         answer = {"error": "it calls itself without end"}
-    except Exception as error:  # whatever the template does wrong
+    except Exception as error:  # a template can raise anything
         line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
         answer = {"error": " ".join(str(error).split())[:300] + line or type(error).__name__}
     print(json.dumps(answer))

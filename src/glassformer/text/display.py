@@ -1,36 +1,36 @@
-"""Texts and probabilities as people see them: blanks as signs, long ones cut, no powers of ten."""
+"""Display forms of texts and probabilities: visible whitespace, truncated texts, no exponents."""
 
 import re
 
 SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥", "\r": "␍"})
 BLANK = "␣"
-MOST_LETTERS = 400
-"""The length of a text in a table."""
-LONGEST_QUOTE = 24
-"""The length of a token in a sentence."""
+MAX_CELL_CHARS = 400
+"""Length of a text in a table."""
+MAX_QUOTE_CHARS = 24
+"""Length of a token quoted in a sentence."""
 
 
 def visible(text: str) -> str:
-    """Every blank, tab and line end as a sign."""
+    """Replace each blank, tab and line end by a visible sign."""
     return text.translate(SIGNS).replace(" ", BLANK)
 
 
 def bare(token: str) -> str:
-    """A token without the blanks around it, on one line; a blank alone as an open box."""
+    """Strip the blanks around a token and keep it on one line; a lone blank becomes an open box."""
     return token.strip(" ").translate(SIGNS) or BLANK
 
 
 def quoted(token: str) -> str:
-    """A token in a sentence: a blank before or after it as ·, a blank alone as an open box."""
-    blanks = re.sub("^ +| +$", lambda found: "·" * len(found[0]), token) if token.strip(" ") else visible(token)
-    return f"“{cut(blanks.translate(SIGNS), LONGEST_QUOTE)}”"
+    """Quote a token in a sentence: blanks around it become ·, a lone blank becomes an open box."""
+    blanks = re.sub("^ +| +$", lambda match: "·" * len(match[0]), token) if token.strip(" ") else visible(token)
+    return f"“{cut(blanks.translate(SIGNS), MAX_QUOTE_CHARS)}”"
 
 
 def chance(probability: float) -> str:
-    """A probability in three digits."""
+    """Format a probability with three significant digits."""
     return "<0.001" if 0 < probability < 0.001 else f"{probability:.3g}"
 
 
-def cut(text: str, most: int = MOST_LETTERS) -> str:
-    """A text of at most so many letters, … the last of them."""
+def cut(text: str, most: int = MAX_CELL_CHARS) -> str:
+    """Truncate a text to at most `most` characters, the last of which is then …"""
     return text if len(text) <= most else text[: most - 1] + "…"

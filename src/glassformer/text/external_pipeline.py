@@ -1,4 +1,4 @@
-"""Pipelines made elsewhere: how their tokens spell a text, and texts read without their special tokens."""
+"""Third-party tokenizer pipelines: how their tokens spell a text, and encoding without special tokens."""
 
 import base64
 import contextlib
@@ -11,35 +11,38 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import tokenizers
 
 from glassformer.config.errors import DataError, first_line
+from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import most_of, refuse_beyond
 
 OPEN, CLOSE, OTHER = "\ufdd0", "\ufdd1", "\uffff"
-"""Code points that are no characters: round the name of a token that no text must be cut into, and what stands for one
-of them in a text that holds one nevertheless."""
+"""Unicode noncharacters. OPEN and CLOSE surround the names of tokens that no text may produce.
+
+OTHER replaces a noncharacter that occurs in a text nevertheless.
+"""
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _INNER = ("normalizers", "pretokenizers", "decoders", "processors")
 
 
 def hide(name: str) -> str:
-    """The name of a token that no text is cut into."""
+    """Return a name that no text can produce for a token."""
     return f"{OPEN}{name}{CLOSE}"
 
 
-def pipeline(spec: dict[str, Any]) -> tokenizers.Tokenizer:
-    """The pipeline of a tokenizer.json, which reads no special token out of a text."""
+def pipeline(spec: JsonObject) -> tokenizers.Tokenizer:
+    """Return the pipeline of a tokenizer.json; it does not recognise special tokens in a text."""
     rust = tokenizers.Tokenizer.from_str(json.dumps(spec))
     rust.encode_special_tokens = True
     return rust
 
 
-def steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
-    """The steps of a part of a pipeline: itself, or those of a sequence, however deep."""
+def steps(part: JsonObject | None) -> Iterator[JsonObject]:
+    """Yield the steps of a pipeline component: the component itself, or those of a sequence at any depth."""
     if part is None:
         return
     if part["type"] != "Sequence":
@@ -51,20 +54,20 @@ def steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the names of tokens spell the text they stand for."""
+    """How the names of tokens spell text."""
 
     byte_marks: bool
-    """Each letter of a name is a byte, and a text is its tokens' bytes, joined."""
+    """Each character of a name is a byte, and a text is the concatenation of the bytes of its tokens."""
     blank: str | None
-    """What a name has for a blank."""
+    """Replacement for a blank in the names; None if there is none."""
     fallback: bool
-    """`<0xE4>` is a byte of a character that is no token."""
+    """Names such as `<0xE4>` are single bytes of characters outside the vocabulary."""
     inside: str | None
-    """What the name of a piece begins with that goes on with a word."""
+    """Prefix of a token that continues a word ("##"); None if there is none."""
 
     @classmethod
-    def of(cls, spec: dict[str, Any]) -> Self:
-        """The spelling that the decoder of a tokenizer.json undoes: it turns names into text."""
+    def of(cls, spec: JsonObject) -> Self:
+        """Return the spelling that the decoder of a tokenizer.json reverses."""
         decoders = list(steps(spec["decoder"]))
         types = [step["type"] for step in decoders]
         blanks = [step["replacement"] for step in decoders if step["type"] == "Metaspace"]
@@ -79,11 +82,11 @@ class Spelling:
         )
 
     def is_byte(self, name: str) -> bool:
-        """Whether it stands for one byte, which may be part of a character."""
+        """Return whether the name is a single byte, which may be part of a character."""
         return self.fallback and _BYTE.fullmatch(name) is not None
 
     def bytes_of(self, name: str) -> bytes:
-        """The bytes that a token of this name stands for."""
+        """Return the bytes of the token with this name."""
         if self.byte_marks and all(mark in BYTES for mark in name):
             return bytes(BYTES[mark] for mark in name)
         if self.fallback and (byte := _BYTE.fullmatch(name)):
@@ -94,46 +97,50 @@ class Spelling:
 
 
 _STDERR = threading.Lock()
-"""Held by the thread that has put stderr aside: it is the whole process's."""
+"""Lock of the thread that has redirected stderr, which the whole process shares."""
 
 
 @contextlib.contextmanager
 def patterns_at_work() -> Iterator[None]:
-    """While open, a pattern of somebody else's that gives up on a text is one error of ours: Rust would panic, with a
-    page of its own on stderr.
+    """Turn the panic of a regular expression that gives up on a text into a `DataError`.
+
+    A panic of the Rust library also prints a report, so stderr is redirected meanwhile.
     """
     with _STDERR:
         try:
-            kept = os.dup(2)
+            saved_stderr = os.dup(2)
         except OSError:  # there is no stderr
-            kept = None
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+            saved_stderr = None
+        devnull = os.open(os.devnull, os.O_WRONLY)
         try:
-            if kept is not None:
-                os.dup2(nowhere, 2)
+            if saved_stderr is not None:
+                os.dup2(devnull, 2)
             yield
-        except BaseException as error:  # a panic is no Exception
+        except BaseException as error:  # PanicException derives from BaseException
             if type(error).__name__ != "PanicException":
                 raise
             raise DataError(f"the tokenizer's pattern gives up on this text: {first_line(error)}") from None
         finally:
-            if kept is not None:
-                os.dup2(kept, 2)
-                os.close(kept)
-            os.close(nowhere)
+            if saved_stderr is not None:
+                os.dup2(saved_stderr, 2)
+                os.close(saved_stderr)
+            os.close(devnull)
 
 
 class SafeEncoder:
-    """Texts in, ids out. Where a pipeline would take a text for a special token, another reads it that does not."""
+    """Encoder that never produces a special token from a text.
+
+    A text that the pipeline would read as a special token is encoded by a second pipeline without special tokens.
+    """
 
     def __init__(
         self,
         rust: tokenizers.Tokenizer,
-        spec: dict[str, Any],
+        spec: JsonObject,
         specials: Mapping[int, tokenizers.AddedToken],
         unk: int | None,
     ) -> None:
-        """`spec`: what the pipeline's tokenizer.json says."""
+        """Create the encoder of a pipeline; `spec` is its tokenizer.json."""
         self._rust = rust
         self._spec = spec
         self._specials = {id: token.content for id, token in specials.items()}
@@ -143,7 +150,7 @@ class SafeEncoder:
         self._guard = patterns_at_work if has_patterns else contextlib.nullcontext
 
     def ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """The ids of one text after the other: as Python's numbers they take much more memory than Rust's."""
+        """Yield the ids of one text after another, because Python integers need much more memory than Rust's."""
         with self._guard():
             self._refuse_growth(texts)
             encodings = self._rust.encode_batch_fast(texts, add_special_tokens=False)
@@ -151,32 +158,33 @@ class SafeEncoder:
             yield self._checked(text, encoding).ids
 
     def with_offsets(self, text: str) -> tokenizers.Encoding:
-        """The tokens with their places in the text, where their blanks stand too."""
+        """Return the tokens with their character offsets, which include their blanks."""
         with self._guard():
             self._refuse_growth([text])
             encoding = self._with_blanks.encode(text, add_special_tokens=False)
         return self._checked(text, encoding)
 
     def _refuse_growth(self, texts: Sequence[str]) -> None:
-        """Refuse what a chain of replacements would make of a text, where it could be very much: step by step."""
+        """Refuse a text that the normaliser would make far longer; check the length after each step."""
         for text in texts:
             if len(text) * self._growth <= most_of("field_bytes"):
                 continue
-            most, original = GROWS * len(text), len(text)
+            max_length, original = MAX_GROWTH * len(text), len(text)
             for step in steps(self._spec["normalizer"]):
-                longer = _length_after(step, text)
-                if longer > most:
+                length = _length_after(step, text)
+                if length > max_length:
                     what = f"the tokenizer makes {{}} and more of a text of {original:,} characters"
-                    refuse_beyond("field_bytes", longer, what)
+                    refuse_beyond("field_bytes", length, what)
                 text = pipeline({**_ONE_TOKEN, "normalizer": step}).normalizer.normalize_str(text)
 
     def _checked(self, text: str, encoding: tokenizers.Encoding) -> tokenizers.Encoding:
         return self._wary.encode(text, add_special_tokens=False) if self._misread(text, encoding.ids) else encoding
 
     def _misread(self, text: str, ids: list[int]) -> bool:
-        """Whether special tokens were read out of a text that only spells their names.
+        """Return whether the pipeline produced special tokens from a text that only spells their names.
 
-        Unigram holds them among its pieces; a word of WordPiece or WordLevel may be spelt like one. BPE merges none.
+        Unigram has special tokens in its vocabulary, and a WordPiece or WordLevel word may be spelt like one. BPE
+        merges never produce one.
         """
         if self._spec["model"]["type"] == "BPE":
             return False
@@ -185,30 +193,30 @@ class SafeEncoder:
 
     @cached_property
     def _wary(self) -> tokenizers.Tokenizer:
-        """The pipeline for a text that spells the name of a special token."""
+        """Pipeline for texts that spell the name of a special token."""
         return pipeline(_without_specials(self._spec, set(self._specials.values())))
 
     @cached_property
     def _with_blanks(self) -> tokenizers.Tokenizer:
-        """The pipeline whose tokens stand where their blanks stand too."""
+        """Pipeline whose token offsets include blanks."""
         trims = any(step.get("trim_offsets") for step in steps(self._spec["post_processor"]))
         return pipeline({**self._spec, "post_processor": None}) if trims else self._rust
 
 
-# --- how much longer a pipeline makes a text ---
+# --- growth of a text in a pipeline ---
 
-GROWS = 64
-"""Times that a text may grow, however long it is."""
+MAX_GROWTH = 64
+"""Maximum factor by which a normaliser may lengthen any text."""
 _ONE_TOKEN = {"version": "1.0", "added_tokens": [], "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}
 _SAME_LENGTH = ("Fuse", "Strip", "ByteFallback", "ByteLevel", "WordPiece", "Metaspace", "CTC", "BPEDecoder", "Nmt")
 
 
-def growth(part: dict[str, Any] | None) -> float:
-    """Times that a normalizer or a decoder makes a text longer, at most."""
+def growth(part: JsonObject | None) -> float:
+    """Return an upper bound of the factor by which a normaliser or a decoder lengthens a text."""
     return math.prod(_factor(step) for step in steps(part))
 
 
-def _factor(step: dict[str, Any]) -> float:
+def _factor(step: JsonObject) -> float:
     if step["type"] == "Replace":
         pattern = step["pattern"].get("String")
         return max(1.0, len(step["content"]) / len(pattern)) if pattern else 1.0 + len(step["content"])
@@ -219,19 +227,19 @@ def _factor(step: dict[str, Any]) -> float:
         texts = folding[4 + int.from_bytes(folding[:4], "little") :]
         return max(1.0, max(map(len, texts.split(b"\0"))))
     if step["type"].startswith("NF"):
-        return 18.0  # the longest that a character is taken apart to
+        return 18.0  # the longest Unicode decomposition of a character
     return 1.0 if step["type"] in _SAME_LENGTH else 4.0
 
 
-def _length_after(step: dict[str, Any], text: str) -> float:
-    """How long a text can be after a step."""
+def _length_after(step: JsonObject, text: str) -> float:
+    """Return an upper bound of the text's length after a step."""
     if step["type"] == "Replace" and (pattern := step["pattern"].get("String")):
         return len(text) + text.count(pattern) * max(0, len(step["content"]) - len(pattern))
     return len(text) * _factor(step)
 
 
-def _without_specials(spec: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The same pipeline, with the same ids, in which special tokens have names that stand in no text."""
+def _without_specials(spec: JsonObject, names: Collection[str]) -> JsonObject:
+    """Return the pipeline with the same ids, in which no text can spell a special token."""
     hidden = copy.deepcopy(spec)
     model = hidden["model"]
     new_names = {name: hide(name) for name in names if name != model.get("unk_token")}
@@ -247,17 +255,20 @@ def _without_specials(spec: dict[str, Any], names: Collection[str]) -> dict[str,
     return hidden
 
 
-def continuation(spec: dict[str, Any]) -> dict[str, Any] | None:
-    """The pipeline for a stretch that does not begin a text; None where that makes no difference."""
-    going_on = copy.deepcopy(spec)
-    first = [step for step in steps(going_on["pre_tokenizer"]) if step.get("prepend_scheme") == "first"]
+def continuation(spec: JsonObject) -> JsonObject | None:
+    """Return the pipeline for a part that does not begin a text; None if it is the same pipeline."""
+    continued = copy.deepcopy(spec)
+    first = [step for step in steps(continued["pre_tokenizer"]) if step.get("prepend_scheme") == "first"]
     for step in first:
         step["prepend_scheme"] = "never"
-    return going_on if first else None
+    return continued if first else None
 
 
 def _byte_marks() -> dict[str, int]:
-    """Byte-level BPE writes each byte as one visible character: itself if it has a shape, else one from 256 on."""
+    """Return the byte for each character of byte-level BPE.
+
+    A printable byte is its own character; other bytes are characters from 256 on.
+    """
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {chr(byte): byte for byte in visible} | {chr(256 + number): byte for number, byte in enumerate(hidden)}

@@ -1,4 +1,4 @@
-"""Long texts in pieces: so that neither counting nor encoding ever needs memory for a whole corpus."""
+"""Chunking of long texts, so that counting and encoding never need memory for a whole corpus."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -9,26 +9,26 @@ from glassformer.config.errors import DataError
 T = TypeVar("T")
 
 PIECE = 1 << 14
-"""Characters in a piece. Rust keeps about 150 bytes for each token while it encodes, so pieces are small."""
+"""Characters per chunk. Rust needs about 150 bytes per token while encoding, so chunks are small."""
 
 BATCH = 1 << 20
-"""Characters that Rust encodes in one call: enough to keep every core busy, few enough for little memory."""
+"""Characters that Rust encodes per call: enough to use every core, few enough to need little memory."""
 
 MEGABYTE = 1_000_000
 
 DISTINCT = 16 * MEGABYTE
-"""Bytes of distinct words that BPE may learn from: it holds about 100 bytes in memory for each of them."""
+"""Maximum bytes of distinct words for BPE training, which needs about 100 bytes of memory for each of them."""
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
 _BLANK_AFTER_WORD = re.compile(r"(?<=\S)(?=[ \n])")
 
 
 def pieces(text: str, slack: int) -> Iterator[str]:
-    """The text in pieces of `PIECE` characters and at most `slack` more, cut before a blank that follows a non-blank.
+    """Yield chunks of `PIECE` characters plus at most `slack`, cut before a blank that follows a non-blank.
 
-    There no pipeline of ours looks across: words end at blanks, and byte-level BPE never joins a blank to what stands
-    before it. So the tokens of the pieces are the tokens of the whole. Where the slack holds no blank, the cut is made
-    anyway.
+    Our pipelines never join characters across such a cut: words end at blanks, and byte-level BPE never joins a blank
+    to the character before it. So the tokens of the chunks are the tokens of the text. If there is no blank within
+    `slack` characters, the chunk ends there anyway.
     """
     start = 0
     while start < len(text):
@@ -41,7 +41,7 @@ def pieces(text: str, slack: int) -> Iterator[str]:
 
 
 def batches(texts: Iterable[str], cut: Callable[[str], Iterable[str]]) -> Iterator[list[tuple[int, str]]]:
-    """The texts, cut into pieces, each with the number of its text, `BATCH` characters together."""
+    """Yield lists of (number of the text, chunk), with about `BATCH` characters per list."""
     numbered = ((number, piece) for number, text in enumerate(texts) for piece in cut(text))
     for batch in grouped(numbered, lambda item: len(item[1]), BATCH):
         for _, piece in batch:
@@ -50,7 +50,7 @@ def batches(texts: Iterable[str], cut: Callable[[str], Iterable[str]]) -> Iterat
 
 
 def grouped(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Iterator[list[T]]:
-    """Yield the items in lists, each of which ends as soon as its sizes add up to `enough`."""
+    """Yield the items in lists; a list ends as soon as its sizes add up to `enough`."""
     group: list[T] = []
     size = 0
     for item in items:
@@ -64,10 +64,11 @@ def grouped(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> Ite
 
 
 def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[str], None]) -> Iterator[str]:
-    """Pieces of the texts, `limit` bytes at most, without ever holding more than one text.
+    """Yield chunks of the texts, `limit` bytes at most, while holding one text at a time.
 
-    With the `total` bytes known beforehand, the sample is spread evenly: a piece is taken whenever the sample has
-    fallen behind its share of what went by. Unknown, the sample is the beginning. Either way `say` is told.
+    If the `total` number of bytes is known, the sample is spread evenly: a chunk is taken whenever the sample is below
+    its share of the bytes read so far. Otherwise the sample is the beginning. `say` reports a sample smaller than the
+    text.
     """
     share = 1.0
     if total is not None and total > limit:
@@ -88,10 +89,10 @@ def sampled(texts: Iterable[str], limit: int, total: int | None, say: Callable[[
 
 
 def few_distinct(texts: Iterable[str], limit: int, say: Callable[[str], None]) -> Iterator[str]:
-    """The texts, up to the one that brings their distinct words to more than `limit` bytes.
+    """Yield the texts up to the one that brings their distinct words to more than `limit` bytes.
 
-    Where blanks separate words, hundreds of megabytes stay below. Chinese, or a genome, has a new "word" on each line,
-    and would otherwise take a hundred times its size in memory.
+    Hundreds of megabytes stay below it if blanks separate words. Chinese or a genome has a new "word" on each line,
+    which would need a hundred times its size in memory.
     """
     known: set[str] = set()
     size = read = 0
@@ -107,7 +108,7 @@ def few_distinct(texts: Iterable[str], limit: int, say: Callable[[str], None]) -
 
 
 def utf8(text: str) -> bytes:
-    """The text's bytes; half a surrogate pair, which JSON can smuggle in, has none."""
+    """Return the text as UTF-8; raise `DataError` for a lone surrogate, which JSON can contain."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:

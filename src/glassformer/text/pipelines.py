@@ -1,11 +1,10 @@
-"""The three ways from text to tokens, each a pipeline of the Rust library: normalise, split, look up; and back."""
+"""The three pipelines from text to tokens: characters, words and byte-level BPE."""
 
 import itertools
 import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -13,26 +12,27 @@ from numpy.typing import NDArray
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from glassformer.config.errors import DataError
+from glassformer.config.json_types import JsonObject
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text.pieces import batches
 
 PAD, START, END, UNKNOWN, MASK = "<pad>", "<start>", "<end>", "<unk>", "<mask>"
 NAMES = {"pad": PAD, "start": START, "end": END, "unk": UNKNOWN, "mask": MASK}
 SPECIALS = [PAD, START, END, UNKNOWN]
-"""The first ids of characters and words. BPE knows every byte, and needs no `<unk>`."""
+"""First ids of character and word tokenizers. BPE has a token for every byte and needs no `<unk>`."""
 
 DEFAULT_WORDS = 20_000
 DEFAULT_BPE = 4096
 
 WORD = r"\w+(?:['’]\w+)*|[^\w\s]|\n"
-"""A word with its apostrophes, one mark of punctuation, or the end of a line. Other blanks are no tokens."""
+"""A word with its apostrophes, a punctuation mark, or a line end. Other whitespace is not a token."""
 
 NO_BLANK = r"(?<=[(\[{“‘¿¡\n]) | (?=[,.;:!?)\]}%’”…\n])"
-"""The blanks that joining words leaves where none belongs: after what opens, before what closes, round line ends."""
+"""Blanks to remove after joining words: after opening marks, before closing marks, around line ends."""
 
 
 def train(texts: Iterable[str], settings: TokenizerSettings, *, mask: bool = False) -> tokenizers.Tokenizer:
-    """The pipeline of `settings.kind`, with the tokens of these texts; `mask`: with `<mask>` among the special ones."""
+    """Train the pipeline of `settings.kind` on the texts; `mask` adds `<mask>` to the special tokens."""
     specials = [PAD, START, END] if settings.kind == "bpe" else SPECIALS
     specials = [*specials, MASK] if mask else specials
     pipeline = {"char": _char, "word": _word, "bpe": _bpe}[settings.kind](texts, settings, specials)
@@ -42,8 +42,8 @@ def train(texts: Iterable[str], settings: TokenizerSettings, *, mask: bool = Fal
     return pipeline
 
 
-def kind_of(spec: dict[str, Any]) -> str:
-    """Which of the three pipelines a tokenizer.json describes; "other" if none."""
+def kind_of(spec: JsonObject) -> str:
+    """Return which pipeline a tokenizer.json describes: "char", "word", "bpe" or "other"."""
     split, decoder, model = spec["pre_tokenizer"] or {}, spec["decoder"] or {}, spec["model"]
     types = model["type"], split.get("type"), decoder.get("type")
     if types == ("BPE", None, "Fuse") and not model["merges"]:
@@ -57,13 +57,16 @@ def kind_of(spec: dict[str, Any]) -> str:
 
 
 def _char(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
-    """Every character a token: BPE without merges, which encodes five times as fast as splitting at every character."""
+    """Train a character tokenizer.
+
+    It is BPE without merges, which encodes five times as fast as splitting at every character.
+    """
     fold = normalizers.Lowercase()
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(fold.normalize_str(text) if settings.lowercase else text)
-    most = None if settings.vocab_size is None else settings.vocab_size - len(specials)
-    vocabulary = _vocabulary(specials, counts, settings.min_count, most)
+    max_tokens = None if settings.vocab_size is None else settings.vocab_size - len(specials)
+    vocabulary = _vocabulary(specials, counts, settings.min_count, max_tokens)
     pipeline = tokenizers.Tokenizer(models.BPE(vocabulary, [], unk_token=UNKNOWN))
     pipeline.add_special_tokens(specials)
     if settings.lowercase:
@@ -73,7 +76,7 @@ def _char(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]
 
 
 def _word(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
-    """The most frequent words, equal counts in the order of their letters."""
+    """Train a word tokenizer with the most frequent words; ties are in alphabetical order."""
     pipeline = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     if settings.lowercase:
         pipeline.normalizer = normalizers.Lowercase()
@@ -81,27 +84,27 @@ def _word(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]
     join = [decoders.Replace(Regex(r"\A"), " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     pipeline.decoder = decoders.Sequence([*join, decoders.Replace(Regex(NO_BLANK), "")])
     counts = count_words(texts, pipeline)
-    most = (settings.vocab_size or DEFAULT_WORDS) - len(specials)
-    vocabulary = _vocabulary(specials, counts, settings.min_count, most)
+    max_tokens = (settings.vocab_size or DEFAULT_WORDS) - len(specials)
+    vocabulary = _vocabulary(specials, counts, settings.min_count, max_tokens)
     pipeline.model = models.WordLevel(vocabulary, unk_token=UNKNOWN)
     pipeline.add_special_tokens(specials)
     return pipeline
 
 
-def _vocabulary(specials: list[str], counts: Counter[str], min_count: int, most: int | None) -> dict[str, int]:
-    """Special tokens first, then what was seen often enough, the most frequent first."""
+def _vocabulary(specials: list[str], counts: Counter[str], min_count: int, max_tokens: int | None) -> dict[str, int]:
+    """Return the ids: special tokens first, then the frequent tokens by descending count."""
     frequent = sorted((token for token in counts if counts[token] >= min_count), key=lambda t: (-counts[t], t))
-    return {token: number for number, token in enumerate([*specials, *frequent[:most]])}
+    return {token: number for number, token in enumerate([*specials, *frequent[:max_tokens]])}
 
 
 def _bpe(texts: Iterable[str], settings: TokenizerSettings, specials: list[str]) -> tokenizers.Tokenizer:
-    """Byte pairs merged as often as the vocabulary has room. All 256 bytes are tokens, so no text is unknown."""
+    """Train byte-level BPE. All 256 bytes are tokens, so no text is unknown."""
     pipeline = tokenizers.Tokenizer(models.BPE())
     pipeline.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
     pipeline.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=settings.vocab_size or DEFAULT_BPE,
-        min_frequency=max(2, settings.min_count),  # a pair seen once is no pattern
+        min_frequency=max(2, settings.min_count),  # a pair that occurs once is not a pattern
         special_tokens=specials,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -110,20 +113,20 @@ def _bpe(texts: Iterable[str], settings: TokenizerSettings, specials: list[str])
     return pipeline
 
 
-# --- words, fast: each different chunk between blanks is cut into words once, and looked up after that ---
-# No word holds a blank, so the words of a text are those of its chunks. Texts repeat themselves: this is several times
-# as fast as taking every text through the pipeline.
+# --- fast word ids: a cache from each distinct chunk between blanks to its words ---
+# No word contains a blank, so the words of a text are those of its chunks. Chunks repeat: this is several times as fast
+# as encoding every text with the pipeline.
 
 MAX_CHUNKS = 2**20
-"""Chunks after which all of them are forgotten, so that a large corpus does not fill the memory."""
+"""Number of cached chunks that clears the cache, so that a large corpus does not fill the memory."""
 MAX_CHARACTERS = 2**26
-"""Characters of texts after which all chunks are forgotten too: a text without blanks is a single chunk."""
+"""Number of characters that clears the cache too: a text without blanks is a single chunk."""
 ASCII_WORD = re.compile(r"\w+(?:'\w+)*|[^\w\s]|\n", re.ASCII)
-"""A word of ASCII. Python cuts these as the pipeline does, and faster."""
+"""An ASCII word. Python splits ASCII into the same words as the pipeline does, and faster."""
 
 
 class WordIds:
-    """The ids of the words of texts, by the pipeline's rules and a number for each word."""
+    """Word ids of texts, with the splitting rules of a pipeline and a function from words to ids."""
 
     def __init__(self, pipeline: tokenizers.Tokenizer, number: Callable[[str], int]) -> None:
         self._pipeline = pipeline

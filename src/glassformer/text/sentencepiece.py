@@ -1,6 +1,6 @@
-"""SentencePiece files: Unigram pieces and rules that fold characters, as a pipeline with the ids of a vocabulary.
+"""SentencePiece files with Unigram pieces and normalisation rules, as a pipeline with the ids of a vocabulary.
 
-A file is a message of protocol buffers: numbered fields, nested in fields.
+A file is a protocol buffer message: numbered fields, nested in fields.
 """
 
 import math
@@ -20,22 +20,22 @@ from glassformer.config.limits import read_bytes
 from glassformer.text.external_pipeline import CLOSE, OPEN, OTHER, hide
 
 BLANK = "▁"
-"""What a blank is written as in a piece."""
+"""Replacement for a blank in a piece."""
 CODE = re.compile(r">>.+<<", re.DOTALL)
-"""The token of a language, before a text that is to be translated into it."""
+"""Language token at the beginning of a source text, such as `>>fra<<`."""
 
-FEW = 0.02
-"""The share of a file's pieces that a vocabulary may lack: those that no text it was counted on was cut into."""
+MAX_MISSING = 0.02
+"""Maximum share of the file's pieces that the vocabulary may lack: pieces that its corpus did not need."""
 
-VARINT, EIGHT, BLOCK, FOUR = 0, 1, 2, 5
-"""The kinds of values in a message: a number of any length, eight bytes, a counted block, four bytes."""
-LONGEST = 10
-"""Bytes of the longest number."""
+VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
+"""Wire types of protocol buffers."""
+MAX_VARINT_BYTES = 10
+"""Maximum length of a varint."""
 Value = int | memoryview
 V = TypeVar("V", int, memoryview)
 NO_BYTES = memoryview(b"")
 PIECE, TRAINER, NORMALIZER = 1, 2, 3
-"""The fields of a file."""
+"""Fields of a file."""
 UNIGRAM = 1
 KINDS = {1: "Unigram", 2: "BPE", 3: "words", 4: "characters"}
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
@@ -43,21 +43,21 @@ NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
 
 @dataclass(frozen=True)
 class Pieces:
-    """What a SentencePiece file of Unigram kind holds."""
+    """Content of a SentencePiece file of Unigram kind."""
 
     name: str
     scores: Mapping[str, float]
-    """The score of each piece that a text can be cut into."""
+    """Score of each piece that a text can be segmented into."""
     folding: bytes
-    """Rules from characters to characters, in the library's own form; empty where there are none."""
+    """Character normalisation rules in the library's binary form; empty if there are none."""
     starts_with_blank: bool
-    """A blank is put before every text."""
+    """Whether a blank is put before every text."""
     few_blanks: bool
-    """Blanks at the ends go, and several together become one."""
+    """Whether surrounding blanks are removed and repeated blanks become one."""
 
 
 def read_pieces(path: Path) -> Pieces:
-    """Read a SentencePiece file; raise `DataError` for a damaged one, or for one of another kind than Unigram."""
+    """Read a SentencePiece file; raise `DataError` for a damaged file or one of another kind than Unigram."""
     try:
         return _read_pieces(str(path), memoryview(read_bytes(path)))
     except OSError as error:
@@ -89,13 +89,13 @@ def _read_pieces(name: str, data: memoryview) -> Pieces:
         raise DataError(f"{name} writes blanks in another way than before a word as {BLANK}: it cannot be read")
     if not scores:
         raise ValueError("it holds no pieces")
-    if folding and not _whole(folding):
+    if folding and not _is_valid_folding(folding):
         raise ValueError("its rules for characters lead nowhere")
     return Pieces(name, scores, folding, starts_with_blank, few_blanks)
 
 
 def _piece(data: memoryview) -> tuple[str, float, int]:
-    """Return a piece, its score and its use."""
+    """Return a piece, its score and its type."""
     fields = dict(_fields(data))
     (score,) = struct.unpack("<f", _typed(fields.get(2, memoryview(bytes(4))), memoryview))
     piece = bytes(_typed(fields.get(1, NO_BYTES), memoryview)).decode()
@@ -105,59 +105,60 @@ def _piece(data: memoryview) -> tuple[str, float, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Value]]:
-    """Yield the fields of a message: the number of each, and its value, a number or bytes.
+    """Yield the number and value (an integer or bytes) of each field of a message, without copying.
 
-    Nothing is copied. Raise ValueError for a length that leads out of the message.
+    Raise ValueError if a length exceeds the message.
     """
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
+    position = 0
+    while position < len(data):
+        key, position = _varint(data, position)
         kind, field = key & 7, key >> 3
         if kind == VARINT:
-            value, place = _varint(data, place)
+            value, position = _varint(data, position)
             yield field, value
             continue
-        if kind == BLOCK:
-            size, place = _varint(data, place)
-        elif kind in (EIGHT, FOUR):
-            size = 8 if kind == EIGHT else 4
+        if kind == LENGTH_DELIMITED:
+            size, position = _varint(data, position)
+        elif kind in (FIXED64, FIXED32):
+            size = 8 if kind == FIXED64 else 4
         else:
             raise ValueError(f"a field of kind {kind}")
-        if size > len(data) - place:
+        if size > len(data) - position:
             raise ValueError(f"a field of {size} bytes ends outside it")
-        yield field, data[place : place + size]
-        place += size
+        yield field, data[position : position + size]
+        position += size
 
 
-def _varint(data: memoryview, place: int) -> tuple[int, int]:
-    """Return a number of any length, and the place after it."""
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    """Return a varint and the position after it."""
     value = 0
-    for step, byte in enumerate(data[place : place + LONGEST]):
+    for step, byte in enumerate(data[position : position + MAX_VARINT_BYTES]):
         value |= (byte & 0x7F) << (7 * step)
         if byte < 0x80:
-            return value, place + step + 1
+            return value, position + step + 1
     raise ValueError("a number does not end")
 
 
 def _typed(value: Value, kind: type[V]) -> V:
-    """Return a field's value, which must be a number or bytes."""
+    """Return the value of a field; raise ValueError unless it has this type."""
     if not isinstance(value, kind):
         raise ValueError("a number where bytes belong, or bytes where a number belongs")
     return value
 
 
-def _whole(folding: bytes) -> bool:
-    """Whether the rules hold together: Rust follows them unchecked.
+def _is_valid_folding(folding: bytes) -> bool:
+    """Return whether the normalisation rules are consistent, because Rust follows them unchecked.
 
-    They are the size of a trie, the trie, and the texts that its leaves point into, each ended by a zero. A node is
-    four bytes: with the highest bit set a leaf, else the way to its 256 children, and whether the first is a leaf.
+    The rules are the size of a trie, the trie, and the texts that its leaves point to, each with a final zero byte. A
+    node has four bytes. With the highest bit set it is a leaf. Otherwise it holds the offset of its 256 children and
+    whether the first child is a leaf.
     """
     size = int.from_bytes(folding[:4], "little")
     if len(folding) < 4 or size % 4 or not 0 < size <= len(folding) - 4:
         return False
     nodes, texts = np.frombuffer(folding, "<u4", size // 4, 4), np.frombuffer(folding, np.uint8, -1, 4 + size)
     inner = nodes >> 31 == 0
-    inner[0] = True  # the root, whatever it says
+    inner[0] = True  # the root, whatever its bits
     children = np.arange(len(nodes)) ^ (nodes.astype(np.int64) >> 10 << (nodes >> 6 & 8))
     if not len(texts) or texts[-1] or ((children | 0xFF)[inner] >= len(nodes)).any():
         return False
@@ -174,20 +175,19 @@ def _whole(folding: bytes) -> bool:
 def pipeline(
     pieces: Pieces, vocabulary: Mapping[str, int], *, unknown: str, specials: Collection[str], vocabulary_name: str
 ) -> tokenizers.Tokenizer:
-    """Texts are cut into the file's pieces, and these have the ids of the vocabulary.
+    """Return a pipeline that segments texts into the file's pieces, with the ids of the vocabulary.
 
-    What else the vocabulary holds keeps its id. A stretch of characters that stand in no piece is looked up there as a
-    whole, as it was when the model was trained: the normaliser puts marks that no text holds on both sides of it, and
-    the names of these tokens have them too. So no known character is ever cut into them. A language's code
-    (`>>fra<<`) is the token it is, at the start of a text; a code that the vocabulary lacks is unknown. `specials` keep
-    their names, by which they are known.
+    Other tokens of the vocabulary keep their ids. A run of characters outside all pieces is looked up as a whole, as it
+    was in training: the normaliser surrounds it with marks that no text contains. The names of these tokens get the
+    same marks, so that known characters never produce them. A language code (`>>fra<<`) at the beginning of a text is a
+    token; a code outside the vocabulary is unknown. `specials` keep their names.
     """
     if sorted(vocabulary.values()) != list(range(len(vocabulary))):
         raise DataError(f"{vocabulary_name} does not number its {len(vocabulary)} tokens from 0 on")
     if unknown not in vocabulary:
         raise DataError(f"{vocabulary_name} lacks {unknown}, the token of what is unknown")
     lacking = [piece for piece in pieces.scores if piece not in vocabulary]
-    if len(lacking) > FEW * len(pieces.scores):
+    if len(lacking) > MAX_MISSING * len(pieces.scores):
         raise DataError(
             f"{vocabulary_name} lacks {lacking[0]!r} and {len(lacking) - 1} more pieces of {pieces.name}: "
             "the two do not belong together"
@@ -207,14 +207,14 @@ def pipeline(
 
 
 def _marked(codes: list[str]) -> str:
-    """The start of a text that begins with a code, as the normaliser leaves it: marked, or only a mark if unknown."""
+    """Return a pattern for the start of a normalised text with a code: the marked code, or only a mark if unknown."""
     return rf"\A{OPEN}(?:>>(?:{'|'.join(codes)})<<{CLOSE})?+" if codes else rf"\A{OPEN}"
 
 
 def _normalizer(pieces: Pieces, codes: list[str]) -> normalizers.Normalizer:
-    """Codes marked; characters folded; blanks as they are in pieces; stretches of strange characters marked.
+    """Return the steps: mark codes, fold characters, replace blanks, mark runs of unknown characters.
 
-    The library cannot put something before the first character in any other way than by `Prepend`.
+    The library can put something before the first character only with `Prepend`.
     """
     known = rf">(?:{'|'.join(codes)})<" if codes else "(?!)"
     steps: list[normalizers.Normalizer] = [
@@ -228,7 +228,7 @@ def _normalizer(pieces: Pieces, codes: list[str]) -> normalizers.Normalizer:
             steps.append(normalizers.Precompiled(pieces.folding))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # what Rust gave up on is no Exception
+        except BaseException:  # PanicException derives from BaseException
             raise DataError(f"{pieces.name} is damaged: its rules for characters cannot be read") from None
     if pieces.few_blanks:
         steps += [
@@ -242,7 +242,7 @@ def _normalizer(pieces: Pieces, codes: list[str]) -> normalizers.Normalizer:
     familiar = {OPEN, CLOSE, BLANK, *"".join(pieces.scores)}
     strange = "[^" + "".join(rf"\x{{{ord(mark):x}}}" for mark in sorted(familiar)) + "]"
     longest = max((len(code) for code in codes), default=0) + 4
-    outside = f"(?![^{CLOSE}]{{0,{longest}}}{CLOSE})"  # of a code: no other mark stands in the text yet
+    outside = f"(?![^{CLOSE}]{{0,{longest}}}{CLOSE})"  # outside a code: the text has no other marks yet
     steps += [
         normalizers.Replace(" ", BLANK),
         normalizers.Replace(Regex(rf"(?<!{strange})(?={strange}){outside}"), OPEN),

@@ -1,4 +1,4 @@
-"""From text to token ids and back: characters, words or byte pairs, one class for all three."""
+"""Tokenizers for characters, words and byte pairs, and third-party pipelines, in one class."""
 
 import hashlib
 import itertools
@@ -16,23 +16,24 @@ import tokenizers
 from numpy.typing import NDArray
 
 from glassformer.config.errors import DataError, Say, read_failure, silent, with_article
+from glassformer.config.json_types import JsonObject
 from glassformer.config.limits import read_text
 from glassformer.config.parts import part_of
 from glassformer.config.sections import TokenizerSettings
 from glassformer.text import external_pipeline, pipelines
 from glassformer.text.pieces import DISTINCT, MEGABYTE, batches, few_distinct, pieces, sampled, utf8
 
-MOST_GROWTH = 1000
-"""Times that a decoder may make a token longer. Those that are in use replace one character by another."""
-MOST_GAPS = 1_000_000
-"""Ids that no token has, at most: each of them costs memory, and only a damaged file has more."""
+MAX_GROWTH = 1000
+"""Maximum factor by which a decoder may lengthen a token. Known decoders replace single characters."""
+MAX_GAPS = 1_000_000
+"""Maximum number of ids without a token. They cost memory, and only a damaged file has more."""
 
 
 Texts = list[str] | tuple[str, ...]
 
 
 class Piece(NamedTuple):
-    """A token and the characters [start, end) of the text it stands for."""
+    """A token and the characters [start, end) of the text that it covers."""
 
     id: int
     text: str
@@ -42,51 +43,51 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Roles:
-    """Ids by what they are for; None where a tokenizer has no such token.
+    """Token ids by purpose; None if a tokenizer has no such token.
 
-    A tokenizer that is trained here has them by name. One made elsewhere says in the files beside it what is what, and
-    a run keeps that in its card.
+    Tokenizers trained here have these tokens by name. The files of a third-party tokenizer declare them, and a run
+    stores them in its card.
     """
 
     pad: int | None = None
     start: int | None = None
-    """The token before every document and nowhere else: what it is the answer to is never asked."""
+    """Token before every document and nowhere else. No model has to predict it."""
     end: int | None = None
     unk: int | None = None
     mask: int | None = None
-    """The token in place of one that is to be guessed."""
+    """Token that replaces a token to predict."""
     opening: tuple[int, ...] = ()
-    """Tokens before a text that is labelled, or that is written."""
+    """Tokens before a text to label or to generate."""
     closing: tuple[int, ...] = ()
     """Tokens after a text."""
     source: tuple[int, ...] = ()
-    """Tokens before a text that is translated."""
+    """Tokens before a text to translate."""
     stops: tuple[int, ...] = ()
-    """Tokens that, beside `end`, end a text that is written."""
+    """Further tokens, besides `end`, that end a generated text."""
 
     @classmethod
     def from_ids(cls, **ids: int | None) -> Self:
-        """The roles in a tokenizer of this house: START before each text and END after it, where it has them."""
+        """Return the roles of a tokenizer trained here: START before each text, END after it, if they exist."""
         around = {"opening": ids.get("start"), "closing": ids.get("end")}
         return cls(**ids, **{place: () if id is None else (id,) for place, id in around.items()})  # type: ignore[arg-type]
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """All ids that end a text which is written."""
+        """All ids that end a generated text."""
         return self.stops if self.end is None else (self.end, *self.stops)
 
     @property
     def marks(self) -> frozenset[int]:
-        """Whatever stands before texts and after them."""
+        """All ids before and after texts."""
         return frozenset({*self.opening, *self.closing, *self.source, self.start, self.end} - {None})  # type: ignore[arg-type]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the roles that `to_json` wrote; raise TypeError or ValueError for anything else."""
-        values: dict[str, Any] = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
+        values: JsonObject = {name: tuple(item) if isinstance(item, list) else item for name, item in value.items()}
         roles = cls(**values)
         for role in fields(cls):
             item, several = getattr(roles, role.name), role.default == ()
@@ -98,50 +99,50 @@ class Roles:
 
 
 class Tokenizer:
-    """A pipeline of the Rust library, and what this house asks of it.
+    """A text tokenizer: a pipeline of the `tokenizers` library with the roles of its special tokens.
 
-    Special tokens are never read out of a text: one that says "<pad>" is text that says "<pad>".
+    It never produces special tokens from a text: "<pad>" in a text is plain text.
     """
 
     def __init__(self, rust: tokenizers.Tokenizer, roles: Roles | None = None) -> None:
-        """`roles`: of a tokenizer made elsewhere; unset, special tokens are known by the names they have here."""
-        rust.encode_special_tokens = True  # not kept in the file, so set for every tokenizer
-        rust.no_truncation()  # a file made elsewhere may cut and pad
+        """Create a tokenizer; without `roles`, the special tokens are found by their names."""
+        rust.encode_special_tokens = True  # not stored in tokenizer.json
+        rust.no_truncation()  # a third-party file may truncate and pad
         rust.no_padding()
         self._rust = rust
-        self._spec: dict[str, Any] = json.loads(rust.to_str())
+        self._spec: JsonObject = json.loads(rust.to_str())
         self.kind = pipelines.kind_of(self._spec)
         """"char", "word", "bpe", or "other" for a pipeline made elsewhere."""
         self.vocab_size = max(rust.get_vocab().values()) + 1
-        """One more than the largest id: the rows that an embedding needs."""
+        """Largest id plus one: the number of rows of an embedding."""
         self.roles = roles or Roles.from_ids(**{role: rust.token_to_id(name) for role, name in pipelines.NAMES.items()})
         self.pad, self.start, self.end = self.roles.pad, self.roles.start, self.roles.end
         self.unk, self.mask = self.roles.unk, self.roles.mask
         self.special_tokens = {id: token for id, token in rust.get_added_tokens_decoder().items() if token.special}
         self.specials = frozenset(self.special_tokens)
-        """Ids that stand for no text; decoding leaves them out."""
+        """Ids that stand for no text; decoding omits them."""
         self._encoder = external_pipeline.SafeEncoder(rust, self._spec, self.special_tokens, self.roles.unk)
         self.spelling = external_pipeline.Spelling.of(self._spec)
         """How the names of tokens spell text."""
         self.space: int | None = rust.token_to_id(" ") if self.kind == "char" else None
-        """The character that parts words, where tokens are characters."""
+        """Id of the blank that separates words, if tokens are characters."""
 
     def never(self, rows: int) -> list[int]:
-        """Ids that a model never writes: they stand for no text and end none, or no token has them.
+        """Return the ids that a model must not generate: ids without text that do not end a text, and gaps.
 
-        `rows`: how many its table holds, which may be more than there are tokens.
+        `rows` is the number of rows of the model's table, which may exceed the vocabulary.
         """
         beyond = range(self.vocab_size, rows)
         return sorted((self.specials | self._gaps).difference(self.roles.ends).union(beyond))
 
     @cached_property
     def _gaps(self) -> frozenset[int]:
-        """Ids below the largest that no token has."""
+        """Ids below the largest one that have no token."""
         return frozenset(range(self.vocab_size)) - frozenset(self._rust.get_vocab().values())
 
     @cached_property
     def texts(self) -> list[int]:
-        """Ids that stand for text which is known."""
+        """Ids of tokens that stand for known text."""
         others = self.specials | self._gaps | {self.pad, self.start, self.end, self.unk, self.mask}
         return [id for id in range(self.vocab_size) if id not in others]
 
@@ -154,10 +155,10 @@ class Tokenizer:
         total_bytes: int | None = None,
         mask: bool = False,
     ) -> Self:
-        """Learn the tokens of these texts, which are read once and not kept; or load `settings.file`.
+        """Learn the tokens of texts, which are read once and not stored; or load `settings.file`.
 
-        `total_bytes`, where known, lets a corpus beyond `settings.sample_mb` be sampled evenly. `mask`: add a
-        special token for tokens that are to be guessed.
+        With `total_bytes`, a corpus larger than `settings.sample_mb` is sampled evenly. `mask` adds a special token for
+        tokens to predict.
         """
         if settings.file is not None:
             return cls.load(settings.file)
@@ -171,7 +172,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], roles: Roles | None = None) -> Self:
-        """The tokenizer of a tokenizer.json, ours or one made elsewhere."""
+        """Load a tokenizer.json, written by glassformer or by another library."""
         try:
             text = read_text(path)
         except OSError as error:
@@ -181,27 +182,27 @@ class Tokenizer:
         return cls.from_json(text, str(path), roles)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one tokenizer.json: whole, or not at all."""
+        """Write a tokenizer.json atomically."""
         with part_of(Path(path)) as temporary:
             temporary.write_text(self.to_json(), encoding="utf-8")
             os.replace(temporary, path)
 
     @classmethod
     def from_json(cls, text: str, name: str = "this text", roles: Roles | None = None) -> Self:
-        """The tokenizer that `to_json` wrote. `name` is what an error calls it."""
+        """Return the tokenizer of a tokenizer.json. Errors refer to it as `name`."""
         try:
             rust = tokenizers.Tokenizer.from_str(text)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # the library raises nothing more exact; what Rust gave up on is no Exception
+        except BaseException as error:  # the library raises plain exceptions and panics
             raise DataError(read_failure(name, error, "tokenizer.json", "restore it from a copy")) from None
         ids = rust.get_vocab().values()
         if not ids:
             raise DataError(f"{name} is a tokenizer without tokens")
-        if max(ids) > len(ids) + MOST_GAPS:
+        if max(ids) > len(ids) + MAX_GAPS:
             raise DataError(f"{name} is damaged: it has {len(ids):,} tokens, and one of them has the id {max(ids):,}")
         tokenizer = cls(rust, roles)
-        if external_pipeline.growth(tokenizer._spec["decoder"]) > MOST_GROWTH:
+        if external_pipeline.growth(tokenizer._spec["decoder"]) > MAX_GROWTH:
             raise DataError(f"{name} is damaged: its decoder makes far more text of each token than it is")
         return tokenizer
 
@@ -210,7 +211,7 @@ class Tokenizer:
 
     @cached_property
     def hash(self) -> str:
-        """Equal for tokenizers that do the same."""
+        """Digest of the pipeline; equal for tokenizers that behave the same."""
         canonical = json.dumps(self._spec, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -243,7 +244,7 @@ class Tokenizer:
     def encode(self, text: Texts) -> list[list[int]]: ...
 
     def encode(self, text: str | Texts) -> list[int] | list[list[int]]:
-        """The ids of a text alone; of several texts, of each."""
+        """Return the ids of a text without START and END; for several texts, a list for each."""
         if isinstance(text, str):
             return self.encode([text])[0]
         for one in text if isinstance(text, list | tuple) else [text]:
@@ -252,7 +253,7 @@ class Tokenizer:
         return [ids.tolist() for ids in self.encode_batch(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
-        """The ids of each text. A long text costs little more memory than its ids."""
+        """Return the ids of each text. A long text needs little more memory than its ids."""
         encode = self._encoder.ids if self._word_ids is None else self._word_ids.look_up
         parts: list[list[NDArray[np.int32]]] = [[np.empty(0, np.int32)] for _ in texts]
         for batch in batches(texts, self._pieces):
@@ -261,7 +262,7 @@ class Tokenizer:
         return [np.concatenate(part) for part in parts]
 
     def encode_around(self, stretches: Iterable[str | int]) -> list[int]:
-        """The ids of a text given in stretches, with the ids of special tokens between them."""
+        """Return the ids of a text in parts, with the ids of special tokens between the parts."""
         ids: list[int] = []
         for number, stretch in enumerate(stretches):
             if isinstance(stretch, int):
@@ -274,13 +275,13 @@ class Tokenizer:
 
     @cached_property
     def _continuation(self) -> "Tokenizer | None":
-        """The tokenizer for what does not begin a text, where that is cut in another way."""
+        """Tokenizer for parts that do not begin a text; None if they are encoded the same way."""
         spec = external_pipeline.continuation(self._spec)
         return None if spec is None else Tokenizer(external_pipeline.pipeline(spec), self.roles)
 
     @cached_property
     def _word_ids(self) -> pipelines.WordIds | None:
-        """The ids of words; None where the pipeline looks for other tokens."""
+        """Cached lookup of word ids; None if tokens are not words."""
         unknown = self.unk
         if self.kind != "word" or unknown is None:
             return None
@@ -289,13 +290,13 @@ class Tokenizer:
 
     def _pieces(self, text: str) -> Iterable[str]:
         if self.kind == "other":
-            return [text]  # nobody knows what that pipeline looks across
+            return [text]  # that pipeline may join characters across a cut
         return pieces(text, slack=0 if self.kind == "char" else len(text))
 
     def encode_with_offsets(self, text: str, *, framed: bool = False) -> list[Piece]:
-        """The tokens with their places in the text, for pictures. Bytes of one character share its place.
+        """Return the tokens with their character offsets. The bytes of one character share its offsets.
 
-        `framed`: with START and END, which stand for no character of it.
+        `framed` adds START and END, which cover no characters.
         """
         utf8(text)
         encoding = self._encoder.with_offsets(text)
@@ -310,7 +311,7 @@ class Tokenizer:
         wanted = f"decode takes the ids of one text, from 0 to {self.vocab_size - 1:,} (decode_batch: of several texts)"
         try:
             listed = list(ids)
-        except TypeError:  # also an array without dimensions, which has an `__iter__`
+        except TypeError:  # also a 0-d array, which has an `__iter__`
             raise DataError(f"{wanted}, not {with_article(ids)}: put a single id into a list") from None
         for one in listed:
             if not _is_id(one, self.vocab_size):
@@ -322,25 +323,25 @@ class Tokenizer:
         return [self.decode(ids) for ids in batch]
 
     def token(self, id: int) -> str:
-        r"""A token as a person reads it: the text it stands for; bytes that are part of a character as `\xe2`.
+        r"""Return the readable form of a token: its text, or `\xe2` for bytes that are part of a character.
 
-        A piece that goes on with a word keeps the mark that says so ("##ing"): nothing else tells it from a word.
+        A token that continues a word keeps its mark ("##ing"), which distinguishes it from a word.
         """
         if self.spelling.inside is not None:
             return self._name(id)
         return self.token_bytes(id).decode(errors="backslashreplace")
 
     def shown(self, id: int) -> str:
-        """A token as text; an id that no token has, as a table of word vectors may hold, by its number."""
+        """Return a token as text, or `<id>` for an id without a token, which an embedding table may include."""
         return f"<{id}>" if self._rust.id_to_token(id) is None else self.token(id)
 
     def token_bytes(self, id: int) -> bytes:
-        """The bytes a token stands for: with BPE they need not be whole characters."""
+        """Return the bytes of a token; with BPE they need not be whole characters."""
         name = self._name(id)
         return name.encode() if id in self.specials else self.spelling.bytes_of(name)
 
     def one_byte(self, id: int) -> bool:
-        """Whether a token is a byte of a character that is no token."""
+        """Return whether a token is a single byte of a character outside the vocabulary."""
         return self.spelling.is_byte(self._name(id))
 
     def _name(self, id: int) -> str:

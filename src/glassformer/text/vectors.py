@@ -1,6 +1,6 @@
-"""Word vectors that others learned: files in GloVe's or word2vec's text format, read line by line.
+"""Pretrained word vectors in GloVe's or word2vec's text format, read line by line.
 
-A line is a word and its numbers. word2vec's first line says how many words there are and how wide their vectors are.
+A line is a word and its numbers. The first line of word2vec has the number of words and the width of the vectors.
 """
 
 import gzip
@@ -19,11 +19,11 @@ from glassformer.config.errors import DataError, read_failure
 from glassformer.config.limits import limits, refuse_beyond, refuse_endless
 
 Line = tuple[int, bytes, bytes]
-"""A line of a file: its number, its first word, and what follows it."""
+"""Number of a line, its first word, and the rest of the line."""
 
 
 def vectors_width(path: str | os.PathLike[str]) -> int:
-    """How many numbers each word has; only the first lines are read."""
+    """Return the width of the vectors; only the first lines are read."""
     with _open(Path(path)) as (width, _):
         return width
 
@@ -31,14 +31,14 @@ def vectors_width(path: str | os.PathLike[str]) -> int:
 def read_vectors(
     path: str | os.PathLike[str], words: Mapping[str, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The ids of those words that the file has, in order, and a row of numbers for each. Others are not kept.
+    """Return the ids of the words in the file, in ascending order, and a vector (row) for each.
 
-    A word takes the vector of a word that is written the same; failing that, of the first that differs only in upper
-    and lower case.
+    A word gets the vector of the word with the same spelling; otherwise that of the first word that differs only in
+    case.
     """
-    alike: dict[str, list[str]] = {}
+    by_fold: dict[str, list[str]] = {}
     for word in words:
-        alike.setdefault(word.casefold(), []).append(word)
+        by_fold.setdefault(word.casefold(), []).append(word)
     exact: dict[str, NDArray[np.float32]] = {}
     folded: dict[str, NDArray[np.float32]] = {}
     with _open(Path(path)) as (width, lines):
@@ -46,32 +46,32 @@ def read_vectors(
             if rest.count(b" ") != width - 1 and (count := len(rest.split())) != width:
                 if count < width:
                     raise DataError(f"{path}, line {number:,}: {count} numbers after the word, not {width} as before")
-                continue  # a word with blanks in it, which no tokenizer of ours would ask for
+                continue  # a word with blanks, which our tokenizers never produce
             word = raw.decode(errors="replace")
             fold = word.casefold()
-            if fold not in alike:
+            if fold not in by_fold:
                 continue
-            wanted = word in words and word not in exact
-            if wanted or fold not in folded:
+            is_first_match = word in words and word not in exact
+            if is_first_match or fold not in folded:
                 vector = _numbers(rest, f"{path}, line {number:,}")
                 folded.setdefault(fold, vector)
-                if wanted:
+                if is_first_match:
                     exact[word] = vector
-    chosen = {words[word]: exact.get(word, vector) for fold, vector in folded.items() for word in alike[fold]}
+    chosen = {words[word]: exact.get(word, vector) for fold, vector in folded.items() for word in by_fold[fold]}
     ids = np.array(sorted(chosen), np.int64)
     return ids, np.stack([chosen[id] for id in ids.tolist()]) if chosen else np.empty((0, width), np.float32)
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
-    """The width of a file's vectors, and its lines that hold one. What goes wrong while they are read is one line."""
+    """Yield the width of a file's vectors and its lines; raise `DataError` for a file that cannot be read."""
     try:
         refuse_endless(path)
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             lines = _lines(path, file)
             first = next(lines, None)
             declared = None
-            if first is not None and first[1].isdigit() and first[2].isdigit():  # how many words, how wide
+            if first is not None and first[1].isdigit() and first[2].isdigit():  # word2vec's number of words and width
                 declared, first = int(first[2]), next(lines, None)
             if first is None:
                 raise DataError(f"{path} holds no word vectors")
@@ -85,9 +85,9 @@ def _open(path: Path) -> Iterator[tuple[int, Iterator[Line]]]:
 
 
 def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[Line]:
-    """Numbered lines, cut after the word; empty ones are passed over."""
-    most = limits().field_bytes
-    for number, line in enumerate(iter(lambda: file.readline(most + 1), b""), 1):
+    """Yield the lines with their numbers, split after the word; skip empty lines."""
+    max_bytes = limits().field_bytes
+    for number, line in enumerate(iter(lambda: file.readline(max_bytes + 1), b""), 1):
         refuse_beyond("field_bytes", len(line), f"{path}, line {number:,}: {{}} and more without a line's end")
         parts = line.rstrip().split(None, 1)
         if len(parts) == 2:
@@ -99,7 +99,7 @@ def _lines(path: Path, file: IO[bytes] | gzip.GzipFile) -> Iterator[Line]:
 
 def _numbers(rest: bytes, where: str) -> NDArray[np.float32]:
     try:
-        with np.errstate(over="ignore"):  # a number too large is found below
+        with np.errstate(over="ignore"):  # `isfinite` below refuses too large numbers
             vector = np.array(rest.split(), np.float32)
     except ValueError:
         excerpt = rest[:40].decode(errors="replace")

@@ -268,7 +268,7 @@ def link_scores(texts: Iterable[tuple[LinkedText, TextAttention]], tokenizer: To
 def words_of(text: str, tokenizer: Tokenizer, ids: Sequence[int]) -> list[list[int]]:
     """The places of each word's tokens among the ids that a model read; none for a word that was cut off."""
     spans = [match.span() for match in re.finditer(r"\S+", text)]
-    return [word.places for word in tokens_of(spans, text, tokenizer, ids)]
+    return [word.positions for word in tokens_of(spans, text, tokenizer, ids)]
 
 
 def _speaking(places: Sequence[int], tokenizer: Tokenizer, ids: Sequence[int]) -> int:
@@ -394,8 +394,8 @@ def alignment_scores(
     even = 0.0
     count = links = made = linked = left_out = 0
     for pair, (weights, ids) in pairs:
-        sources = [span.places for span in tokens_of(pair.source_spans, pair.source, source_tokenizer, ids)]
-        targets = [span.places for span in tokens_of(pair.target_spans, pair.target, target_tokenizer)]
+        sources = [span.positions for span in tokens_of(pair.source_spans, pair.source, source_tokenizer, ids)]
+        targets = [span.positions for span in tokens_of(pair.target_spans, pair.target, target_tokenizer)]
         read = [number for number, places in enumerate(sources) if places]
         written = [number for number, places in enumerate(targets) if places and places[-1] < weights.shape[-2]]
         left_out += len(sources) - len(read) + len(targets) - len(written)

@@ -120,8 +120,8 @@ def find_word(word: str, text: str, tokenizer: Tokenizer, ids: Sequence[int] | N
     for tokens in tokens_of(places, text, tokenizer, ids):
         if [piece.id for piece in tokens.pieces] == [tokenizer.unk]:
             raise Misuse(f"'{word}' is unknown to this model: it reads <unk> in '{_short(text)}'")
-        if tokens.places:
-            spans.append((tokens.places[0], tokens.places[-1] + 1))
+        if tokens.positions:
+            spans.append((tokens.positions[0], tokens.positions[-1] + 1))
     if not spans:
         read = "" if ids is None else f"{len(ids):,} "
         raise Misuse(f"'{word}' stands beyond the {read}tokens that are read of '{_short(text)}'")
