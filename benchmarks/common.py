@@ -11,17 +11,8 @@ import torch
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
-
-
-class Nowhere:
-    """Checkpointer that stores nothing, because a benchmark writes no run."""
-
-    def checkpoint(self, snapshot):
-        return ""
-
-    def best(self, weights, evaluation, step):
-        pass
 
 
 def random_tokens(count, vocab, seed=0):
@@ -37,7 +28,7 @@ def trainer(vocab, device, listen=lambda event: None, parts=None, **flags):
         parts, context=config.model.context, batch_size=config.training.batch_size, start=1, seed=config.training.seed
     )
     model = build_language_model(config.model, vocab=vocab, seed=config.training.seed)
-    return Trainer(model, task, config.training, device=torch.device(device), checkpointer=Nowhere(), listen=listen)
+    return Trainer(model, task, config.training, TrainerOptions(torch.device(device), listen=listen))
 
 
 def alternating(contestants: dict[str, Callable[[], None]], rounds: int) -> dict[str, float]:

@@ -22,6 +22,7 @@ from glassformer.models.build import build_language_model, parameter_count
 from glassformer.runs.run import Run
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.training.checkpointer import Checkpointer, RunCheckpointer
+from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Noted, Stepped
 from glassformer.training.loop import Trainer
@@ -53,8 +54,8 @@ def seconds_of(steps, checkpointer=None, **flags):
             torch.cuda.synchronize()
             marks[event.step] = time.perf_counter()
 
-    trainer = Trainer(model, task, config.training, device=torch.device("cuda", 0), listen=listen,
-                      checkpointer=checkpointer or Checkpointer())  # fmt: skip
+    options = TrainerOptions(torch.device("cuda", 0), listen=listen, checkpointer=checkpointer or Checkpointer())
+    trainer = Trainer(model, task, config.training, options)
     trainer.step.recorder = None
     trainer._validate = lambda: None
     trainer.run()

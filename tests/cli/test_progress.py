@@ -19,6 +19,7 @@ from glassformer.cli.terminal.show import RowProgress
 from glassformer.config.progress import BYTE, Meter, counting_on, progress_of, watched
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Evaluation
+from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Stepped, Validated
 from glassformer.training.progress import TrainingProgress
 from glassformer.training.validation import Validator
@@ -207,6 +208,15 @@ def test_the_last_evaluation_is_estimated_from_validations() -> None:
         def token_share(self, part: str, most: int) -> float:
             return most / 400
 
-    validator = object.__new__(Validator)
-    vars(validator).update(task=Held(), settings=TrainingSettings(validation_tokens=100), budget=None, took=3.0)
+        def among(self, among: object) -> "Held":
+            return self
+
+    context = SimpleNamespace(
+        task=Held(),
+        settings=TrainingSettings(validation_tokens=100),
+        budget=None,
+        options=SimpleNamespace(processes=Processes()),
+    )
+    validator = Validator(context)  # type: ignore[arg-type]
+    validator.seconds = 3.0
     assert validator._seconds_after() == pytest.approx(18.0)

@@ -1,7 +1,7 @@
 """The smallest task there is, a linear map to fit, its every update written out; a checkpointer in memory."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch, Evaluation, Task
-from glassformer.training.checkpointer import Snapshot
+from glassformer.training.checkpointer import Checkpointer, Snapshot
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Ended, Event
 from glassformer.training.loop import Trainer
 from helpers.support import numbers
@@ -73,7 +74,7 @@ class Fit(Task):
         return Evaluation({"loss": loss}, "loss", lower_is_better=True)
 
 
-class Memory:
+class Memory(Checkpointer):
     """Keeps what a run folder would."""
 
     def __init__(self) -> None:
@@ -108,19 +109,27 @@ def linear(seed: int = 0) -> nn.Linear:
 class Training:
     """One training, with all that it told and kept."""
 
-    def __init__(self, model: nn.Module, task: Task, *, resume: Snapshot | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        *,
+        resume: Snapshot | None = None,
+        describe: Callable[[Batch, int], str] = lambda batch, row: "",
+        **settings: Any,
+    ) -> None:
         self.model = model
         self.kept = Memory()
         self.events: list[Event] = []
+        self.listen: Callable[[Event], object] = self.events.append
         plain = {"batch_size": getattr(task, "batch_size", 12), "schedule": "constant", "warmup": 0}
         self.trainer = Trainer(
             model,
             task,
             TrainingSettings(**{**plain, **settings}),
-            device=CPU,
-            checkpointer=self.kept,
-            listen=self.events.append,
-            resume=resume,
+            TrainerOptions(
+                CPU, checkpointer=self.kept, listen=lambda event: self.listen(event), resume=resume, describe=describe
+            ),
         )
 
     def run(self) -> Ended:

@@ -28,7 +28,7 @@ from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
 from glassformer.models.weights import shapes_alone
 from glassformer.tasks.language_model import LanguageModelling
-from glassformer.training.checkpointer import Checkpointer
+from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
 from glassformer.training.update_rules import gradients_of
@@ -103,7 +103,7 @@ class MeteredTrainer(Trainer):
     notes: dict[str, int]
 
     def _step(self, asked: bool = False) -> bool:
-        with StepMeter([*self.step.weights, *self.optimiser.state().values()]) as meter:
+        with StepMeter([*self.step.weights, *self.context.optimiser.state().values()]) as meter:
             stop = super()._step(asked)
         self.notes |= {"exchanged": meter.exchanged, "most": meter.most}
         return stop
@@ -113,7 +113,7 @@ class MeteredTrainer(Trainer):
         self.notes = {
             "weights": size_of(self.step.weights),
             "gradients": size_of(gradients_of(self.step.weights)),
-            "optimiser": size_of(self.optimiser.state().values()),
+            "optimiser": size_of(self.context.optimiser.state().values()),
         }
 
     def _validate(self) -> None:
@@ -136,18 +136,15 @@ def train_metered(vocab: int, settings: dict[str, Any], processes: Processes) ->
         model,
         task,
         training,
-        device=torch.device("cpu"),
-        checkpointer=Checkpointer(),
-        listen=lambda event: None,
-        processes=processes,
+        TrainerOptions(torch.device("cpu"), processes=processes),
     )
-    update = trainer.optimiser.step
+    update = trainer.context.optimiser.step
 
     def noted_update(factor: float) -> None:
         trainer.note_sizes()
         update(factor)
 
-    trainer.optimiser.step = noted_update  # type: ignore[method-assign]
+    trainer.context.optimiser.step = noted_update  # type: ignore[method-assign]
     trainer.step.layer_stats = None  # what some steps measure of layers takes a copy of all weights
     trainer.run()
     (exchanged,) = processes.all_reduce((trainer.notes["exchanged"] / processes.world,), torch.device("cpu"))

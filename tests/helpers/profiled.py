@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from glassformer.config.sections import TrainingSettings
 from glassformer.tasks.base import Batch, Task
-from glassformer.training.checkpointer import Checkpointer
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 
@@ -45,7 +45,7 @@ def most_of_training(model: nn.Module, task: Task, batch: Batch, settings: Train
         if isinstance(event, Stepped) and event.step == steps:
             raise Enough
 
-    trainer = Trainer(model, task, settings, device=torch.device("cpu"), checkpointer=Checkpointer(), listen=listen)
+    trainer = Trainer(model, task, settings, TrainerOptions(torch.device("cpu"), listen=listen))
 
     def train() -> None:
         try:

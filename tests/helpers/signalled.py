@@ -15,7 +15,7 @@ if __name__ == "__main__":
 
     def step(trainer: Trainer, asked: bool) -> bool:
         asked = make_step(trainer, asked)
-        if (trainer.progress.step, trainer.processes.rank) == (last, rank):
+        if (trainer.context.progress.step, trainer.context.options.processes.rank) == (last, rank):
             os.kill(os.getpid(), number)
         return asked
 

@@ -16,6 +16,7 @@ from glassformer.decoding.beam import Hypothesis
 from glassformer.decoding.options import Search
 from glassformer.models.modules import Seq2Seq
 from glassformer.tasks.translation import PairBatch, Translating, judge, text_scores
+from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
 from helpers.support import ready, same
 from helpers.translating import letters_of, mirrored, pair_examples
@@ -275,17 +276,6 @@ def test_without_a_training_part_there_is_only_evaluation() -> None:
 # --- learning ---
 
 
-class Nowhere:
-    """A checkpointer that keeps nothing."""
-
-    def checkpoint(self, snapshot: object) -> str:
-        return ""
-
-    def best(self, *_: object) -> None: ...
-
-    def forget(self, step: int) -> None: ...
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [
     {"encoder": "transformer", "heads": 2, "head_width": 16, "hidden": 64},
@@ -302,7 +292,7 @@ def test_a_few_pairs_are_learned_by_heart(settings: dict[str, Any]) -> None:
     model = translator(kind, kind, source_vocab=vocab, target_vocab=vocab, width=32, layers=1, **rest)
     how = TrainingSettings(steps=120, optimizer="adamw", lr=0.01, warmup=5, validate_every=120, batch_tokens=400)
     before = task.evaluate(model.eval(), "validation").metrics["exact_match"]
-    Trainer(model, task, how, device=CPU, checkpointer=Nowhere(), listen=lambda event: None).run()
+    Trainer(model, task, how, TrainerOptions(CPU)).run()
     learned = task.evaluate(model.eval(), "validation").metrics
     assert before < 0.5
     assert learned["exact_match"] == 1

@@ -17,6 +17,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.weights import put_weights, take_weights, trained_weights
 from glassformer.training import loop
 from glassformer.training.checkpointer import Snapshot
+from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.events import Event, Stepped, Validated
 from glassformer.training.loop import Trainer
@@ -173,14 +174,14 @@ def test_afterwards_the_weights_are_back_bit_for_bit(fails: bool) -> None:
 def test_it_is_validated_heard_and_kept() -> None:
     model, task = linear(), Fit()
     training = Training(model, task, steps=9, average=4, **OFTEN)
-    tell, heard = training.trainer.listen, {}
+    tell, heard = training.listen, {}
 
     def listen(event: Event) -> None:
         tell(event)
         if isinstance(event, Validated):
             heard[event.step] = weights_of(model)
 
-    training.trainer.listen = training.trainer.validator.listen = listen
+    training.listen = training.trainer.validator.listen = listen
     training.run()
     assert len(training.kept.bests) > 1
     twin = linear()
@@ -197,13 +198,13 @@ def test_it_is_validated_heard_and_kept() -> None:
 def test_the_culprit_is_looked_for_in_the_trained_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = linear(), []
     training = Training(model, Fit(scores=[1.0, math.nan]), steps=5, average=4, **{**OFTEN, "checkpoint_every": None})
-    update = training.trainer.optimiser.step
+    update = training.trainer.context.optimiser.step
 
     def step(factor: float) -> None:
         update(factor)
         seen.append(weights_of(model))
 
-    training.trainer.optimiser.step = step  # type: ignore[method-assign]
+    training.trainer.context.optimiser.step = step  # type: ignore[method-assign]
     looked: list[dict[str, Tensor]] = []
     monkeypatch.setattr(loop, "first_not_finite", lambda model, compute: looked.append(weights_of(model)))
     with pytest.raises(TrainingFailed, match=r"validation loss became nan after step 2"):
@@ -216,7 +217,7 @@ def test_the_culprit_is_looked_for_in_the_trained_weights(monkeypatch: pytest.Mo
 def test_an_update_left_out_is_not_averaged() -> None:
     """As in fp16: the loss is scaled so far up that its gradients overflow, and down again until they do not."""
     training = Training(linear(), Fit(), steps=12, average=3, **OFTEN)
-    training.trainer.step.scaled, training.trainer.progress.loss_scale = True, 2.0**131
+    training.trainer.step.scaled, training.trainer.context.progress.loss_scale = True, 2.0**131
     training.run()
     snapshots = training.kept.snapshots
     start = weights_of(linear())
@@ -294,14 +295,10 @@ def one_of_two(rank: int, folder: Path, resume: Snapshot | None) -> None:
         linear(seed=10 * rank),
         Fit(),
         TrainingSettings(steps=6, batch_size=12, schedule="constant", warmup=0, average=4, **OFTEN),
-        device=CPU,
-        checkpointer=Memory(),
-        listen=lambda event: None,
-        processes=Processes(rank, 2),
-        resume=resume,
+        TrainerOptions(CPU, checkpointer=Memory(), processes=Processes(rank, 2), resume=resume),
     )
     trainer.run()
-    torch.save((trainer.average.state(), trainer.progress.averaged), folder / f"{rank}.pt")
+    torch.save((trainer.context.average.state(), trainer.context.progress.averaged), folder / f"{rank}.pt")
     dist.destroy_process_group()
 
 

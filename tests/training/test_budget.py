@@ -20,8 +20,9 @@ from glassformer.tasks.intervals import with_interval
 from glassformer.tasks.labelling import Labelling
 from glassformer.tasks.language_model import LanguageModelling
 from glassformer.tasks.translation import Translating
-from glassformer.training.budget import FEWEST, Budget, fit_sample
+from glassformer.training.budget import MIN_EXAMPLES, Budget, fit_sample
 from glassformer.training.checkpointer import Progress
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Ended, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
@@ -78,11 +79,13 @@ class Slowly:
             linear(),
             self.task,
             _settings(minutes=minutes, **settings),
-            device=CPU,
-            checkpointer=Memory(),  # type: ignore[arg-type]
-            listen=self.events.append,
-            clock=self.clock,
-            budget=Budget(60 * minutes, parts, float(parts), papers),
+            TrainerOptions(
+                CPU,
+                checkpointer=Memory(),
+                listen=self.events.append,
+                clock=self.clock,
+                budget=Budget(60 * minutes, parts, float(parts), papers),
+            ),
         )
         self.ended = self.trainer.run()
         self.loop = self.clock.now
@@ -120,10 +123,9 @@ def test_a_whole_command_ends_in_time(minutes: float, reading: float, costs: dic
     papers = min(4.0, 0.1 * (seconds - reading))
     assert 0.75 * seconds < slowly.clock.now <= seconds - papers + max(5, 0.05 * seconds)
     left = seconds - reading
-    assert slowly.trainer.progress.validating <= 0.15 * left + 4 * (
-        costs.get("same", 0.0) + FEWEST * costs.get("each", 0.0)
-    )
-    assert slowly.trainer.progress.seconds > 0.4 * left - 2 * costs.get("update", 0.0)  # most of it is for updates
+    progress = slowly.trainer.context.progress
+    assert progress.validating <= 0.15 * left + 4 * (costs.get("same", 0.0) + MIN_EXAMPLES * costs.get("each", 0.0))
+    assert progress.seconds > 0.4 * left - 2 * costs.get("update", 0.0)  # most of it is for updates
 
 
 def test_every_validation_judges_the_same() -> None:
@@ -134,7 +136,7 @@ def test_every_validation_judges_the_same() -> None:
     validations = len([event for event in slowly.events if isinstance(event, Validated)])
     assert validations >= 5
     assert slowly.task.judged.count(judged) >= validations
-    assert FEWEST < judged <= 60 * 0.005 / 0.01
+    assert MIN_EXAMPLES < judged <= 60 * 0.005 / 0.01
 
 
 class OnFeatures(Slow):
@@ -158,12 +160,12 @@ class OnFeatures(Slow):
 def test_features_of_a_sample_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "Slow", OnFeatures)
     slowly = Slowly(1, each=0.02, count=5000)
-    progress = slowly.trainer.progress
+    progress = slowly.trainer.context.progress
     assert progress.sample is not None
     judged = round(progress.sample * 5000)
     assert slowly.task.judged.count(judged) >= 5
     assert progress.evaluating == pytest.approx(0.02 * judged)  # as long as the last evaluation will take for as many
-    assert progress.validating < 3 * progress.evaluating + 0.02 * FEWEST * 8
+    assert progress.validating < 3 * progress.evaluating + 0.02 * MIN_EXAMPLES * 8
 
 
 def test_without_minutes_nothing_is_sampled() -> None:
@@ -174,10 +176,7 @@ def test_without_minutes_nothing_is_sampled() -> None:
         linear(),
         task,
         _settings(steps=20),
-        device=CPU,
-        checkpointer=Memory(),  # type: ignore[arg-type]
-        listen=events.append,
-        clock=clock,
+        TrainerOptions(CPU, checkpointer=Memory(), listen=events.append, clock=clock),
     ).run()
     assert set(task.judged) == {1000}
     assert not [event for event in events if isinstance(event, Noted)]
@@ -186,7 +185,7 @@ def test_without_minutes_nothing_is_sampled() -> None:
 def test_reading_that_took_it_all_leaves_one_update() -> None:
     slowly = Slowly(1, reading=90.0, each=0.1, count=5000)
     assert slowly.ended.step == 1
-    assert slowly.clock.now < 90 + 0.1 + 6 * FEWEST * 0.1
+    assert slowly.clock.now < 90 + 0.1 + 6 * MIN_EXAMPLES * 0.1
     assert len(slowly.task.judged) >= 2
 
 
@@ -271,7 +270,7 @@ def test_a_model_that_overfits_is_stopped_soon(monkeypatch: pytest.MonkeyPatch, 
     slowly = Slowly(1, **{"update": 0.1, "count": 1, **costs})
     assert slowly.ended.reason == "patience"
     assert slowly.loop <= Overfits.turn + 0.25 * 60  # it was at its best after a fifth of the time
-    best = slowly.trainer.progress.best_step
+    best = slowly.trainer.context.progress.best_step
     said = f"stopped early: overfitted: the validation loss has risen since step {best} "
     assert any(note.startswith(said) for note in slowly.notes)
     steps = [event.step for event in slowly.events if isinstance(event, Validated)]
@@ -296,7 +295,7 @@ def test_within_the_noise_of_a_sample_the_loss_decides(
     monkeypatch.setattr(Wobbles, "drop", drop)
     monkeypatch.setitem(globals(), "Slow", Wobbles)
     slowly = Slowly(1, update=0.1, count=5000, each=0.01)
-    progress = slowly.trainer.progress
+    progress = slowly.trainer.context.progress
     steps = [event.step for event in slowly.events if isinstance(event, Validated)]
     assert progress.sample is not None
     assert progress.sample < 1
@@ -312,7 +311,7 @@ def test_a_small_validation_part_is_as_noisy_as_a_sample(
     monkeypatch.setattr(Wobbles, "drop", drop)
     monkeypatch.setitem(globals(), "Slow", Wobbles)
     slowly = Slowly(1, update=0.1, count=16, each=0.001)
-    progress = slowly.trainer.progress
+    progress = slowly.trainer.context.progress
     steps = [event.step for event in slowly.events if isinstance(event, Validated)]
     assert progress.sample == 1.0
     assert (progress.best_step == steps[-1]) == keeps_last
@@ -357,10 +356,7 @@ def test_a_loss_that_falls_is_no_end() -> None:
         linear(),
         task,
         _settings(minutes=1),
-        device=CPU,
-        checkpointer=Memory(),  # type: ignore[arg-type]
-        listen=lambda event: None,
-        clock=clock,
+        TrainerOptions(CPU, checkpointer=Memory(), clock=clock),
     )
     assert trainer.run().reason == "finished"
 
@@ -447,7 +443,7 @@ def test_a_training_ends_in_time_and_says_what_it_judged(
         trained = train(data, out=tmp_path / "run", minutes=1, clock=clock, listen=listen, **plain)
     assert 40 < clock.now <= 60 + 6
     said = [event.text for event in events if isinstance(event, Noted)]
-    judged = max(FEWEST, kind.min_sample)
+    judged = max(MIN_EXAMPLES, kind.min_sample)
     assert any(text.startswith(f"each validation uses {judged} of ") for text in said)
     assert any(text.startswith("the last evaluation uses ") for text in said)
     assert " drawn at random" in trained.summary

@@ -11,7 +11,7 @@ from torch import nn
 from glassformer.config.errors import TrainingFailed
 from glassformer.runs.run import Run
 from glassformer.training.events import Diverged, Finding, Stepped
-from glassformer.training.measurements import MOST_ROWS, layer_of, measured, rows_not_finite
+from glassformer.training.measurements import MAX_TRIED_ROWS, is_measured, layer_of, rows_not_finite
 from glassformer.verbs.train import train
 from helpers.fitting import Fit, Training, linear, trained
 from helpers.running import StopAfter, identical, log_of, losses_of, same_run, tensors_of, tiny, train_here
@@ -41,7 +41,7 @@ def test_sizes_of_gradients_weights_and_update_by_layer() -> None:
 
 
 def test_a_few_updates_are_measured() -> None:
-    steps = [step for step in range(1, 2001) if measured(step)]
+    steps = [step for step in range(1, 2001) if is_measured(step)]
     assert steps[:12] == [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16]
     assert {2**power for power in range(11)} < set(steps)
     assert len(steps) < 45
@@ -86,8 +86,13 @@ class OneBadRow(Fit):
     ],
 )
 def test_the_example_that_is_to_blame(rows: tuple[int, ...], told: str) -> None:
-    training = Training(nn.Sequential(linear(), nn.Identity()), OneBadRow(3, rows), steps=9, lr=0.3)
-    training.trainer.shown = lambda batch, row: f"row {row}"
+    training = Training(
+        nn.Sequential(linear(), nn.Identity()),
+        OneBadRow(3, rows),
+        steps=9,
+        lr=0.3,
+        describe=lambda batch, row: f"row {row}",
+    )
     with pytest.raises(TrainingFailed, match=told):
         training.run()
     (broke,) = training.told(Diverged)
@@ -101,7 +106,7 @@ def test_where_every_example_fails_none_is_named() -> None:
     with torch.no_grad():
         model.weight[0, 0] = torch.nan
     training = Training(model, Fit(), steps=9)
-    training.trainer.task.batch = lambda step: _judged(Fit().batch(step))  # type: ignore[method-assign]
+    training.trainer.context.task.batch = lambda step: _judged(Fit().batch(step))  # type: ignore[method-assign]
     with pytest.raises(TrainingFailed, match=r"with every example of the batch of step 1; .*parameter weight"):
         training.run()
 
@@ -120,7 +125,7 @@ def test_gradients_alone_can_be_to_blame() -> None:
     values = torch.tensor([3.0, 0.0, 5.0])
     assert rows_not_finite(model, 3, lambda row: (weight * values[row]).abs().sqrt()) == (1,)
     assert weight.grad is None
-    assert len(rows_not_finite(model, 1000, lambda row: weight * math.inf)) == MOST_ROWS
+    assert len(rows_not_finite(model, 1000, lambda row: weight * math.inf)) == MAX_TRIED_ROWS
 
 
 def test_examples_are_tried_without_cudnn() -> None:
@@ -152,7 +157,7 @@ def test_the_first_gradient_is_that_of_the_last_module() -> None:
 def test_measuring_changes_no_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tiny(training__steps=9, model__dropout=0.3, training__validate_every=4)
     train_here(tmp_path / "with", settings)
-    monkeypatch.setattr("glassformer.training.measurements.measured", lambda step: False)
+    monkeypatch.setattr("glassformer.training.measurements.is_measured", lambda step: False)
     monkeypatch.setattr("glassformer.pipeline.recorder.Recorder.begin_diagnosis", lambda *args: None)
     monkeypatch.setattr("glassformer.pipeline.recorder.Recorder.conclude_diagnosis", lambda *args: None)
     train_here(tmp_path / "without", settings)

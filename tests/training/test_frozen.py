@@ -99,7 +99,7 @@ def test_each_block_learns_so_much_slower_than_the_one_above(optimizer: str) -> 
     for layer_decay in (1.0, decay):
         model = reader()
         settings = TrainingSettings(optimizer=optimizer, lr=1e-2, weight_decay=0.0, layer_decay=layer_decay)
-        optimiser = Optimiser(model, settings, new=["encoder.blocks.*.feed.output"])
+        optimiser = Optimiser(model, settings, new_parts=["encoder.blocks.*.feed.output"])
         before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
         for number, weight in enumerate(model.parameters()):
             weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))

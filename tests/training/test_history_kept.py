@@ -15,6 +15,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.runs.checkpoints import load_checkpoint
 from glassformer.runs.history import due, steps_of, weights_at
 from glassformer.runs.run import Run
+from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
@@ -151,14 +152,14 @@ def kept_by(rank: int, **more: Any) -> Moments:
     kept = Moments()
     settings = TrainingSettings(batch_size=12, steps=3, **more)
     processes = Processes(rank=rank)
-    Trainer(linear(), Fit(), settings, device=CPU, checkpointer=kept, listen=lambda _: None, processes=processes).run()
+    Trainer(linear(), Fit(), settings, TrainerOptions(CPU, checkpointer=kept, processes=processes)).run()
     return kept
 
 
 def test_the_last_where_the_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.training.budget.Budget.part_done", lambda budget, progress: progress.step / 37)
     kept, settings = Moments(), TrainingSettings(batch_size=12, minutes=1, keep_checkpoints=True)
-    Trainer(linear(), Fit(), settings, device=CPU, checkpointer=kept, listen=lambda _: None).run()
+    Trainer(linear(), Fit(), settings, TrainerOptions(CPU, checkpointer=kept)).run()
     assert not due(37, None)
     assert list(kept.moments) == [*(step for step in range(37) if due(step, None)), 37]
 

@@ -18,6 +18,7 @@ from glassformer.config.sections import TrainingSettings
 from glassformer.models.build import build_language_model
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.context import TrainerOptions
 from glassformer.training.device import choose_compile
 from glassformer.training.events import Checkpointed, Ended, Event, Noted, Started, Stepped, Validated
 from glassformer.training.loop import Trainer
@@ -109,7 +110,7 @@ def test_random_numbers_follow_from_seed_and_step() -> None:
     for disturbed in (False, True):
         training = Training(Noisy(), Fit(), steps=5, seed=4)
         if disturbed:
-            training.trainer.listen = lambda event, tell=training.events.append: tell(event) or torch.rand(7)
+            training.listen = lambda event, tell=training.events.append: tell(event) or torch.rand(7)
         training.run()
         losses.append([event.loss for event in training.told(Stepped)])
     assert losses[0] == losses[1]
@@ -176,13 +177,13 @@ def test_the_stream_of_events() -> None:
 def test_epochs() -> None:
     """2.5 updates go through the data once."""
     for epochs, steps in ((1, 3), (2, 5), (0.1, 1), (4.4, 11)):
-        assert trained(linear(), Fit(), epochs=epochs).trainer.progress.step == steps
+        assert trained(linear(), Fit(), epochs=epochs).trainer.context.progress.step == steps
 
 
 def test_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     move_clock(monkeypatch, "training.budget")
     training = trained(linear(), Fit(), minutes=4 / 60, schedule="cosine", lr_floor=0.0, warmup=0, lr=0.1)
-    assert 3.9 < training.trainer.progress.elapsed <= 4
+    assert 3.9 < training.trainer.context.progress.elapsed <= 4
     steps = training.told(Stepped)
     done = [event.done for event in steps]
     assert done == sorted(done)
@@ -225,7 +226,8 @@ def test_patience() -> None:
 
 
 def test_without_patience_it_goes_on() -> None:
-    assert trained(linear(), Fit(scores=[1.0, *[2.0] * 7]), steps=8, validate_every=1).trainer.progress.step == 8
+    training = trained(linear(), Fit(scores=[1.0, *[2.0] * 7]), steps=8, validate_every=1)
+    assert training.trainer.context.progress.step == 8
 
 
 # --- going on ---
@@ -283,8 +285,8 @@ def test_threads_are_kept() -> None:
     used = []
     for more in ({"resume": short.kept.snapshots[-1], "steps": 2}, {"threads": 3, "steps": 1}):
         training = Training(linear(), Fit(), **more)
-        tell = training.trainer.listen
-        training.trainer.listen = lambda event, tell=tell: (used.append(torch.get_num_threads()), tell(event))
+        tell = training.listen
+        training.listen = lambda event, tell=tell: (used.append(torch.get_num_threads()), tell(event))
         training.run()
     assert set(used) == {2, 3, 1}  # the last word, Ended, comes when they are given back
     assert torch.get_num_threads() == 1
@@ -306,7 +308,7 @@ def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
     task = LanguageModelling(parts, context=1, batch_size=1, start=1)
     assert any(task.batch(step).count == 0 for step in range(12))
     settings = TrainingSettings(steps=12, batch_size=1)
-    Trainer(model, task, settings, device=CPU, checkpointer=Memory(), listen=lambda event: None).run()
+    Trainer(model, task, settings, TrainerOptions(CPU, checkpointer=Memory())).run()
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
 
 
@@ -315,7 +317,7 @@ def test_a_batch_that_asks_for_nothing_changes_nothing() -> None:
 
 def stopped(step: int, number: int, times: int = 1, **settings: Any) -> Training:
     training = Training(Noisy(), Fit(), **settings)
-    tell = training.trainer.listen
+    tell = training.listen
 
     def listen(event: Event) -> None:
         tell(event)
@@ -323,7 +325,7 @@ def stopped(step: int, number: int, times: int = 1, **settings: Any) -> Training
             for _ in range(times):
                 os.kill(os.getpid(), number)
 
-    training.trainer.listen = listen
+    training.listen = listen
     training.run()
     return training
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from glassformer.training.update_rules import ROUNDS, Muon, orthogonalise
+from glassformer.training.update_rules import NEWTON_SCHULZ_ROUNDS, Muon, WeightGroup, orthogonalise
 from helpers.support import numbers, same
 
 SHAPES = [(5, 5), (3, 11), (13, 4), (1, 7), (32, 31), (7, 11)]
@@ -60,7 +60,7 @@ def test_update_written_out() -> None:
     expected = [weight.detach().clone() for weight in weights]
     averages = [torch.zeros_like(weight) for weight in expected]
     lr, momentum, decay = 0.07, 0.9, 0.4
-    optimiser = Muon([{"params": [*weights, unused]}], lr=lr, momentum=momentum, weight_decay=decay)
+    optimiser = Muon([WeightGroup([*weights, unused], lr, momentum=momentum, weight_decay=decay)])
     for step in range(3):
         for number, weight in enumerate(weights):
             gradient = numbers(*weight.shape, seed=100 * step + number)
@@ -81,6 +81,6 @@ def test_rounds_written_out(shape: tuple[int, int]) -> None:
     """Singular values alone change, each by itself: x ← ax + bx³ + cx⁵."""
     u, values, v = torch.linalg.svd(numbers(*shape), full_matrices=False)
     x = values / values.norm()
-    for a, b, c in ROUNDS:
+    for a, b, c in NEWTON_SCHULZ_ROUNDS:
         x = a * x + b * x**3 + c * x**5
     same(orthogonalise(((u * values) @ v)[None])[0], (u * x) @ v, 1e-9)

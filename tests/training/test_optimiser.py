@@ -137,11 +137,11 @@ print("torch._dynamo" in sys.modules)
 def test_muon_is_for_matrices_and_adamw_for_the_rest() -> None:
     model = build_language_model(resolve({}, tiny(model__tied=False)).model, vocab=13)
     optimiser = Optimiser(model, TrainingSettings(optimizer="muon"))
-    by_muon = [w for part in optimiser.parts if isinstance(part, Muon) for g in part.param_groups for w in g["params"]]
+    by_muon = [w for part in optimiser.parts if isinstance(part, Muon) for group in part.groups for w in group.weights]
     names = {optimiser.names[id(weight)] for weight in by_muon}
     blocks = {name for name, weight in model.encoder.blocks.named_parameters() if weight.dim() == 2}
     assert names == {f"encoder.blocks.{name}" for name in blocks}
-    held = [id(weight) for part in optimiser.parts for group in part.param_groups for weight in group["params"]]
+    held = [id(weight) for part in optimiser.parts for group in part.groups for weight in group.weights]
     assert sorted(held) == sorted(map(id, model.parameters()))  # each by exactly one
 
 
@@ -152,8 +152,8 @@ def test_the_rate_can_be_a_tensor(optimizer: str) -> None:
     twin = copy.deepcopy(model)
     settings = TrainingSettings(optimizer=optimizer, lr=0.03, weight_decay=0.2)
     one, other = Optimiser(model, settings), Optimiser(twin, settings)
-    for group in (group for part in other.parts for group in part.param_groups):
-        group["lr"] = torch.zeros(())
+    for group in other.groups:
+        group.lr = torch.zeros(())
     for step, value in enumerate((1.0, 0.5, 0.25)):
         give(model, gradients_at(step, model))
         give(twin, gradients_at(step, twin))
@@ -236,10 +236,10 @@ def test_muon_in_a_reader(encoder: str) -> None:
 
 def by_muon(model: nn.Module) -> set[str]:
     optimiser = Optimiser(model, TrainingSettings(optimizer="muon"))
-    held = [id(weight) for part in optimiser.parts for group in part.param_groups for weight in group["params"]]
+    held = [id(weight) for part in optimiser.parts for group in part.groups for weight in group.weights]
     assert sorted(held) == sorted(map(id, model.parameters()))  # each by exactly one
     parts = [part for part in optimiser.parts if isinstance(part, Muon)]
-    return {optimiser.names[id(weight)] for part in parts for group in part.param_groups for weight in group["params"]}
+    return {optimiser.names[id(weight)] for part in parts for group in part.groups for weight in group.weights}
 
 
 def test_frozen_vectors_are_left_alone() -> None:
@@ -247,9 +247,7 @@ def test_frozen_vectors_are_left_alone() -> None:
     model = build_predictor(config.model, vocab=13, outputs=3)
     for name in OPTIMISERS:
         optimiser = Optimiser(model, TrainingSettings(optimizer=name))
-        held = {
-            optimiser.names[id(w)] for part in optimiser.parts for group in part.param_groups for w in group["params"]
-        }
+        held = {optimiser.names[id(w)] for part in optimiser.parts for group in part.groups for w in group.weights}
         assert held == {name for name, _ in model.named_parameters()} - {"embed.table.weight"}
 
 

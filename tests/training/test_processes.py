@@ -9,6 +9,7 @@ import torch
 
 from glassformer.config.errors import SettingError
 from glassformer.config.sections import TrainingSettings
+from glassformer.training.context import TrainerOptions
 from glassformer.training.distributed.processes import Processes
 from glassformer.training.loop import Trainer
 from glassformer.verbs.train import train
@@ -128,8 +129,5 @@ def test_a_batch_that_cannot_be_shared() -> None:
             linear(),
             Fit(8),
             TrainingSettings(batch_size=2),
-            device=torch.device("cpu"),
-            checkpointer=Memory(),
-            listen=lambda event: None,
-            processes=Processes(0, 3),
+            TrainerOptions(torch.device("cpu"), checkpointer=Memory(), processes=Processes(0, 3)),
         )

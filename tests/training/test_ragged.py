@@ -99,4 +99,4 @@ def test_the_best_weights_are_those_of_the_highest_accuracy_and_then_the_smalles
 def test_batches_of_ever_new_shapes_are_not_compiled_unasked() -> None:
     task, outputs = TASKS["a batch of 3"]
     assert not task.steady
-    assert Training(reader("bag", outputs), task, steps=50_000, batch_size=8).trainer.loss.how == "off"
+    assert Training(reader("bag", outputs), task, steps=50_000, batch_size=8).trainer.context.loss.how == "off"

@@ -11,6 +11,7 @@ from glassformer.config.errors import TrainingFailed
 from glassformer.config.resolve import resolve
 from glassformer.models.build import build_language_model
 from glassformer.tasks.language_model import LanguageModelling
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Stepped
 from glassformer.training.loop import Trainer
 from helpers.fitting import Memory
@@ -39,7 +40,7 @@ def trainer(steps: int = 12, **flags: Any) -> tuple[Trainer, list[float], list[b
             replayed.append(made.step.recording is not None)
 
     made = Trainer(
-        model, task, config.training, device=torch.device("cuda"), checkpointer=Memory(), listen=listen
+        model, task, config.training, TrainerOptions(torch.device("cuda"), checkpointer=Memory(), listen=listen)
     )  # fmt: skip
     return made, losses, replayed
 
@@ -73,11 +74,11 @@ def test_what_is_not_finite_is_seen_before_the_weights_are_touched() -> None:
         recorded._step()
     assert recorded.step.recording is not None
     with torch.no_grad():
-        recorded.model.get_parameter("head.weight").fill_(torch.inf)
-    before = {name: weight.detach().clone() for name, weight in recorded.model.named_parameters()}
+        recorded.context.model.get_parameter("head.weight").fill_(torch.inf)
+    before = {name: weight.detach().clone() for name, weight in recorded.context.model.named_parameters()}
     with pytest.raises(TrainingFailed):
         recorded._step()
-    assert all(torch.equal(weight, before[name]) for name, weight in recorded.model.named_parameters())
+    assert all(torch.equal(weight, before[name]) for name, weight in recorded.context.model.named_parameters())
 
 
 @pytest.mark.parametrize(("settings", "is_recorded"), [({}, True), ({"training.accumulation_steps": 2}, False),

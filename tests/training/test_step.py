@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.config.errors import TrainingFailed
 from glassformer.config.sections import TrainingSettings
+from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
 from glassformer.training.step import TrainingStep
 from helpers.fitting import Fit, Memory, Training, linear
@@ -52,7 +53,7 @@ def test_a_gradient_that_no_scale_makes_finite() -> None:
     def spoil(gradient: Tensor) -> Tensor:
         return gradient * torch.nan
 
-    training.trainer.model.get_parameter("weight").register_hook(spoil)
+    training.trainer.context.model.get_parameter("weight").register_hook(spoil)
     with pytest.raises(TrainingFailed, match=r"a gradient is not finite at step 1[78]"):
         training.run()
 
@@ -64,9 +65,7 @@ def test_a_training_that_is_over_holds_nothing() -> None:
         linear(),
         Fit(),
         TrainingSettings(batch_size=12, steps=3),
-        device=torch.device("cpu"),
-        checkpointer=Memory(),  # type: ignore[arg-type]
-        listen=[].append,
+        TrainerOptions(torch.device("cpu"), checkpointer=Memory(), listen=[].append),
     )
     trainer.run()
     gc.collect()

@@ -35,6 +35,7 @@ from glassformer.models.weights import take_weights
 from glassformer.runs.run import CARD, Run
 from glassformer.tasks.answers import Answers
 from glassformer.training.checkpointer import Checkpointer, RunCheckpointer, Snapshot, restore
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 from glassformer.training.schedule import total_steps
@@ -259,16 +260,18 @@ def _train(
         copy.deepcopy(subject.model),
         subject.prepared.task,
         settings,
-        device=subject.device,
-        checkpointer=Checkpointer() if run is None else RunCheckpointer(run, keep=1),
-        listen=stop,
-        resume=snapshot,
+        TrainerOptions(
+            subject.device,
+            checkpointer=Checkpointer() if run is None else RunCheckpointer(run, keep=1),
+            listen=stop,
+            resume=snapshot,
+        ),
     )
     with contextlib.suppress(_Stopped):
         trainer.run()
     held = {
-        "weights": take_weights(trainer.model),
-        "optimiser": trainer.optimiser.state(),
-        "average": trainer.average.state(),
+        "weights": take_weights(trainer.context.model),
+        "optimiser": trainer.context.optimiser.state(),
+        "average": trainer.context.average.state(),
     }
     return {f"{kind} {name}": value.clone() for kind, values in held.items() for name, value in values.items()}

@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.config.errors import silent
 from glassformer.config.resolve import resolve
 from glassformer.config.sections import ModelSettings, TrainingSettings
 from glassformer.experiments.request import HEADS
 from glassformer.models.build import build_language_model, parameter_count
 from glassformer.tasks.base import Task
-from glassformer.training.checkpointer import Checkpointer
+from glassformer.training.context import TrainerOptions
 from glassformer.training.loop import Trainer
 
 STEP = 8
@@ -79,7 +78,7 @@ def brief_training(steps: int, seed: int) -> dict[str, Any]:
 
 def train_briefly(model: nn.Module, task: Task, settings: TrainingSettings, device: torch.device) -> None:
     """The model as it is after its last update, ready for use. Ctrl-C stops everything."""
-    trainer = Trainer(model, task, settings, device=device, checkpointer=Checkpointer(), listen=silent)
+    trainer = Trainer(model, task, settings, TrainerOptions(device))
     if trainer.run().reason == "interrupted":
         raise KeyboardInterrupt
     model.eval()

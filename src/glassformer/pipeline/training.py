@@ -35,8 +35,9 @@ from glassformer.runs.folders import check_writable, fill, is_unfinished
 from glassformer.runs.run import CARD, DONE, ENDED_FIELDS, RUNS, Run
 from glassformer.tasks.base import Evaluation
 from glassformer.tasks.intervals import with_interval
-from glassformer.training.budget import PAPERS_SECONDS, Budget
+from glassformer.training.budget import REPORT_SECONDS, Budget
 from glassformer.training.checkpointer import RunCheckpointer, Snapshot
+from glassformer.training.context import TrainerOptions
 from glassformer.training.device import choose_device
 from glassformer.training.distributed.processes import Processes, allowed_restarts, check_device, is_peer_lost
 from glassformer.training.events import Ended, Failed, Noted
@@ -272,16 +273,18 @@ class Training:
             self.model,
             self.family.training_task(prepared.task, self.model, self.config),
             replace(training, parallel="fsdp" if self.sharded else "ddp"),
-            device=self.device,
-            checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush, card=card),
-            listen=recorder if self.processes.first else silent,
-            processes=self.processes,
-            resume=self.snapshot,
-            shown=lambda batch, row: batch.describe(row, prepared.tokenizer),
-            usual=Advice(self.config, self.new_parts).usual,
-            new=self.new_parts,
-            clock=self.request.clock,
-            budget=self._budget(),
+            TrainerOptions(
+                self.device,
+                checkpointer=RunCheckpointer(self.run, keep=training.checkpoints, first=recorder.flush, card=card),
+                listen=recorder if self.processes.first else silent,
+                processes=self.processes,
+                resume=self.snapshot,
+                describe=lambda batch, row: batch.describe(row, prepared.tokenizer),
+                usual_rate=Advice(self.config, self.new_parts).usual,
+                new_parts=self.new_parts,
+                clock=self.request.clock,
+                budget=self._budget(),
+            ),
         )
         self.processes.first_does(lambda: self._first_files(card, total))  # now that nothing can be refused any more
         if self.processes.first:
@@ -304,7 +307,7 @@ class Training:
             return None
         parts = self._last_parts
         held_out = sum(tokens[part] for part in parts) / max(1, tokens.get("validation", 0))
-        return Budget(60 * minutes, len(parts), held_out, papers=0.0 if self.request.draft else PAPERS_SECONDS)
+        return Budget(60 * minutes, len(parts), held_out, report=0.0 if self.request.draft else REPORT_SECONDS)
 
     @property
     def _last_parts(self) -> list[str]:
@@ -337,7 +340,7 @@ class Training:
         if not interrupted:
             self._evaluate()
         status = {"patience": "stopped early"}.get(self.ended.reason, self.ended.reason)
-        progress = self.trainer.progress
+        progress = self.trainer.context.progress
         changes = {
             "status": status,
             "steps": self.ended.step,
@@ -345,7 +348,7 @@ class Training:
             "environment": {
                 **self.run.card()["environment"],
                 "device": str(self.device),
-                "matrix products": self.trainer.precision.name,
+                "matrix products": self.trainer.context.precision.name,
                 "threads": str(progress.threads),
                 "processes": str(self.processes.world),
             },
@@ -373,7 +376,7 @@ class Training:
     def _evaluate(self) -> None:
         trainer, parts = self.trainer, self._last_parts
         self.processes.barrier()  # until the first has written what all read
-        self.model = trainer.parallel.empty_model()
+        self.model = trainer.context.parallel.empty_model()
         self.run.load_weights(self.model)
         self.model.eval()
         task = trainer.validator.last_task(parts, trainer.elapsed(), whole=self.request.draft)
@@ -383,8 +386,8 @@ class Training:
 
     def _has_time(self) -> bool:
         """Whether the minutes allow the doctor to look at the model; if not, `glassformer doctor` still can."""
-        trainer = self.trainer
-        if trainer.budget is None or trainer.budget.allows_doctor(trainer.progress, trainer.elapsed()):
+        budget = self.trainer.context.budget
+        if budget is None or budget.allows_doctor(self.trainer.context.progress, self.trainer.elapsed()):
             return True
         self.say(f"for want of time the doctor looks at the model later: glassformer doctor {self.run.path}")
         return False

@@ -33,9 +33,14 @@ from glassformer.models.modules import Transform
 from glassformer.planning.setup import PlannedTraining
 from glassformer.planning.training_step import count_products
 from glassformer.tasks.base import Task
-from glassformer.training.budget import EACH, LAST, PAPERS_SECONDS, PAPERS_SHARE
-from glassformer.training.budget import VALIDATIONS as VALIDATION_SHARE
-from glassformer.training.checkpointer import Checkpointer
+from glassformer.training.budget import (
+    ALL_VALIDATIONS_SHARE,
+    LAST_EVALUATION_SHARE,
+    MAX_REPORT_SHARE,
+    REPORT_SECONDS,
+    VALIDATION_SHARE,
+)
+from glassformer.training.context import TrainerOptions
 from glassformer.training.events import Event, Stepped
 from glassformer.training.loop import Trainer
 
@@ -101,9 +106,7 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
             keep_checkpoints=False,
             compile="on" if settings.compile == "tuned" else settings.compile,
         ),
-        device=device,
-        checkpointer=Checkpointer(),
-        listen=stop_after_some,
+        TrainerOptions(device, stop_after_some),
     )
     with contextlib.suppress(_Enough):
         if trainer.run().reason == "interrupted":
@@ -112,9 +115,9 @@ def probe(family: Family, model: nn.Module, task: Task, settings: TrainingSettin
     updates = taken[WARM:] or taken[-1:]
     each = statistics.median(seconds / max(1, tokens) for seconds, tokens in updates)
     update = each * statistics.mean(tokens for _, tokens in updates)
-    notes = [f"on {device}, matrix products in {trainer.precision.name}"]
-    notes += [counted(trainer.progress.threads, "thread")] if device.type == "cpu" else []
-    notes += ["compiled"] if trainer.loss.how != "off" else []
+    notes = [f"on {device}, matrix products in {trainer.context.precision.name}"]
+    notes += [counted(trainer.context.progress.threads, "thread")] if device.type == "cpu" else []
+    notes += ["compiled"] if trainer.context.loss.how != "off" else []
     validation = _validation_seconds(family, trainer, each)
     return Speed(update, 1 / each, len(updates), validation, tuple(notes), task.tokens_per_example)
 
@@ -125,15 +128,15 @@ def _validation_seconds(family: Family, trainer: Trainer, each: float) -> float:
     """
     if not (family.reads_stream or family.has_decoder):
         return each / 3
-    task = trainer.task
+    task = trainer.context.task
     part = next((name for name in HELD_OUT if name in task.parts), None)
     if part is None:
         return 0.0
     most = SAMPLE if not task.steady else 16 * SAMPLE
-    trainer.model.eval()
+    trainer.context.model.eval()
     began = time.perf_counter()
-    with trainer.precision.autocast(), torch.no_grad():
-        metrics = task.evaluate(trainer.model, part, most=most).metrics
+    with trainer.context.precision.autocast(), torch.no_grad():
+        metrics = task.evaluate(trainer.context.model, part, most=most).metrics
     return (time.perf_counter() - began) / metrics.get("tokens", metrics.get("target_tokens", most))
 
 
@@ -236,12 +239,12 @@ def time_plan(planned: PlannedTraining, speed: Speed) -> TimePlan:
     if planned.updates is not None:
         every, updates = training.validate_every, planned.updates
         count = updates // every if every else min(VALIDATIONS, updates)
-        return TimePlan(planned.reading, updates * step, count * validation, last, PAPERS_SECONDS, validation, updates)
+        return TimePlan(planned.reading, updates * step, count * validation, last, REPORT_SECONDS, validation, updates)
     assert training.minutes is not None
     left = max(0.0, 60 * training.minutes - planned.reading)
-    validation = min(validation, EACH * left)
-    validations = min(VALIDATION_SHARE * left, VALIDATIONS * validation)
-    last, papers = min(last, LAST * left), min(PAPERS_SECONDS, PAPERS_SHARE * left)
+    validation = min(validation, VALIDATION_SHARE * left)
+    validations = min(ALL_VALIDATIONS_SHARE * left, VALIDATIONS * validation)
+    last, papers = min(last, LAST_EVALUATION_SHARE * left), min(REPORT_SECONDS, MAX_REPORT_SHARE * left)
     seconds = left - validations - last - papers
     steps = max(1, round(seconds / step))
     return TimePlan(planned.reading, steps * step, validations, last, papers, validation, steps)

@@ -6,7 +6,7 @@ from typing import Any
 
 from glassformer.runs.files import SEVERITIES
 from glassformer.tasks.base import Evaluation
-from glassformer.training.measurements import MOST_ROWS, LayerStats
+from glassformer.training.measurements import MAX_TRIED_ROWS, LayerStats
 
 PROBLEM, WARNING, NOTE = SEVERITIES
 
@@ -130,7 +130,7 @@ class Diverged:
     def where(self) -> str:
         """The examples that led there; none is named if every one does, for then it is the weights."""
         count, batch = len(self.rows), f"the batch of step {self.batch}"
-        if count == 0 or 1 < count == min(self.size, MOST_ROWS):
+        if count == 0 or 1 < count == min(self.size, MAX_TRIED_ROWS):
             return f"with every example of {batch}; " if count else ""
         more = f" and {count - 1} more" if count > 1 else ""
         named = f", '{self.example}'" if self.example else ""

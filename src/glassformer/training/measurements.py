@@ -3,22 +3,22 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.training.distributed.parallel import Parallel
 
-MOST_ROWS = 64
-"""Examples of a batch that are tried one by one."""
+MAX_TRIED_ROWS = 64
+"""Maximum number of examples of a batch that are tried one by one."""
 
 
 class LossWatch:
-    """Sums the losses of a step's pieces.
+    """Sum of the losses of a step's pieces.
 
-    On a GPU the sum is copied out as soon as the last forward pass is done, while the backward pass runs: reading it
-    costs nothing, and a loss that is not finite is known before the weights are touched.
+    On a GPU, the sum is copied to the host while the last backward pass runs. Reading it then needs no waiting, and a
+    loss that is not finite is known before the weights are updated.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -43,9 +43,9 @@ class LossWatch:
 
 
 def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | None:
-    """The first tensor that is not finite, by name: a parameter, a module's output, the loss, or a gradient.
+    """Return the name of the first tensor that is not finite: a parameter, an output, the loss, or a gradient.
 
-    Gradients are made from the loss back: the first of them is that of the last module.
+    The backward pass starts at the loss, so the first gradient is that of the last module. None if all are finite.
     """
     for name, weight in model.named_parameters():
         if not torch.isfinite(weight).all():
@@ -53,7 +53,7 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | N
     culprits: list[str] = []
 
     def watch(name: str) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
             if not culprits and isinstance(output, Tensor) and not torch.isfinite(output).all():
                 culprits.append(f"output of {name}")
 
@@ -81,15 +81,15 @@ def first_not_finite(model: nn.Module, compute: Callable[[], Tensor]) -> str | N
 
 
 def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor]) -> tuple[int, ...]:
-    """The examples that lead to a loss or a gradient that is not finite, each alone and without dropout.
+    """Return the examples whose own loss or gradient is not finite, without dropout.
 
-    `compute` gives the loss of one. The gradients that were there are lost.
+    `compute` returns the loss of one example. Gradients of the model are deleted.
     """
     rows = []
     model.eval()
-    for row in range(min(size, MOST_ROWS)):
+    for row in range(min(size, MAX_TRIED_ROWS)):
         model.zero_grad(set_to_none=True)
-        with torch.backends.cudnn.flags(enabled=False):  # its recurrent layers have gradients in training alone
+        with torch.backends.cudnn.flags(enabled=False):  # cuDNN's recurrent layers have no backward pass in eval mode
             loss = compute(row)
             if torch.isfinite(loss) and loss.requires_grad:
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -103,33 +103,32 @@ def rows_not_finite(model: nn.Module, size: int, compute: Callable[[int], Tensor
 # --- layers ---
 
 
-EVERY_OCTAVE = 4
-"""Steps that are measured between one power of two and the next: some forty of a thousand."""
+STEPS_PER_OCTAVE = 4
+"""Number of measured steps between consecutive powers of two: about forty of a thousand steps."""
 
-RECURRENT = re.compile(r"^(.*?)\.?[a-z_]+_l(\d+)(_reverse)?$")
-"""torch's names of the weights of a recurrent layer: weight_ih_l0."""
+RECURRENT_WEIGHT = re.compile(r"^(.*?)\.?[a-z_]+_l(\d+)(_reverse)?$")
+"""Weights of a recurrent layer in torch's naming, such as weight_ih_l0."""
 
 
 @dataclass(frozen=True)
 class LayerStats:
-    """The gradient, the weights and the update of one layer, each as the root of the mean square over its weights."""
+    """Root mean squares of the gradient, the weights and the update of one layer."""
 
     gradient: float
     """The size of the gradient before clipping."""
     weight: float
     update: float
-    """What the step changed."""
 
 
-def measured(step: int) -> bool:
-    """Whether this update is: a function of its number alone, so that a run that goes on measures the same ones."""
+def is_measured(step: int) -> bool:
+    """Return whether layers are measured in this update, which depends on its number only."""
     octave = 1 << (step.bit_length() - 1)
-    return step % max(1, octave // EVERY_OCTAVE) == 0
+    return step % max(1, octave // STEPS_PER_OCTAVE) == 0
 
 
 def layer_of(name: str) -> str:
-    """The layer that a parameter belongs to: encoder.blocks.3.attend.query.weight → encoder.blocks.3, or head."""
-    if found := RECURRENT.match(name):
+    """Return the layer of a parameter: encoder.blocks.3.attend.query.weight → encoder.blocks.3."""
+    if found := RECURRENT_WEIGHT.match(name):
         return f"{found[1]}.{found[2]}".lstrip(".")
     parts = name.split(".")
     for place, part in enumerate(parts[:-1]):
@@ -138,26 +137,34 @@ def layer_of(name: str) -> str:
     return ".".join(parts[: max(1, min(len(parts) - 1, 2))])
 
 
+class _BeforeUpdate(NamedTuple):
+    """Weights with a gradient before an update."""
+
+    names: list[str]
+    gradients: Tensor
+    """The squared norm of each gradient."""
+    weights: list[Tensor]
+
+
 class LayerStatsRecorder:
-    """Measures a model's layers around an update; it changes nothing."""
+    """Measurements of a model's layers before and after an update."""
 
     def __init__(self, parallel: Parallel) -> None:
         self.parallel, self.weights = parallel, parallel.weights
-        self._before: tuple[list[str], Tensor, list[Tensor]] | None = None
-        """Of what has a gradient: the names, the gradients' squares, and the weights."""
+        self._before: _BeforeUpdate | None = None
 
     @torch.no_grad()
     def before(self, step: int) -> None:
-        """Measure the gradients of this step as they are, not clipped yet."""
+        """Measure the gradients of this step before clipping."""
         self._before = None
-        if measured(step):
+        if is_measured(step):
             gradients = {name: weight.grad for name, weight in self.weights.items() if weight.grad is not None}
             old = [self.weights[name].detach().clone() for name in gradients]
-            self._before = list(gradients), _squares(list(gradients.values())), old
+            self._before = _BeforeUpdate(list(gradients), _squares(list(gradients.values())), old)
 
     @torch.no_grad()
     def after(self) -> dict[str, LayerStats] | None:
-        """The stats after the update; None where this step is not measured, or its numbers are not finite."""
+        """Return the measurements after the update; None if the step is not measured or a number is not finite."""
         if self._before is None:
             return None
         names, gradients, old = self._before
@@ -177,5 +184,5 @@ class LayerStatsRecorder:
 
 
 def _squares(tensors: Sequence[Tensor]) -> Tensor:
-    """‖·‖² of each."""
+    """Return the squared norm of each tensor."""
     return torch.stack([norm.float() for norm in torch._foreach_norm(list(tensors))]).square()

@@ -1,66 +1,80 @@
-"""How weights follow from gradients: gradient descent with and without momentum, AdamW, and Muon.
+"""Update rules: gradient descent with and without momentum, AdamW, and Muon.
 
-Written here because an optimiser of torch.optim imports torch's compiler, which takes longer than a small training run.
-The numbers are those of torch.optim, bit for bit, and so are the names of the state. Muon is momentum whose update is
-made orthogonal, for matrices, after Jordan et al. (2024): every direction of a matrix moves equally far, not only the
-few that dominate the gradient. torch's own Muon computes in bf16, which is very slow on a CPU without it.
+They are written here because an optimiser of torch.optim imports torch's compiler, which takes longer than a small
+training run. Results equal those of torch.optim bit for bit, and the state has the same names.
+
+Muon (Jordan et al. 2024) orthogonalises the momentum of a matrix, so that every direction moves equally far, not only
+the few that dominate the gradient. torch's own Muon computes in bf16, which is very slow on a CPU without native bf16.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 
-class UpdateRule:
-    """Weights in groups, each with its settings, and what is remembered of each weight."""
+@dataclass(eq=False)
+class WeightGroup:
+    """Weights that are updated with the same settings."""
 
-    def __init__(self, groups: Sequence[dict[str, Any]], **settings: Any) -> None:
-        """`groups`: each with its weights (`params`), and with those settings that are not everybody's."""
-        self.param_groups: list[dict[str, Any]] = [{**settings, **group} for group in groups]
+    weights: list[Tensor]
+    lr: float | Tensor
+    """Learning rate; a tensor on the device if the update is recorded as a CUDA graph."""
+    rate_factor: float = 1.0
+    """Multiplier of the optimiser's learning rate."""
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+
+
+class UpdateRule:
+    """Base class of update rules: groups of weights, and the state of each weight."""
+
+    def __init__(self, groups: Sequence[WeightGroup]) -> None:
+        self.groups = list(groups)
         self.state: dict[Tensor, dict[str, Tensor]] = defaultdict(dict)
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update of all weights that have a gradient."""
-        for group in self.param_groups:
-            weights = [weight for weight in group["params"] if weight.grad is not None]
+        """Update all weights that have a gradient."""
+        for group in self.groups:
+            weights = [weight for weight in group.weights if weight.grad is not None]
             if weights:
                 self.update(weights, group)
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        """One update of weights of a group, which all have a gradient."""
+    def update(self, weights: list[Tensor], group: WeightGroup) -> None:
+        """Update those weights of a group that have a gradient."""
         raise NotImplementedError
 
     def zero_grad(self) -> None:
-        for group in self.param_groups:
-            for weight in group["params"]:
+        for group in self.groups:
+            for weight in group.weights:
                 weight.grad = None
 
 
 class SGD(UpdateRule):
-    """Gradient descent; `momentum`: what is kept of the last update."""
+    """Gradient descent with optional momentum."""
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+    def update(self, weights: list[Tensor], group: WeightGroup) -> None:
         updates = gradients_of(weights)
-        if group["momentum"]:
-            for place, (weight, gradient) in enumerate(zip(weights, updates, strict=True)):
-                memory = self.state[weight]
-                if memory:
-                    memory["momentum_buffer"].mul_(group["momentum"]).add_(gradient)
+        if group.momentum:
+            for index, (weight, gradient) in enumerate(zip(weights, updates, strict=True)):
+                state = self.state[weight]
+                if state:
+                    state["momentum_buffer"].mul_(group.momentum).add_(gradient)
                 else:
-                    memory["momentum_buffer"] = gradient.clone()
-                updates[place] = memory["momentum_buffer"]
-        torch._foreach_add_(weights, updates, alpha=-group["lr"])
+                    state["momentum_buffer"] = gradient.clone()
+                updates[index] = state["momentum_buffer"]
+        torch._foreach_add_(weights, updates, alpha=-float(group.lr))
 
 
 class AdamW(UpdateRule):
-    """Adam with decoupled weight decay, all weights of a group in one fused call. On a GPU the rate may be a tensor."""
+    """Adam with decoupled weight decay, as one fused call per group."""
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+    def update(self, weights: list[Tensor], group: WeightGroup) -> None:
         for weight in weights:
             if not self.state[weight]:
                 self.state[weight] = {
@@ -68,35 +82,36 @@ class AdamW(UpdateRule):
                     "exp_avg": torch.zeros_like(weight),
                     "exp_avg_sq": torch.zeros_like(weight),
                 }
-        memories = [self.state[weight] for weight in weights]
-        steps = [memory["step"] for memory in memories]
-        beta1, beta2 = group["betas"]
+        states = [self.state[weight] for weight in weights]
+        steps = [state["step"] for state in states]
+        beta1, beta2 = group.betas
         torch._foreach_add_(steps, 1)
         torch._fused_adamw_(
             weights,
             gradients_of(weights),
-            [memory["exp_avg"] for memory in memories],
-            [memory["exp_avg_sq"] for memory in memories],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
             [],
             steps,
             amsgrad=False,
-            lr=group["lr"],
+            lr=group.lr,
             beta1=beta1,
             beta2=beta2,
-            weight_decay=group["weight_decay"],
+            weight_decay=group.weight_decay,
             eps=1e-8,
             maximize=False,
         )
 
 
 def gradients_of(weights: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of the weights that have one."""
     return [weight.grad for weight in weights if weight.grad is not None]
 
 
 # --- Muon ---
 
 
-ROUNDS = ((3.4445, -4.7750, 2.0315),) * 5
+NEWTON_SCHULZ_ROUNDS = ((3.4445, -4.7750, 2.0315),) * 5
 """Coefficients a, b, c of the quintics ax + bx³ + cx⁵, applied one after the other, as published with the method.
 
 Singular values between 0.003 and 1 end between 0.68 and 1.13; smaller ones grow 485-fold. Four rounds with optimal
@@ -122,9 +137,9 @@ def orthogonalise(matrices: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
 
 
 def _rounds(x: Float[Tensor, "n r c"], square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r c"]:
-    """X after all rounds; `square` is XXᵀ."""
-    factor, other = torch.empty_like(square), torch.empty_like(x)  # each round writes where the last one did
-    for number, (a, b, c) in enumerate(ROUNDS):
+    """Return X after all rounds; `square` is XXᵀ."""
+    factor, other = torch.empty_like(square), torch.empty_like(x)  # each round overwrites the buffers of the last one
+    for number, (a, b, c) in enumerate(NEWTON_SCHULZ_ROUNDS):
         if number:
             torch.bmm(x, x.mT, out=square)
         torch.baddbmm(square, square, square, beta=b, alpha=c, out=factor)
@@ -134,16 +149,17 @@ def _rounds(x: Float[Tensor, "n r c"], square: Float[Tensor, "n r r"]) -> Float[
 
 
 def _factor(square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
-    """What all rounds together multiply X by; `square` is XXᵀ, and with each round's factor F becomes F XXᵀ F.
+    """Return the matrix by which all rounds together multiply X.
 
-    Where X is much wider than high, these are fewer operations than on X itself.
+    `square` is XXᵀ; each round with factor F replaces it by F XXᵀ F. If X is much wider than high, this takes fewer
+    operations than the rounds on X itself.
     """
     product, factor, half = None, torch.empty_like(square), torch.empty_like(square)
-    for number, (a, b, c) in enumerate(ROUNDS):
+    for number, (a, b, c) in enumerate(NEWTON_SCHULZ_ROUNDS):
         torch.baddbmm(square, square, square, beta=b, alpha=c, out=factor)
         factor.diagonal(dim1=-2, dim2=-1).add_(a)
         product = factor.clone() if product is None else factor @ product
-        if number + 1 < len(ROUNDS):
+        if number + 1 < len(NEWTON_SCHULZ_ROUNDS):
             torch.bmm(torch.bmm(factor, square, out=half), factor, out=square)
     assert product is not None
     return product
@@ -152,24 +168,26 @@ def _factor(square: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
 class Muon(UpdateRule):
     """Nesterov momentum, orthogonalised, scaled so that one learning rate serves matrices here and Adam elsewhere.
 
-    The scale 0.2·√(larger side) gives updates the size that Adam's typically have (Liu et al. 2025). Nothing in a step
-    waits for the device, and the rate may be a tensor there.
+    The scale 0.2·√(larger side) gives updates the typical size of Adam's (Liu et al. 2025). No operation of a step
+    waits for the device.
     """
 
-    def update(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        alike: dict[torch.Size, list[Tensor]] = defaultdict(list)
+    def update(self, weights: list[Tensor], group: WeightGroup) -> None:
+        by_shape: dict[torch.Size, list[Tensor]] = defaultdict(list)
         for weight in weights:
-            alike[self.matrix_shape(weight)].append(weight)
-        for shape, some in alike.items():  # matrices of one shape go through the iteration together
-            averages = [self._average(weight) for weight in some]
-            gradients = gradients_of(some)
-            torch._foreach_lerp_(averages, gradients, 1 - group["momentum"])
-            ahead = torch._foreach_lerp(gradients, averages, group["momentum"])
+            by_shape[self.matrix_shape(weight)].append(weight)
+        for shape, matrices in by_shape.items():  # matrices of one shape go through the iteration together
+            averages = [self._average(weight) for weight in matrices]
+            gradients = gradients_of(matrices)
+            torch._foreach_lerp_(averages, gradients, 1 - group.momentum)
+            ahead = torch._foreach_lerp(gradients, averages, group.momentum)
             updates = self.orthogonalise([update.flatten(1) for update in ahead], shape)
-            updates.mul_(group["lr"] * 0.2 * max(shape) ** 0.5)
-            if group["weight_decay"]:
-                torch._foreach_mul_(some, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_sub_(some, [update.reshape_as(one) for update, one in zip(updates, some, strict=True)])
+            updates.mul_(group.lr * 0.2 * max(shape) ** 0.5)
+            if group.weight_decay:
+                torch._foreach_mul_(matrices, 1 - group.lr * group.weight_decay)
+            torch._foreach_sub_(
+                matrices, [update.reshape_as(weight) for update, weight in zip(updates, matrices, strict=True)]
+            )
 
     def _average(self, weight: Tensor) -> Tensor:
         state = self.state[weight]
@@ -181,5 +199,5 @@ class Muon(UpdateRule):
         return weight.flatten(1).shape
 
     def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
-        """Matrices of one shape, each made orthogonal."""
+        """Orthogonalise each of several matrices of one shape."""
         return orthogonalise(torch.stack(matrices))

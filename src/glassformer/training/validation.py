@@ -1,128 +1,141 @@
-"""Validations on the way: when one is due, on how much, which weights are kept, and when it is enough."""
+"""Validations during training: when one is due, on how many examples, which weights to keep, and when to stop."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from glassformer.config.units import duration
 from glassformer.data.wording import counted
 from glassformer.tasks.base import Among, Evaluation, Task
-from glassformer.training.budget import EACH, FEWEST, RISE, fit_sample
+from glassformer.training.budget import (
+    MIN_EXAMPLES,
+    OVERFIT_MARGIN,
+    VALIDATION_SHARE,
+    fit_sample,
+)
+from glassformer.training.context import TrainingContext
 from glassformer.training.events import Validated
-from glassformer.training.step import TrainingContext
 
 
-@dataclass
-class Validator(TrainingContext):
-    """Judges a model as it is trained, and keeps the best weights."""
+class Validator:
+    """Evaluates the model during training and keeps the best weights."""
 
-    last: float = 0.0
-    """How much of the training was done at the last validation."""
-    took: float = 0.0
-    """Seconds of the last validation."""
-    sampled: Task | None = None
-    """The task on the sample that was judged last: what was computed once of its examples stays with it."""
-
-    def __post_init__(self) -> None:
-        self.task = self.task.among(Among(self.processes.rank, self.processes.world))
+    def __init__(self, context: TrainingContext) -> None:
+        self.context, self.processes = context, context.options.processes
+        self.task = context.task.among(Among(self.processes.rank, self.processes.world))
+        self.last_done = 0.0
+        """Part of the training run that was done at the last validation."""
+        self.seconds = 0.0
+        """Seconds of the last validation."""
+        self.sampled: Task | None = None
+        """The task on the sample of the last validation, which caches what it computed of its examples."""
 
     def due(self, before: float, done: float) -> bool:
-        """Every so many updates, or when a tenth of the budget is through; of minutes, as often as these allow.
+        """Return whether to validate now.
 
-        `before`, `done`: how much of the training was done before the last update, and after it.
+        A validation is due every `validate_every` updates, or else at each tenth of the run; with minutes, as often as
+        the budget allows. `before`, `done`: parts of the run that were done before and after the last update.
         """
-        if self.settings.validate_every:
-            return self.progress.step % self.settings.validate_every == 0
-        if self.budget is not None:
-            return self.budget.validation_due(self.progress, self.last, done, self.task.steps_per_epoch)
+        settings, progress, budget = self.context.settings, self.context.progress, self.context.budget
+        if settings.validate_every:
+            return progress.step % settings.validate_every == 0
+        if budget is not None:
+            return budget.validation_due(progress, self.last_done, done, self.task.steps_per_epoch)
         return int(10 * before) < int(10 * done)
 
     def fit_sample(self) -> float:
-        """With minutes, the part of what is held out that validations judge, found out at the first of them; gives the
+        """Choose the share of the validation set that fits into the minutes, at the first validation; return the
         seconds that this took.
         """
-        progress, task, began = self.progress, self.task, self.clock()
-        if self.budget is None or progress.sample is not None or not task.validates:
+        context, task, clock = self.context, self.task, self.context.options.clock
+        progress, budget, began = context.progress, context.budget, clock()
+        if budget is None or progress.sample is not None or not task.validates:
             return 0.0
         count = task.record_count("validation")
-        most = task.token_share("validation", self.settings.validation_tokens)
-        self.model.eval()
-        with self.average.in_use(), self.parallel.whole_weights():
-            seconds = EACH * self.budget.left(progress)
-            share, growing = fit_sample(self._seconds, count, most, seconds, max(FEWEST, task.min_sample))
-        progress.sample, progress.growing = share, growing
-        judged = max(1, round(progress.sample * count))
-        if judged < count:
-            self.say(f"each validation uses {judged:,} of {counted(count, task.record)}, to take a tenth of the time")
-        return self.processes.from_first(self.clock() - began)
+        max_share = task.token_share("validation", context.settings.validation_tokens)
+        context.model.eval()
+        with context.average.in_use(), context.parallel.whole_weights():
+            seconds = VALIDATION_SHARE * budget.left(progress)
+            fit = fit_sample(self._seconds_of, count, max_share, seconds, max(MIN_EXAMPLES, task.min_sample))
+        progress.sample, progress.growing = fit
+        sampled = max(1, round(progress.sample * count))
+        if sampled < count:
+            context.say(
+                f"each validation uses {sampled:,} of {counted(count, task.record)}, to take a tenth of the time"
+            )
+        return self.processes.from_first(clock() - began)
 
     def validate(self) -> str | None:
-        """One validation; gives what is no longer finite, if so: the caller looks for the culprit in the trained
-        weights.
+        """Evaluate the model and keep its weights if they are the best.
+
+        Returns a message if the score is not finite, so that the caller can search the trained weights for the cause.
         """
+        context = self.context
         if not self.task.validates:
-            with self.average.in_use():
+            with context.average.in_use():
                 self._keep(Evaluation({}, "", lower_is_better=True))
             return None
-        self.model.eval()
-        with self.average.in_use(), self.parallel.whole_weights():
+        context.model.eval()
+        with context.average.in_use(), context.parallel.whole_weights():
             evaluation = self._evaluation()
-            score = self.processes.from_first(evaluation.score)  # it is the first one's weights that are kept
+            score = self.processes.from_first(evaluation.score)  # the first process decides which weights to keep
             if not math.isfinite(score):
-                return f"the validation {evaluation.primary} became {score} after step {self.progress.step}"
-            self._judge(evaluation, score)
+                return f"the validation {evaluation.primary} became {score} after step {context.progress.step}"
+            self._compare(evaluation, score)
         return None
 
     def _evaluation(self) -> Evaluation:
         """Evaluate the validation set; with minutes, a sample of it that is the same each time."""
-        began, task = self.clock(), self.task
-        most: int | None = self.settings.validation_tokens
-        if self.budget is not None:
-            share, most = self.progress.sample or 1.0, None
+        progress, clock, task = self.context.progress, self.context.options.clock, self.task
+        began = clock()
+        max_tokens: int | None = self.context.settings.validation_tokens
+        if self.context.budget is not None:
+            share, max_tokens = progress.sample or 1.0, None
             if self.sampled is None or self.sampled.share != share:
                 self.sampled = task.sample(share)
             task = self.sampled
-        evaluation = self._evaluate(task, most)
-        self.took = self.processes.from_first(self.clock() - began)
-        # features are computed at the first validation, and for the last evaluation of all
-        self.progress.evaluating = max(self.took, self.progress.evaluating) if task.on_features else self.took
+        evaluation = self._evaluate(task, max_tokens)
+        self.seconds = self.processes.from_first(clock() - began)
+        # features are computed at the first validation, and again for the last evaluation
+        progress.evaluating = max(self.seconds, progress.evaluating) if task.on_features else self.seconds
         return evaluation
 
     def _seconds_after(self) -> float:
         """Estimate the seconds of the evaluation of all held-out parts that follows the last step."""
-        if self.budget is not None:
-            return self.budget.reserve(self.progress)
-        whole = self.took / self.task.token_share("validation", self.settings.validation_tokens)
-        records = sum(self.task.record_count(part) for part in self.task.parts if part != "train")
-        return whole * records / max(1, self.task.record_count("validation"))
+        context, task = self.context, self.task
+        if context.budget is not None:
+            return context.budget.reserve(context.progress)
+        whole = self.seconds / task.token_share("validation", context.settings.validation_tokens)
+        records = sum(task.record_count(part) for part in task.parts if part != "train")
+        return whole * records / max(1, task.record_count("validation"))
 
-    def _evaluate(self, task: Task, most: int | None) -> Evaluation:
-        with self.precision.autocast():
-            return task.evaluate(self.model, "validation", most=most)
+    def _evaluate(self, task: Task, max_tokens: int | None) -> Evaluation:
+        with self.context.precision.autocast():
+            return task.evaluate(self.context.model, "validation", most=max_tokens)
 
-    def _seconds(self, share: float) -> float:
-        """Seconds that judging a part of what is held out takes."""
-        began = self.clock()
+    def _seconds_of(self, share: float) -> float:
+        """Measure the seconds that the evaluation of a share of the validation set takes."""
+        clock = self.context.options.clock
+        began = clock()
         self._evaluate(self.task.sample(share), None)
-        return self.processes.from_first(self.clock() - began)  # all go on with the same sample
+        return self.processes.from_first(clock() - began)  # all processes must choose the same sample
 
     def _keep(self, evaluation: Evaluation) -> None:
-        """The weights as they are, for the run."""
-        weights = self.parallel.take_weights()
-        self.processes.first_does(lambda: self.checkpointer.best(weights, evaluation, self.progress.step))
+        """Store the current weights as those of the run."""
+        weights, checkpointer = self.context.parallel.take_weights(), self.context.options.checkpointer
+        self.processes.first_does(lambda: checkpointer.best(weights, evaluation, self.context.progress.step))
 
-    def _judge(self, evaluation: Evaluation, score: float) -> None:
-        """Keep these weights if they are the best so far or the last ones are wanted; count the others."""
-        progress = self.progress
+    def _compare(self, evaluation: Evaluation, score: float) -> None:
+        """Keep the weights if they are the best so far or the last ones are wanted, and count validations."""
+        progress, keeps_last = self.context.progress, self.context.settings.keep == "last"
         loss = self.processes.from_first(evaluation.metrics.get("loss", score))
         lower = progress.best_loss is None or loss < progress.best_loss
         best = progress.best_score
-        better = self.settings.keep == "last" or best is None or score < best
+        better = keeps_last or best is None or score < best
         noise = self._noise()
         better |= best is not None and lower and noise > 0 and score - best <= noise
         if better:
             # The best score, not that of the kept weights: otherwise it could fall a little at every validation.
-            progress.best_score = score if best is None or self.settings.keep == "last" else min(score, best)
+            progress.best_score = score if best is None or keeps_last else min(score, best)
             progress.best_step, progress.since_best = progress.step, 0
             self._keep(evaluation)
         else:
@@ -133,12 +146,12 @@ class Validator(TrainingContext):
         else:
             progress.stale += 1
         progress.risen = progress.risen + 1 if self._is_clearly_worse(score, loss) else 0
-        self.listen(Validated(progress.step, evaluation, better, self._seconds_after()))
+        self.context.options.listen(Validated(progress.step, evaluation, better, self._seconds_after()))
 
     def _noise(self) -> float:
         """Return the difference in scores that is not significant on so few records, so that the loss decides."""
-        task = self.task
-        share = self.progress.sample or task.token_share("validation", self.settings.validation_tokens)
+        task, settings = self.task, self.context.settings
+        share = self.context.progress.sample or task.token_share("validation", settings.validation_tokens)
         return task.noise * math.sqrt(task.min_sample / max(1.0, share * task.record_count("validation")))
 
     def _is_clearly_worse(self, score: float, loss: float) -> bool:
@@ -146,22 +159,26 @@ class Validator(TrainingContext):
 
         The loss alone is not enough: a classifier's accuracy often improves while its loss rises.
         """
-        pairs = ((score, self.progress.best_score), (loss, self.progress.best_loss))
-        return all(best is not None and value > best + RISE * abs(best) for value, best in pairs)
+        progress = self.context.progress
+        pairs = ((score, progress.best_score), (loss, progress.best_loss))
+        return all(best is not None and value > best + OVERFIT_MARGIN * abs(best) for value, best in pairs)
 
     def last_task(self, parts: Sequence[str], elapsed: float, *, whole: bool) -> Task:
-        """The task as it is judged at the end, on these parts: what fits into the time that is left of the minutes; or
-        all of it, if it has to be `whole`.
+        """Return the task for the last evaluation of `parts`.
+
+        It is a sample if the whole task does not fit into the minutes left, unless `whole`.
         """
-        budget, progress, task = self.budget, self.progress, self.task
+        budget, progress, task = self.context.budget, self.context.progress, self.task
         share = 1.0 if budget is None else budget.last_share(progress, self.processes.from_first(elapsed))
         if share >= 1 or budget is None:
             return task
         if whole:
-            self.say(f"the last evaluation takes about {duration(sum(budget.evaluation_seconds(progress)))}")
+            self.context.say(f"the last evaluation takes about {duration(sum(budget.evaluation_seconds(progress)))}")
             return task
-        share = min(1.0, max(share, *(FEWEST / task.record_count(part) for part in parts)))
-        self.say(f"the last evaluation uses a random {share:.0%} of the rows, to end in time; `evaluate` uses all")
+        share = min(1.0, max(share, *(MIN_EXAMPLES / task.record_count(part) for part in parts)))
+        self.context.say(
+            f"the last evaluation uses a random {share:.0%} of the rows, to end in time; `evaluate` uses all"
+        )
         return task.sample(share)
 
     def had_enough(self) -> bool:
@@ -169,15 +186,15 @@ class Validator(TrainingContext):
 
         With minutes and no patience, stop once the model overfits or has converged.
         """
-        progress, patience, reason = self.progress, self.settings.patience, ""
-        if patience is not None:
-            if progress.since_best >= patience:
-                reason = f"no better in {counted(patience, 'validation')}"
-        elif self.budget is not None and self.settings.keep != "last":
-            if self.budget.has_overfitted(progress, self.task.steps_per_epoch):
+        progress, settings, budget, reason = self.context.progress, self.context.settings, self.context.budget, ""
+        if settings.patience is not None:
+            if progress.since_best >= settings.patience:
+                reason = f"no better in {counted(settings.patience, 'validation')}"
+        elif budget is not None and settings.keep != "last":
+            if budget.has_overfitted(progress, self.task.steps_per_epoch):
                 reason = f"overfitted: the validation loss has risen since step {progress.best_step}"
-            elif self.budget.has_converged(progress):
+            elif budget.has_converged(progress):
                 reason = f"converged: neither score nor loss improved in {progress.stale} validations"
         if reason:
-            self.say(f"stopped early: {reason} (--training.patience N waits for N validations)")
+            self.context.say(f"stopped early: {reason} (--training.patience N waits for N validations)")
         return bool(reason)

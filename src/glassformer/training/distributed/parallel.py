@@ -1,90 +1,85 @@
-"""How processes share a training: each holds the whole model, and they average their gradients (DDP); or each holds a
-part of every weight, gradient and memory of the optimiser, and weights come together where they are used (FSDP).
+"""How several processes share a training run.
 
-What is updated is `weights`, by name: the whole ones, or this process's shards of them.
+With DDP, each process holds the whole model, and processes average their gradients. With FSDP, each process holds a
+shard of every weight, gradient and optimiser state, and weights are gathered where they are used.
 """
 
 import contextlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.models.weights import put_weights, take_weights, trained_weights
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.device import StepLoss
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.update_rules import Muon
+from glassformer.training.distributed.shard_writer import ShardWriter
+from glassformer.training.update_rules import Muon, WeightGroup
 
 
-class Parallel(ABC):
-    """What training asks of the processes that share it, whatever each holds of the model."""
+class Parallel(Protocol):
+    """How the weights, gradients and optimiser states of a training run are distributed over its processes."""
 
+    sharded: bool
+    """Whether each process holds only shards of the weights."""
     model: nn.Module
-    """The model that others know."""
+    """The model as its user knows it."""
     stepper: nn.Module
-    """What computes the loss of a step."""
+    """The module that computes the loss of a step."""
     weights: dict[str, Tensor]
-    """What is trained, by name: whole weights, or this process's shards of them."""
+    """Trained weights of this process by name: whole weights or shards."""
 
-    @abstractmethod
     def exchange(self, *, last: bool) -> contextlib.AbstractContextManager[object]:
-        """Processes exchange gradients once per step: with the last piece."""
+        """Return a context in which the backward pass exchanges gradients only if `last`, once per step."""
 
-    @abstractmethod
-    def size(self, name: str) -> int:
-        """Return how many numbers a whole weight has."""
-
-    @abstractmethod
-    def sum(self, squares: Tensor) -> Tensor:
-        """Return sums over all weights, given sums over those of this process."""
-
-    @abstractmethod
-    @contextlib.contextmanager
-    def whole_weights(self) -> Iterator[None]:
-        """Each process has the whole model, to use it as it likes."""
-
-    @abstractmethod
-    def empty_model(self) -> nn.Module:
-        """Return the model on its device, to be filled with other weights."""
-
-    @abstractmethod
-    def take_weights(self) -> dict[str, Tensor]:
-        """Return all weights by name, on the first process; others may get none."""
-
-    @abstractmethod
-    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Fill the model with the weights of a checkpoint."""
-
-    @abstractmethod
-    def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
-        """Return the Muon of these weights."""
-
-    @abstractmethod
-    def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return what a checkpoint holds of the weights updated here: their average or their optimiser state."""
-
-    @abstractmethod
     def collect(self) -> None:
-        """After the backward pass: put gradients beside the weights that are updated."""
+        """Attach the gradients to `weights` after the backward pass."""
 
     def zero(self) -> None:
-        """Forget the gradients."""
-        for weight in self.weights.values():
-            weight.grad = None
+        """Delete the gradients."""
+
+    def size(self, name: str) -> int:
+        """Return the number of elements of a whole weight."""
+
+    def sum(self, squares: Tensor) -> Tensor:
+        """Return sums over all weights from the sums over this process's weights."""
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return the norm of the gradients of all weights."""
-        return nn.utils.get_total_norm(gradients)
+
+    def muon(self, groups: Sequence[WeightGroup]) -> Muon:
+        """Return a Muon optimiser for these weights."""
+
+    def whole_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which `model` has all its weights on every process."""
+
+    def empty_model(self) -> nn.Module:
+        """Return the model on its device, ready to load other weights."""
+
+    def take_weights(self) -> dict[str, Tensor]:
+        """Return all weights by name on the first process; other processes may get none."""
+
+    def put_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Load the weights of a checkpoint."""
+
+    def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return this process's part of an average or an optimiser state in a checkpoint."""
+
+    def shard_writer(self, checkpointer: Checkpointer) -> ShardWriter | None:
+        """Return the writer of sharded checkpoints; None if checkpoints are whole or not kept."""
 
 
-class Replicated(Parallel):
-    """Every process holds the whole model. One process is a world of one."""
+class Replicated:
+    """Every process holds the whole model (DDP, or a single process)."""
+
+    sharded = False
 
     def __init__(self, loss: StepLoss, processes: Processes, device: torch.device) -> None:
-        self.model, self.stepper = loss.model, loss
+        self.model = loss.model
+        self.stepper: nn.Module = loss
         if processes.world > 1:
             self.stepper = DistributedDataParallel(loss, device_ids=[device] if device.type == "cuda" else None)
         self.weights = trained_weights(loss.model)
@@ -95,13 +90,23 @@ class Replicated(Parallel):
         return self.stepper.no_sync()
 
     def collect(self) -> None:
-        """Gradients are there already."""
+        """Do nothing: the backward pass has attached the gradients."""
+
+    def zero(self) -> None:
+        for weight in self.weights.values():
+            weight.grad = None
 
     def size(self, name: str) -> int:
         return self.weights[name].numel()
 
     def sum(self, squares: Tensor) -> Tensor:
         return squares
+
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        return nn.utils.get_total_norm(gradients)
+
+    def muon(self, groups: Sequence[WeightGroup]) -> Muon:
+        return Muon(groups)
 
     @contextlib.contextmanager
     def whole_weights(self) -> Iterator[None]:
@@ -116,8 +121,8 @@ class Replicated(Parallel):
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:
         put_weights(self.model, dict(weights), "the checkpoint")
 
-    def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
-        return Muon(groups, **settings)
-
     def read(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return dict(stored)
+
+    def shard_writer(self, checkpointer: Checkpointer) -> ShardWriter | None:
+        return None

@@ -1,5 +1,7 @@
-"""Checkpoints of shards, written while the training goes on: each process copies its shards and writes them from a
-thread; when all have, the first makes a checkpoint of them.
+"""Sharded checkpoints, written while training continues.
+
+Each process copies its shards and writes them in a thread. When all have finished, the first process completes the
+checkpoint.
 """
 
 import threading
@@ -29,10 +31,10 @@ class ShardWriter:
         processes: Processes,
         rows: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], dict[str, Rows]],
     ) -> None:
-        """`rows` returns what this process writes, from the states of the optimiser and of the average."""
+        """`rows`: returns the tensors that this process writes, given the states of the optimiser and the average."""
         self.folder, self.checkpointer, self.processes, self.rows = folder, checkpointer, processes, rows
         self._staged: dict[str, Tensor] = {}
-        """Pinned memory that shards of a GPU are copied to, the same each time."""
+        """Pinned memory for copies of a GPU's shards, reused by each checkpoint."""
         self._thread: threading.Thread | None = None
         self._pruning: threading.Thread | None = None
         self._digest = self._failure = ""
@@ -45,7 +47,7 @@ class ShardWriter:
         return self._thread is not None and not self._thread.is_alive()
 
     def begin(self, progress: Progress, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> None:
-        """Copy this process's rows of all tensors, and begin to write them."""
+        """Copy this process's rows of all tensors and start the thread that writes them."""
         self.processes.first_does(self.checkpointer.before_checkpoint)
         self._temporary = Path(self.processes.first_does(lambda: begin_shards(self.folder, progress.step)))
         self._progress = replace(progress)
@@ -59,7 +61,7 @@ class ShardWriter:
         self._thread.start()
 
     def _copied(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor as it is now. From a GPU it comes while that goes on: who reads it waits for the event."""
+        """Return a copy of a tensor. A copy from a GPU is asynchronous: wait for the event before reading it."""
         if not tensor.is_cuda:
             return tensor.clone()
         if name not in self._staged:
@@ -94,11 +96,11 @@ class ShardWriter:
         if not self.processes.first:
             return None
         self._pruning = threading.Thread(target=prune_checkpoints, args=(self.folder, step, self.checkpointer.keep))
-        self._pruning.start()  # large files take a while to go
+        self._pruning.start()  # deleting large files takes a while
         return Path(path)
 
     def close(self) -> None:
-        """Wait for the threads; what they wrote and nobody made a checkpoint of goes."""
+        """Wait for the threads and delete shards that are not part of a checkpoint."""
         for thread in (self._thread, self._pruning):
             if thread is not None:
                 thread.join()

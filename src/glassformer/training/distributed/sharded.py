@@ -1,13 +1,12 @@
 """Fully sharded data parallel training (FSDP2): every process holds its rows of each weight.
 
-Imported only where it is used: torch takes seconds to load what stands behind it.
+Imported only when used, because torch's modules for it take seconds to import.
 """
 
 import contextlib
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,28 +20,34 @@ from glassformer.encoders.blocks import Block
 from glassformer.models.weights import refuse_misfit, take_weights, trained_weights
 from glassformer.runs.checkpoints import STARTS
 from glassformer.runs.stored_tensors import Rows, StoredTensors
+from glassformer.training.checkpointer import Checkpointer
 from glassformer.training.device import PRECISIONS, Precision, StepLoss
-from glassformer.training.distributed.parallel import Parallel
 from glassformer.training.distributed.processes import Processes
-from glassformer.training.update_rules import Muon, orthogonalise
+from glassformer.training.distributed.shard_writer import ShardWriter
+from glassformer.training.update_rules import Muon, WeightGroup, orthogonalise
 
 
-class Sharded(Parallel):
-    """The model that is trained is a twin of the one that others know, which has numbers only where they are asked for
-    (`whole_weights`). Of the twin, the blocks of a Transformer come together one at a time, the rest for a whole step.
+class Sharded:
+    """Every process holds its rows of each weight.
+
+    The trained model is a twin of `model`, which has values only inside `whole_weights`. Blocks of a Transformer are
+    gathered one at a time, the other weights of the twin for a whole step.
     """
 
+    sharded = True
+
     def __init__(self, loss: StepLoss, processes: Processes, device: torch.device, precision: Precision) -> None:
-        self.model, self.stepper, self.processes, self.device = loss.model, loss, processes, device
+        self.model, self.processes, self.device = loss.model, processes, device
+        self.stepper: nn.Module = loss
         for name, weight in self.model.named_parameters():
             if not weight.dim():
                 raise SettingError(f"training.parallel fsdp: {name} is a single number: make it a vector of one")
         start = dict(_tensors(self.model))
-        _assign(self.model, {name: _without_numbers(tensor) for name, tensor in self.model.named_parameters()}, {})
+        _assign(self.model, {name: _without_values(tensor) for name, tensor in self.model.named_parameters()}, {})
         self.twin = loss.model = copy.deepcopy(self.model)
         self._mesh = init_device_mesh(device.type, (processes.world,))
-        # Weights of blocks travel in the precision of their products. Inputs are not cast: what is computed in half
-        # precision is autocast's choice, as on one process.
+        # Weights of blocks are gathered in the precision of their products. Inputs are not cast: autocast chooses what
+        # is computed in half precision, as on one process.
         half, single = PRECISIONS.get(precision.name), torch.float32
         policy = MixedPrecisionPolicy(half, single, cast_forward_inputs=False)
         for block in [module for module in loss.modules() if isinstance(module, Block)]:
@@ -52,8 +57,8 @@ class Sharded(Parallel):
         loss.to_empty(device=device)
         for name, tensor in _tensors(self.twin):
             self._put(tensor, self._from_first(start.pop(name)))
-        self._sharded = trained_weights(self.twin)
-        self.weights = {name: shard_of(weight) for name, weight in self._sharded.items()}
+        self._dtensors = trained_weights(self.twin)
+        self.weights = {name: shard_of(weight) for name, weight in self._dtensors.items()}
 
     # --- a step ---
 
@@ -63,35 +68,34 @@ class Sharded(Parallel):
         return contextlib.nullcontext()
 
     def collect(self) -> None:
-        for name, weight in self._sharded.items():
+        for name, weight in self._dtensors.items():
             self.weights[name].grad = None if weight.grad is None else shard_of(weight.grad)
 
     def zero(self) -> None:
-        super().zero()
-        for weight in self._sharded.values():
+        for weight in (*self.weights.values(), *self._dtensors.values()):
             weight.grad = None
 
     def size(self, name: str) -> int:
-        return self._sharded[name].numel()
+        return self._dtensors[name].numel()
 
     def sum(self, squares: Tensor) -> Tensor:
         dist.all_reduce(squares)
         return squares
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        return self.sum(super().norm(gradients).square()).sqrt()
+        return self.sum(nn.utils.get_total_norm(gradients).square()).sqrt()
 
-    def muon(self, groups: Sequence[dict[str, Any]], **settings: Any) -> Muon:
-        rows = {id(self.weights[name]): weight.shape[0] for name, weight in self._sharded.items()}
-        return ShardedMuon(groups, rows, self.processes, **settings)
+    def muon(self, groups: Sequence[WeightGroup]) -> Muon:
+        rows = {id(self.weights[name]): weight.shape[0] for name, weight in self._dtensors.items()}
+        return ShardedMuon(groups, rows, self.processes)
 
     # --- the whole model ---
 
     @contextlib.contextmanager
     def whole_weights(self) -> Iterator[None]:
-        bare = {name: _without_numbers(weight) for name, weight in self.model.named_parameters()}
+        bare = {name: _without_values(weight) for name, weight in self.model.named_parameters()}
         buffers = dict(self.twin.named_buffers(remove_duplicate=False))
-        for buffer in buffers.values():  # each process has its own, of the batches that it saw
+        for buffer in buffers.values():  # they differ, because each process saw other batches
             dist.broadcast(buffer, 0)
         with torch.no_grad():
             weights = {name: _whole(weight) for name, weight in self.twin.named_parameters()}
@@ -119,8 +123,13 @@ class Sharded(Parallel):
 
     # --- checkpoints ---
 
+    def shard_writer(self, checkpointer: Checkpointer) -> ShardWriter | None:
+        if checkpointer.folder is None:
+            return None
+        return ShardWriter(checkpointer.folder, checkpointer, self.processes, self.rows)
+
     def rows(self, optimiser: Mapping[str, Tensor], average: Mapping[str, Tensor]) -> dict[str, Rows]:
-        """Return the rows that this process writes of a checkpoint."""
+        """Return the part of a checkpoint that this process writes."""
         rows = {}
         for start, part in zip(STARTS, (take_weights(self.twin), optimiser, average), strict=True):
             for name, tensor in part.items():
@@ -129,12 +138,12 @@ class Sharded(Parallel):
         return rows
 
     def _rows_to_write(self, name: str, tensor: Tensor) -> Rows | None:
-        """Return what this process writes of a weight or of its optimiser state; None: another process writes it."""
+        """Return this process's part of a weight or its optimiser state; None if another process writes it."""
         if isinstance(tensor, DTensor):
             return Rows(shard_of(tensor), self._rows(tensor.shape[0]).start)
         if name in self.weights and tensor.shape == self.weights[name].shape:
-            return Rows(tensor, self._rows(self._sharded[name].shape[0]).start)
-        return Rows(tensor) if self.processes.first else None  # all have it alike
+            return Rows(tensor, self._rows(self._dtensors[name].shape[0]).start)
+        return Rows(tensor) if self.processes.first else None  # equal on all processes
 
     @torch.no_grad()
     def put_weights(self, weights: Mapping[str, Tensor]) -> None:
@@ -150,7 +159,7 @@ class Sharded(Parallel):
         assert isinstance(stored, StoredTensors)
         tensors: dict[str, Tensor] = {}
         for name in stored:
-            weight = self._sharded.get(name.partition("/")[0])
+            weight = self._dtensors.get(name.partition("/")[0])
             if weight is None or stored.shape(name) != tuple(weight.shape):
                 tensors[name] = stored[name]
             else:
@@ -171,20 +180,20 @@ class Sharded(Parallel):
             tensor.copy_(whole)
 
     def _rows(self, count: int) -> slice:
-        """This process's of so many."""
+        """Return this process's share of `count` rows."""
         return _rows_of(count, self.processes.rank, self.processes.world)
 
 
 class ShardedMuon(Muon):
-    """Muon of shards: Newton–Schulz on rows of a matrix would be another optimiser. So each process gets the whole of
-    every so manieth matrix, makes it orthogonal, and gives the others their rows back.
+    """Muon for shards.
+
+    Newton–Schulz on some rows of a matrix would be another optimiser. Each process therefore gathers every n-th matrix
+    (n processes), orthogonalises it, and sends each process its rows.
     """
 
-    def __init__(
-        self, groups: Sequence[dict[str, Any]], rows: Mapping[int, int], processes: Processes, **settings: Any
-    ) -> None:
-        """`rows`: of each whole weight, by the id of its shard."""
-        super().__init__(groups, **settings)
+    def __init__(self, groups: Sequence[WeightGroup], rows: Mapping[int, int], processes: Processes) -> None:
+        """`rows`: number of rows of each whole weight, by the id of its shard."""
+        super().__init__(groups)
         self.rows, self.processes = rows, processes
 
     def matrix_shape(self, weight: Tensor) -> torch.Size:
@@ -193,19 +202,19 @@ class ShardedMuon(Muon):
     def orthogonalise(self, matrices: list[Tensor], shape: torch.Size) -> Tensor:
         world, rank = self.processes.world, self.processes.rank
         rows, columns = shape
-        heights = [_rows_of(rows, other, world) for other in range(world)]
+        spans = [_rows_of(rows, other, world) for other in range(world)]
         owned = [matrices[other::world] for other in range(world)]
-        mine = [(len(owned[rank]), len(range(rows)[some]), columns) for some in heights]
-        theirs = [(len(some), len(matrices[0]), columns) for some in owned]
+        mine = [(len(owned[rank]), len(range(rows)[span]), columns) for span in spans]
+        theirs = [(len(group), len(matrices[0]), columns) for group in owned]
         empty = matrices[0].new_empty(0, *matrices[0].shape)
-        whole = torch.cat(_exchanged([torch.stack(some) if some else empty for some in owned], mine), 1)
+        whole = torch.cat(_exchanged([torch.stack(group) if group else empty for group in owned], mine), 1)
         made = orthogonalise(whole) if len(whole) else whole
-        back = _exchanged([made[:, some] for some in heights], theirs)
+        back = _exchanged([made[:, span] for span in spans], theirs)
         return torch.stack([back[number % world][number // world] for number in range(len(matrices))])
 
 
 def _exchanged(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """Each process gets its tensor of everybody's; those that come have these shapes."""
+    """Send the n-th tensor to process n, and return the tensors received, which have these shapes."""
     sizes = [math.prod(shape) for shape in shapes]
     sent = torch.cat([tensor.flatten() for tensor in tensors])
     received = sent.new_empty(sum(sizes))
@@ -214,14 +223,14 @@ def _exchanged(tensors: Sequence[Tensor], shapes: Sequence[tuple[int, ...]]) -> 
 
 
 def _rows_of(count: int, rank: int, world: int) -> slice:
-    """A process's of so many rows, as torch divides them."""
+    """Return the rows of a process, as torch divides them."""
     each = -(-count // world)
     first = min(rank * each, count)
     return slice(first, min(first + each, count))
 
 
 def _assign(model: nn.Module, weights: Mapping[str, nn.Parameter], buffers: Mapping[str, Tensor]) -> None:
-    """Other weights and buffers in the places of a model's own; who shares one goes on to share it."""
+    """Replace weights and buffers of a model; modules that share one still share it."""
     names = {id(weight): name for name, weight in model.named_parameters()}
     for module in model.modules():
         for name, weight in list(module.named_parameters(recurse=False)):
@@ -232,7 +241,7 @@ def _assign(model: nn.Module, weights: Mapping[str, nn.Parameter], buffers: Mapp
                 setattr(module, name, buffers[found])
 
 
-def _without_numbers(weight: Tensor) -> nn.Parameter:
+def _without_values(weight: Tensor) -> nn.Parameter:
     return nn.Parameter(torch.empty_like(weight, device="meta"), requires_grad=weight.requires_grad)
 
 
@@ -247,7 +256,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def shard_of(tensor: Tensor) -> Tensor:
-    """This process's rows of a tensor."""
+    """Return this process's rows of a tensor."""
     assert isinstance(tensor, DTensor)
     local: Tensor = tensor.detach().to_local()  # type: ignore[attr-defined]
     return local
