@@ -8,9 +8,9 @@ from torch import nn
 
 from glassformer.bricks.attention import (
     Attention,
+    CacheSlots,
     KeyValues,
     Memory,
-    Place,
     attend_written_out,
     attention_weights,
     average_by_similarity,
@@ -302,7 +302,7 @@ def test_extend_writes_into_its_room_and_nowhere_else() -> None:
     brick = ready(Attention(width=24, heads=6, kv_heads=2, causal=True))
     x = numbers(B, T, 24)
     past = KeyValues(*(torch.full((B, 2, 11, 4), 77.0, dtype=torch.float64) for _ in range(2)))
-    outs = [brick.extend(x[:, a:b], past, Place(torch.arange(a, b), b, None)) for a, b in [(0, 3), (3, 4), (4, T)]]
+    outs = [brick.extend(x[:, a:b], past, CacheSlots(torch.arange(a, b), b, None)) for a, b in [(0, 3), (3, 4), (4, T)]]
     same(torch.cat(outs, 1), brick(x))
     keys, values = brick.project_keys_values(x)
     same(past.keys[:, :, :T], keys)

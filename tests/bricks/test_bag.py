@@ -8,7 +8,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from torch import Tensor
 
 from glassformer.bricks import bag as bag_module
-from glassformer.bricks.bag import BagOfWords, in_order, picked, run_hashes
+from glassformer.bricks.bag import BagOfWords, ngram_hashes, select_values, sort_rows
 from helpers.support import differs, numbers, ready, same, tokens
 
 B, T, VOCAB, OUT = 17, 13, 11, 5
@@ -56,7 +56,7 @@ def of_sklearn(kind: type, ngrams: int, learned: Tensor, asked: Tensor, table: n
 @weightings
 @gram_lengths
 def test_it_is_scikit_learns(monkeypatch: pytest.MonkeyPatch, weighting: str, ngrams: int) -> None:
-    monkeypatch.setattr(bag_module, "run_hashes", no_collisions)
+    monkeypatch.setattr(bag_module, "ngram_hashes", no_collisions)
     brick = ready(BagOfWords(vocab=VOCAB, out=OUT, ngrams=ngrams, buckets=BUCKETS, weighting=weighting))
     learned, asked = texts(), texts(1)
     brick.learn_frequencies([(learned[:6], MASK[:6]), (learned[6:], MASK[6:])])
@@ -90,7 +90,7 @@ def test_real_hashes_against_features_written_out(ngrams: int) -> None:
         found = Counter(text.tolist())
         for length in range(2, ngrams + 1):
             for start in range(len(text) - length + 1):
-                found[VOCAB + int(run_hashes(text[None, start : start + length], length)) % 7] += 1
+                found[VOCAB + int(ngram_hashes(text[None, start : start + length], length)) % 7] += 1
         return found
 
     bags = [bag_of(row) for row in range(B)]
@@ -143,7 +143,7 @@ def test_contributions_lie_where_their_words_stand() -> None:
     brick = ready(BagOfWords(vocab=VOCAB, out=OUT, ngrams=2, buckets=101, weighting="counts"))
     words = torch.tensor([[4, 7, 2]])
     table = brick.table.weight
-    first, second = (VOCAB + int(run_hashes(words[:, at : at + 2], 2)) % 101 for at in (0, 1))
+    first, second = (VOCAB + int(ngram_hashes(words[:, at : at + 2], 2)) % 101 for at in (0, 1))
     expected = torch.stack(
         [table[4] + table[first] / 2, table[7] + table[first] / 2 + table[second] / 2, table[2] + table[second] / 2]
     )
@@ -208,7 +208,7 @@ def test_words_are_dropped_in_training_only() -> None:
 def test_hashes_are_spread_evenly(length: int) -> None:
     """Neighbouring ids, the hardest case: as many buckets are hit as chance would hit."""
     ids = torch.cartesian_prod(*[torch.arange(30 if length == 3 else 200)] * length)
-    hashes = run_hashes(ids, length)
+    hashes = ngram_hashes(ids, length)
     assert hashes.shape == (len(ids), 1)
     assert len(hashes.unique()) == len(ids)
     for buckets in (2**15, 30_011):
@@ -220,7 +220,7 @@ def test_hashes_are_spread_evenly(length: int) -> None:
 def test_hashes_know_order_and_length() -> None:
     pair = torch.tensor([[3, 8], [8, 3], [0, 0]])
     three = torch.tensor([[3, 8, 0], [0, 3, 8], [0, 0, 0]])
-    hashes = torch.cat([run_hashes(pair, 2), run_hashes(three, 3)]).flatten()
+    hashes = torch.cat([ngram_hashes(pair, 2), ngram_hashes(three, 3)]).flatten()
     assert len(hashes.unique()) == 6
 
 
@@ -238,7 +238,7 @@ def test_hashes_are_the_same_on_every_machine() -> None:
     words = tokens(3, 7, vocab=50_000)
     for length in (2, 3, 5):
         expected = [[hash_of(row[at : at + length]) for at in range(7 - length + 1)] for row in words.tolist()]
-        assert run_hashes(words, length).tolist() == expected
+        assert ngram_hashes(words, length).tolist() == expected
 
 
 @weightings
@@ -260,11 +260,11 @@ def test_small_integers_do() -> None:
 def test_features_in_order_are_torchs() -> None:
     found = tokens(B, T, vocab=VOCAB)
     before = found.clone()
-    assert torch.equal(in_order(found), found.sort(1).values)
+    assert torch.equal(sort_rows(found), found.sort(1).values)
     assert torch.equal(found, before)
-    assert torch.equal(in_order(found.T), found.T.sort(1).values)
+    assert torch.equal(sort_rows(found.T), found.T.sort(1).values)
 
 
 def test_values_are_picked_where_they_stand() -> None:
     values, found = numbers(VOCAB), tokens(B, T, vocab=VOCAB)
-    assert torch.equal(picked(values, found), values[found])
+    assert torch.equal(select_values(values, found), values[found])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.bricks.bag import BagOfWords, spelled
+from glassformer.bricks.bag import BagOfWords, find_words
 from helpers.support import ready, same
 
 LETTERS = " abcd"
@@ -24,7 +24,7 @@ def written(texts: list[str]) -> tuple[Tensor, Tensor]:
 
 def test_words_are_what_stands_between_spaces() -> None:
     ids, mask = written(TEXTS)
-    found = spelled(ids, mask, 0)
+    found = find_words(ids, mask, 0)
     for row, text in enumerate(TEXTS):
         words = text.split()
         assert int(found.real[row].sum()) == len(words)
@@ -35,7 +35,7 @@ def test_words_are_what_stands_between_spaces() -> None:
 
 def test_a_word_has_one_number_wherever_it_stands() -> None:
     ids, mask = written(TEXTS)
-    found = spelled(ids, mask, 0)
+    found = find_words(ids, mask, 0)
     numbers: dict[str, set[int]] = {}
     for row, text in enumerate(TEXTS):
         for word, number in zip(text.split(), found.numbers[row].tolist(), strict=False):
@@ -47,7 +47,7 @@ def test_a_word_has_one_number_wherever_it_stands() -> None:
 def test_letters_in_another_order_are_another_word() -> None:
     words = [f"{a}{b}{c}{d}" for a in "abcd" for b in "abcd" for c in "abcd" for d in "abcd"]
     ids, mask = written(words)
-    assert len(set(spelled(ids, mask, 0).numbers[:, 0].tolist())) == len(words)
+    assert len(set(find_words(ids, mask, 0).numbers[:, 0].tolist())) == len(words)
 
 
 def features_of(text: str, ngrams: int, words: int) -> Counter[str]:

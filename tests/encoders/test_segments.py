@@ -8,7 +8,7 @@ from glassformer.config.resolve import resolve
 from glassformer.config.sections import POSITIONS
 from glassformer.data.packing.windows import segments_of
 from glassformer.encoders.registry import Place, build_encoder
-from glassformer.encoders.transformer import within
+from glassformer.encoders.transformer import positions_within
 from glassformer.models.build import build_language_model, build_masked_model
 from helpers.cases import build, small
 from helpers.running import tiny
@@ -57,7 +57,7 @@ def test_encoders_that_cannot_keep_documents_apart_say_so(name: str) -> None:
 
 
 def test_positions_begin_again_in_each_document() -> None:
-    assert within(SEGMENTS).tolist() == [[0, 1, 2, 0, 0, 1, 2, 3, 4], [0, 1, 0, 1, 2, 3, 4, 5, 0]]
+    assert positions_within(SEGMENTS).tolist() == [[0, 1, 2, 0, 0, 1, 2, 3, 4], [0, 1, 0, 1, 2, 3, 4, 5, 0]]
 
 
 def test_start_begins_a_document_or_else_what_follows_end() -> None:

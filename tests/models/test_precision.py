@@ -125,7 +125,7 @@ def test_a_language_model_scores_and_writes_in_it(flags: dict[str, Any], precisi
 
 
 def test_a_large_model_in_8_bits_takes_the_step_of_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("glassformer.encoders.fused_step.SMALL", 2000)
+    monkeypatch.setattr("glassformer.encoders.fused_step.MAX_CPU_WEIGHTS", 2000)
     settings = {"model.layers": 2, "model.width": 96, "model.heads": 6, "model.kv_heads": 2, "model.context": 64}
     model = randomise(build_language_model(resolve({}, settings).model, vocab=VOCAB)).eval()
     assert isinstance(model.encoder, TransformerEncoder)

@@ -1,11 +1,9 @@
-"""The lectures' building blocks, one file a brick.
+"""The building blocks of the lectures, one file per brick.
 
-Notation, here and everywhere: B batch, T tokens, S tokens of a second sequence, d width, h heads, V vocabulary.
-Shapes are types that the tests check at run time; those that most bricks share have a name here. A mask is True where a
-real token stands.
+Notation, here and everywhere: B batch, T tokens, S tokens of a second sequence, d width, h heads, V vocabulary. Shapes
+are types that the tests check at run time; common shapes have a name here. A mask is True at real tokens.
 
-The linear map y = Wx + b is `torch.nn.Linear`, dropout is `torch.nn.Dropout`: where torch has the brick, it is the
-brick.
+Where torch has a brick, it is used directly: `torch.nn.Linear` for y = Wx + b, `torch.nn.Dropout` for dropout.
 """
 
 from jaxtyping import Bool, Float, Int
@@ -14,15 +12,15 @@ from torch import Tensor
 Vectors = Float[Tensor, "B T d"]
 """A vector of the model's width for each token."""
 Inputs = Float[Tensor, "B T i"]
-"""A vector for each token, of any width."""
+"""A vector of any width for each token."""
 Vector = Float[Tensor, "B d"]
 """A vector for each row."""
 AnyVectors = Float[Tensor, "*rest d"]
 Ids = Int[Tensor, "B T"]
-"""An id for each token: of its word, or of the text in a window that it belongs to."""
+"""An integer for each token: its vocabulary id, or the number of its text within a window."""
 Index = Int[Tensor, "*B T"]
-"""The positions of tokens: the same for all rows, or each row's own."""
+"""Positions of tokens, the same for all rows or one row each."""
 Mask = Bool[Tensor, "B T"] | None
-"""True where a real token stands; None: everywhere."""
+"""True at real tokens; None if all tokens are real."""
 Rows = Int[Tensor, "B"]
-"""Numbers of rows."""
+"""Indices of rows."""

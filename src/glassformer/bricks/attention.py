@@ -1,13 +1,13 @@
-"""Attention: every token looks at the others and takes a weighted average of what it finds.
+"""Attention: every token computes a weighted average of the vectors of other tokens.
 
-One brick, three uses: self-attention, masked (causal) self-attention, and cross-attention to a memory. The model takes
-the fused kernel; `attention_weights` and `attend_written_out` are the lectures' formula for the same thing.
-`MemoryAttention` is the attention of a recurrent decoder: one query looks along the source.
+One brick has three uses: self-attention, causal self-attention, and cross-attention to a memory. The model uses the
+fused kernel; `attention_weights` and `attend_written_out` are the formula of the lectures for the same computation.
+`MemoryAttention` is the attention of a recurrent decoder, whose query attends to the source.
 """
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -32,37 +32,37 @@ Keys = Float[Tensor, "B k S e"]
 Values = Float[Tensor, "B k S v"]
 Weights = Float[Tensor, "B h T S"]
 KeyMask = Bool[Tensor, "B S"] | Bool[Tensor, "B T S"] | None
-"""The keys that are there, for all queries of a row or for each of them; None: all."""
+"""Keys that exist, for all queries of a row or for each query; None: all."""
 Seen = Bool[Tensor, "..."] | None
-"""The keys that each query may look at, broadcast over B×h×T×S; None: all."""
+"""Keys visible to each query, broadcastable to B×h×T×S; None: all."""
 
 
 class Memory(NamedTuple):
-    """A second sequence to attend to, such as an encoder's output."""
+    """A second sequence to attend to, such as the output of an encoder."""
 
     states: Float[Tensor, "B S m"]
     mask: Bool[Tensor, "B S"] | None = None
 
 
 def average_by_similarity(query: Vector, vectors: Vectors, mask: Mask = None) -> tuple[Vector, Float[Tensor, "B T"]]:
-    """Attention without parameters: p = softmax(hᵀx_t), c = Σ p_t x_t. Gives c and p."""
+    """Return the context c = Σ p_t x_t and the weights p = softmax(hᵀx_t): attention without parameters."""
     scores = torch.einsum("bd,btd->bt", query, vectors)
     weights = masked_softmax(scores, mask)
     return torch.einsum("bt,btd->bd", weights, vectors), weights
 
 
 def masked_softmax(scores: Float[Tensor, "..."], mask: Seen) -> Float[Tensor, "..."]:
-    """Softmax over the last axis; what the mask hides gets exactly 0, and so does a row that hides everything."""
+    """Return the softmax over the last axis; masked entries, and rows that are entirely masked, are exactly 0."""
     if mask is None:
         return scores.softmax(-1)
     return scores.masked_fill(~mask, -torch.inf).softmax(-1).nan_to_num(0.0)
 
 
 def visible(queries: int, keys: int, mask: KeyMask, *, causal: bool, device: torch.device) -> Seen:
-    """Which key each query may look at, as something that broadcasts over B×h×queries×keys; None: every one.
+    """Return which keys each query may attend to, broadcastable to B×h×queries×keys; None: all.
 
-    `mask`: the keys that are there, for all queries or for each of them. The last query stands at the last key: with a
-    cache there are more keys than queries.
+    `mask` marks the keys that exist, for all queries or for each one. The last query is at the position of the last
+    key: with a cache there are more keys than queries.
     """
     seen = None
     if mask is not None:
@@ -74,82 +74,82 @@ def visible(queries: int, keys: int, mask: KeyMask, *, causal: bool, device: tor
 
 
 def attention_scores(queries: Queries, keys: Keys, *, scale: float | None = None) -> Weights:
-    """Written out: Q Kᵀ / √e."""
+    """Return Q Kᵀ / √e, written out."""
     keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], 1)
     scale = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
     return torch.einsum("bhte,bhse->bhts", queries, keys) * scale
 
 
 def attention_weights(queries: Queries, keys: Keys, seen: Seen = None, *, scale: float | None = None) -> Weights:
-    """Written out: softmax(Q Kᵀ / √e), each query over the keys it may see."""
+    """Return softmax(Q Kᵀ / √e) over the visible keys of each query, written out."""
     scores = attention_scores(queries, keys, scale=scale)
     return masked_softmax(scores, None if seen is None else seen.expand_as(scores))
 
 
 def attend_written_out(weights: Weights, values: Values) -> Float[Tensor, "B h T v"]:
-    """Written out: for each query, the values averaged by its weights."""
+    """Return the weighted average of the values for each query, written out."""
     values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     return torch.einsum("bhts,bhsv->bhtv", weights, values)
 
 
 @runtime_checkable
 class AttentionHeads(Protocol):
-    """A module whose attention can be looked at, with its weights captured as `weights` (B×h×T×S, or B×T×S of one)."""
+    """A module with attention weights to inspect, captured as `weights` (B×h×T×S, or B×T×S for one head)."""
 
     heads: int
     is_cross_attention: bool
-    """It looks at another text than its own."""
+    """Whether it attends to another sequence."""
 
     head_output: str
-    """What is captured of it that, as zeros, makes a head find nothing: `mixed`, or the `weights` of one."""
+    """Captured tensor that removes a head when set to zero: `mixed`, or `weights` of a single head."""
 
 
-class Place(NamedTuple):
-    """Where new tokens stand in a cache, and what they look at there."""
+class CacheSlots(NamedTuple):
+    """Positions of new tokens in a KV cache, and the part of the cache that they attend to."""
 
     positions: Index
-    """That of each new token: the same for all rows, or each row's own."""
+    """Position of each new token, the same for all rows or one row each."""
     extent: int
-    """The columns that are looked at: those before this one."""
+    """Number of cache columns to attend to."""
     seen: KeyMask
-    """Which of them, where it is not all that causality allows."""
+    """Visible columns, if they are not all that causality allows."""
 
 
 class KeyValues(NamedTuple):
-    """Keys and values of the past, in room that was set aside at the start."""
+    """Preallocated keys and values of past tokens."""
 
     keys: Float[Tensor, "B k max_tokens e"]
     values: Float[Tensor, "B k max_tokens v"]
 
-    def add(self, keys: Float[Tensor, "B k T e"], values: Float[Tensor, "B k T v"], place: Place) -> None:
-        """Put in those of new tokens."""
-        for room, new in ((self.keys, keys), (self.values, values)):
-            if place.positions.dim() == 1:
-                room[:, :, place.extent - new.shape[2] : place.extent] = new
+    def add(self, keys: Float[Tensor, "B k T e"], values: Float[Tensor, "B k T v"], slots: CacheSlots) -> None:
+        """Store the keys and values of new tokens."""
+        for cache, new in ((self.keys, keys), (self.values, values)):
+            if slots.positions.dim() == 1:
+                cache[:, :, slots.extent - new.shape[2] : slots.extent] = new
             else:
-                rows = torch.arange(len(room), device=room.device).unsqueeze(1)
-                room[rows, :, place.positions] = new.transpose(1, 2).to(room.dtype)
+                rows = torch.arange(len(cache), device=cache.device).unsqueeze(1)
+                cache[rows, :, slots.positions] = new.transpose(1, 2).to(cache.dtype)
 
 
 class Attention(Brick, nn.Module):
     """Multi-head attention.
 
-    How scores are made (`scores`), the lectures' road from one to the next, X the tokens that look and M those looked
-    at (M = X in self-attention):
+    `scores` selects the formula, in the order of the lectures. X are the tokens that attend and M those attended to (M
+    = X in self-attention):
 
-    - `plain`: X Mᵀ, values M: no parameters;
+    - `plain`: X Mᵀ, values M, no parameters;
     - `shared`: one matrix U for all, (XU)(MU)ᵀ, values MU;
-    - `bilinear`: X W Mᵀ with a matrix W for each head, values M;
-    - `query-key`: (X W^Q)(M W^K)ᵀ, values M W^V. Fewer key/value heads than heads (`kv_heads`) are shared in groups.
+    - `bilinear`: X W Mᵀ with a matrix W per head, values M;
+    - `query-key`: (X W^Q)(M W^K)ᵀ, values M W^V. With fewer `kv_heads` than heads, groups of heads share them.
 
-    `plain` and `shared` split the width among the heads; every head of `bilinear` has all of it. The heads' results are
-    concatenated and projected by W^O (`output`), unless that is left out.
+    `plain` and `shared` split the width among the heads; every head of `bilinear` has the full width. The outputs of
+    the heads are concatenated and projected by W^O unless `output` is False.
     """
 
     head_output = "mixed"
-    in_pieces = ("extend", "look_at")
+    incremental_methods = ("extend", "look_at")
     names_inside = ("queries", "keys", "values", "scores", "weights", "mixed")
-    """What `record_inside` records."""
+    """Names that `record_inside` records."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class Attention(Brick, nn.Module):
         eps: float = 1e-6,
         dropout: float = 0.0,
     ) -> None:
-        """`eps`: of the norms of queries and keys, where they have them."""
+        """Create the projections; `eps` belongs to the norms of queries and keys."""
         super().__init__()
         source = memory_width or width
         self.heads = heads
@@ -201,28 +201,28 @@ class Attention(Brick, nn.Module):
         memory: Memory | None = None,
         rotation: Rotation | None = None,
     ) -> Vectors:
-        """Each token of x looks at x (or at `memory`), where the mask shows a real token; it may differ by token."""
+        """Attend from each token of x to x or to `memory`; a mask of B×T×T differs per query."""
         if memory is None:
             return self.attend(*self._project_all(x, rotation), mask)
         return self.attend(self.project_queries(x), *self.project_keys_values(memory.states), memory.mask)
 
-    def extend(self, x: Vectors, past: KeyValues, place: "Place", rotation: Rotation | None = None) -> Vectors:
-        """T new tokens after those whose keys and values stand in `past`; theirs are added there."""
-        past.add(*self.project_keys_values(x, rotation), place)
-        queries, end = self.project_queries(x, rotation), place.extent
-        return self.attend(queries, past.keys[:, :, :end], past.values[:, :, :end], place.seen)
+    def extend(self, x: Vectors, past: KeyValues, slots: CacheSlots, rotation: Rotation | None = None) -> Vectors:
+        """Attend from T new tokens to the cache, to which their keys and values are added."""
+        past.add(*self.project_keys_values(x, rotation), slots)
+        queries, end = self.project_queries(x, rotation), slots.extent
+        return self.attend(queries, past.keys[:, :, :end], past.values[:, :, :end], slots.seen)
 
     def look_at(self, x: Vectors, memory: KeyValues, mask: Bool[Tensor, "N S"] | None, share: int) -> Vectors:
-        """T new tokens look at the keys and values of a memory, each at which so many rows look, as at one row."""
+        """Attend from T new tokens to a memory's keys and values; each memory row serves `share` rows of x."""
         queries = self.project_queries(x.reshape(len(x) // share, -1, x.shape[-1]))
         return self.attend(queries, *memory, mask).view_as(x)
 
     def project_queries(self, x: Vectors, rotation: Rotation | None = None) -> Queries:
-        """Queries of tokens that look."""
+        """Return the queries of x."""
         return self._split(x if self.query is None else self.query(x), self.heads, self.query_norm, rotation)
 
     def project_keys_values(self, x: Float[Tensor, "B S m"], rotation: Rotation | None = None) -> tuple[Keys, Values]:
-        """Keys and values of tokens that are looked at."""
+        """Return the keys and values of x."""
         if self.key is not None and self.value is not None:
             keys, values = self.key(x), self.value(x)
         else:
@@ -232,7 +232,7 @@ class Attention(Brick, nn.Module):
     def _project_all(
         self, x: Vectors, rotation: Rotation | None
     ) -> tuple[Queries, Float[Tensor, "B k T e"], Float[Tensor, "B k T v"]]:
-        """Queries, keys and values of the same tokens: one large product is faster than three small ones."""
+        """Return queries, keys and values of the same tokens from one large product, faster than three."""
         if self.query is None or self.key is None or self.value is None or isinstance(self.query, Int8Linear):
             return self.project_queries(x, rotation), *self.project_keys_values(x, rotation)
         maps = (self.query, self.key, self.value)
@@ -247,20 +247,22 @@ class Attention(Brick, nn.Module):
                 return queries, keys, values
             if self._learned_on_a_cpu(product):
                 gains = torch.cat([norms[0].expand(self.heads, -1), norms[1].expand(self.kv_heads, -1)])
-                turned, rest = cpu_kernels.CPUNormedHeads.apply(product, gains, *rotation, eps)  # type: ignore[no-untyped-call]
-                queries, keys = turned.transpose(1, 2).split([self.heads, self.kv_heads], 1)
+                rotated, rest = cpu_kernels.CPUNormedHeads.apply(product, gains, *rotation, eps)  # type: ignore[no-untyped-call]
+                queries, keys = rotated.transpose(1, 2).split([self.heads, self.kv_heads], 1)
                 return queries, keys, self._split(rest, self.kv_heads)
         query, key, value = torch.split(product, [part.out_features for part in maps], -1)
         queries = self._split(query, self.heads, self.query_norm, rotation)
         return queries, self._split(key, self.kv_heads, self.key_norm, rotation), self._split(value, self.kv_heads)
 
     def _learned_on_a_cpu(self, product: Inputs) -> bool:
-        """Whether queries and keys are normed and turned together there: unless a norm is looked at."""
-        alike = self.query_norm is not None and product.dtype == self.query_norm.weight.dtype
-        return alike and cpu_kernels.applies_to(product) and not cpu_kernels.watched(self.query_norm, self.key_norm)
+        """Return whether the fused norm and rotation for CPU training apply; not while a norm has hooks."""
+        same_dtype = self.query_norm is not None and product.dtype == self.query_norm.weight.dtype
+        return (
+            same_dtype and cpu_kernels.applies_to(product) and not cpu_kernels.has_hooks(self.query_norm, self.key_norm)
+        )
 
     def attend(self, queries: Queries, keys: Keys, values: Values, mask: KeyMask) -> Vectors:
-        """Each query averages the values of the keys it may see; the heads' results are joined."""
+        """Average the values of the visible keys for each query and join the heads."""
         queries, keys, values, mask = self.queries(queries), self.keys(keys), self.values(values), self.mask(mask)
         whole = queries.shape[2] == keys.shape[2] and mask is None
         seen = None if whole else visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=keys.device)
@@ -280,9 +282,9 @@ class Attention(Brick, nn.Module):
     def record_inside(
         self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
     ) -> Iterator[RemovableHandle]:
-        """Hooks that record what passes its taps, and scores and weights made of it by the written-out formulas.
+        """Yield the handles of hooks that record the taps, and scores and weights by the written-out formulas.
 
-        Every use of the kernel, one token at a time too, passes the taps in one order; the mask comes last.
+        Every call passes the taps in the same order, also for a single new token; the mask comes last.
         """
         last: dict[str, Tensor] = {}
 
@@ -292,13 +294,13 @@ class Attention(Brick, nn.Module):
         def remember(name: str) -> Callable[..., None]:
             return lambda tap, args, output: last.update({name: output})
 
-        def weigh(tap: nn.Module, args: Any, mask: Tensor | None) -> None:
+        def weigh(tap: nn.Module, args: object, mask: Tensor | None) -> None:
             queries, keys = last.pop("queries"), last.pop("keys")
             allowed = visible(queries.shape[2], keys.shape[2], mask, causal=self.causal, device=keys.device)
 
             def scores() -> Tensor:
-                made = attention_scores(queries, keys, scale=self.scale)
-                return made if allowed is None else made.masked_fill(~allowed, -torch.inf)
+                scores = attention_scores(queries, keys, scale=self.scale)
+                return scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
 
             keep("scores", scores)
             keep("weights", lambda: attention_weights(queries, keys, allowed, scale=self.scale))
@@ -311,7 +313,7 @@ class Attention(Brick, nn.Module):
             yield self.mask.register_forward_hook(weigh)
 
     def _split(self, x: Inputs, heads: int, norm: nn.Module | None = None, rotation: Rotation | None = None) -> Queries:
-        """Cut vectors into heads, which are normed and turned."""
+        """Split vectors into heads, with norm and rotation if given."""
         x = x.view(*x.shape[:2], heads, self.head_width).transpose(1, 2)
         if norm is not None:
             x = norm(x)
@@ -322,7 +324,7 @@ class Attention(Brick, nn.Module):
 
 
 class MemoryAttention(nn.Module):
-    """Weights p = softmax(score(q, m_s)) over the memory, and the context c = Σ p_s m_s.
+    """Attention with weights p = softmax(score(q, m_s)) over the memory and context c = Σ p_s m_s.
 
     Scores: `dot` qᵀm, `scaled` qᵀm/√d, `query-key` (W q)ᵀ(U m)/√d, `bilinear` qᵀWm, `additive` vᵀtanh(W q + U m).
     """
@@ -352,7 +354,7 @@ class MemoryAttention(nn.Module):
         mask: Bool[Tensor, "B S"] | None = None,
         keys: Float[Tensor, "B S k"] | None = None,
     ) -> Float[Tensor, "B T m"]:
-        """`keys`: what `project_keys` made of this memory, so that queries one by one need not make it again."""
+        """Return the context for each query; `keys` is the cached result of `project_keys`."""
         scores = self.scores(self.score(query, self.project_keys(memory) if keys is None else keys))
         seen = None if mask is None else mask.unsqueeze(1)
         weights: Tensor = self.weights(masked_softmax(scores, seen))

@@ -2,7 +2,7 @@
 
 An image becomes a sequence: each patch is a token, or convolutions and max pooling make a small grid of tokens.
 `Patches` and `ConvolutionStack` use the fast kernels; `convolve_written_out` and `max_pool_written_out` are the
-lectures' formulas for the same things, on one image of W×H×n.
+formulas of the lectures for the same computations, on one image of W×H×n.
 """
 
 import itertools
@@ -19,9 +19,9 @@ from glassformer.bricks.tap import Brick, HiddenUnits, record_output
 
 
 class Convolution(Brick, nn.Module):
-    """y_t = Σ_i W_i x_(t + i·dilation − offset) + b.
+    """Convolution over tokens: y_t = Σ_i W_i x_(t + i·dilation − offset) + b.
 
-    Causal: the window ends at t. Centred: it lies around t. Beyond the borders, and at padding, stand zeros.
+    The window ends at t if causal and is centred at t otherwise. Inputs beyond the ends and at padding are zeros.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Convolution(Brick, nn.Module):
     ) -> None:
         super().__init__()
         self.reach = (kernel - 1) * dilation
-        """How many tokens beside its own an output reads."""
+        """Number of tokens besides its own that an output reads."""
         self.before = self.reach if causal else self.reach // 2
         self.slide = nn.Conv1d(width, out, kernel, dilation=dilation, bias=bias)
 
@@ -41,7 +41,7 @@ class Convolution(Brick, nn.Module):
     def extend(
         self, x: Vectors, recent: Float[Tensor, "B reach d"], mask: Mask = None
     ) -> tuple[Float[Tensor, "B T e"], Float[Tensor, "B reach d"]]:
-        """The outputs for inputs after those that were there, and those that the next outputs will read."""
+        """Return the outputs for further inputs, and the inputs that the next outputs will read."""
         joined = torch.cat([recent.to(x.dtype), x], 1)
         if mask is None:
             return self.inside(joined), joined[:, x.shape[1] :]
@@ -49,7 +49,7 @@ class Convolution(Brick, nn.Module):
         return self.inside(joined), joined.gather(1, places.unsqueeze(-1).expand(-1, -1, joined.shape[-1]))
 
     def inside(self, x: Float[Tensor, "B S d"]) -> Float[Tensor, "B T e"]:
-        """The outputs where the whole window lies inside: `reach` fewer than inputs."""
+        """Return the outputs whose whole window is inside: `reach` fewer than inputs."""
         return self.slide(x.transpose(1, 2)).transpose(1, 2)
 
 
@@ -64,7 +64,7 @@ def convolve_written_out(
     stride: int = 1,
     padding: int = 0,
 ) -> Float[Tensor, "V U m"]:
-    """y_vu = Σ_ij W_ijᵀ x_(v·stride + i, u·stride + j) + b, x with `padding` zeros on every side."""
+    """Return y_vu = Σ_ij W_ijᵀ x_(v·stride + i, u·stride + j) + b, with `padding` zeros on every side of x."""
     kernel = weight.shape[0]
     x = F.pad(x, (0, 0, padding, padding, padding, padding))
     across, down = ((length - kernel) // stride + 1 for length in x.shape[:2])
@@ -77,7 +77,7 @@ def convolve_written_out(
 def max_pool_written_out(
     x: Float[Tensor, "W H n"], *, size: int = 2, stride: int | None = None
 ) -> Float[Tensor, "V U n"]:
-    """y_vu = max_ij x_(v·stride + i, u·stride + j), each channel by itself; unset, the stride is the size."""
+    """Return y_vu = max_ij x_(v·stride + i, u·stride + j) per channel; `stride` defaults to `size`."""
     stride = stride or size
     across, down = ((length - size) // stride + 1 for length in x.shape[:2])
     y = x.new_full((across, down, x.shape[2]), -torch.inf)
@@ -87,9 +87,9 @@ def max_pool_written_out(
 
 
 class Patches(Brick, nn.Module):
-    """Squares of an image, row by row, each led to a vector by one linear map.
+    """Square patches of an image, row by row, each mapped to a vector by the same linear map.
 
-    Where the last square of a row or column reaches beyond the image, zeros stand.
+    Patches that extend beyond the image are filled with zeros.
     """
 
     record = record_output
@@ -100,7 +100,7 @@ class Patches(Brick, nn.Module):
         rows, columns = math.ceil(height / patch), math.ceil(wide / patch)
         self.grid = (rows, columns)
         self.cells = rows * columns
-        """Tokens that an image becomes."""
+        """Number of tokens per image."""
         self.missing = (rows * patch - height, columns * patch - wide)
         """Rows and columns of zeros at the bottom and at the right."""
         self.map = nn.Conv2d(channels, width, patch, stride=patch)
@@ -113,9 +113,9 @@ class Patches(Brick, nn.Module):
 class ConvolutionStack(Brick, nn.Module):
     """Layers of convolution, ReLU and 2×2 max pooling; each cell of the last grid is a token, row by row.
 
-    A convolution moves by `stride`, over the grid with `padding` zeros on every side: n rows become
-    (n + 2·padding − kernel) // stride + 1. Without `padding` there are as many zeros as keep the grid's size at
-    stride 1. Pooling halves it, and is left out where fewer than 2 rows or columns would remain.
+    With `padding` zeros on every side, n rows become (n + 2·padding − kernel) // stride + 1. Without `padding`, the
+    zeros keep the grid's size at stride 1. Pooling halves the grid. It is omitted where fewer than 2 rows or columns
+    would remain.
     """
 
     record = record_output
@@ -138,11 +138,11 @@ class ConvolutionStack(Brick, nn.Module):
             for before, after in itertools.pairwise([channels, *widths])
         )
         self.more = (kernel - 1) % 2 if padding is None else 0
-        """Zeros that an even kernel needs at the bottom and right to keep the size, beyond those on all sides."""
+        """Extra zeros at the bottom and right that an even kernel needs to keep the size."""
         self.pooled: list[bool] = []
-        """For each layer, whether it ends with pooling."""
+        """Whether each layer ends with pooling."""
         self.side, self.corner = 1, 0
-        """How many pixels lie from one cell of the last grid to the next, and the pixel where the first one stands."""
+        """Pixels between neighbouring cells of the last grid, and the pixel of the first cell."""
         rows, columns = size
         for layer in range(len(widths)):
             high, wide = ((n + 2 * around + self.more - kernel) // stride + 1 for n in (rows, columns))
@@ -155,7 +155,7 @@ class ConvolutionStack(Brick, nn.Module):
             rows, columns = high // halves, wide // halves
         self.grid = (rows, columns)
         self.cells = rows * columns
-        """Tokens that an image becomes."""
+        """Number of tokens per image."""
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Vectors:
         for convolution, pooled in zip(self.convolutions, self.pooled, strict=True):
@@ -169,5 +169,5 @@ class ConvolutionStack(Brick, nn.Module):
 
 
 def as_tokens(grid: Float[Tensor, "B d H W"]) -> Vectors:
-    """The cells of a grid one after another, row by row."""
+    """Return the cells of a grid as tokens, row by row."""
     return grid.flatten(2).transpose(1, 2)

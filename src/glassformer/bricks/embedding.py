@@ -1,4 +1,4 @@
-"""How tokens become vectors, and how whole words are left out in training."""
+"""Embeddings of tokens, and word dropout."""
 
 import math
 
@@ -11,7 +11,7 @@ from glassformer.bricks.tap import Brick, record_vectors
 
 
 class WordVectors(Brick, nn.Module):
-    """Row w of a V×d table for every word w. A table of another width is brought to d by a linear map."""
+    """Row w of a V×d table for every word w; a linear map brings a table of another width to d."""
 
     record = record_vectors
 
@@ -36,7 +36,7 @@ class WordVectors(Brick, nn.Module):
 
 
 class OneHot(Brick, nn.Module):
-    """A vector of V zeros with a 1 at the token's place; it learns nothing."""
+    """A one-hot vector of width V per token; nothing is learned."""
 
     record = record_vectors
 
@@ -49,9 +49,9 @@ class OneHot(Brick, nn.Module):
 
 
 class WordDropout(nn.Module):
-    """Whole words are left out in training, so that no answer hangs on one of them.
+    """Dropout of whole words in training, so that no answer depends on a single word.
 
-    In training, 0 for all that belongs to a token with probability p; the rest is scaled by 1 / (1 − p).
+    In training, all values of a token are 0 with probability p; the others are scaled by 1 / (1 − p).
     """
 
     def __init__(self, p: float) -> None:

@@ -1,6 +1,6 @@
 """Feed-forward networks: linear maps with a non-linearity between them.
 
-`FeedForward` is the same small network at every position, where no information moves between tokens.
+`FeedForward` is the same small network at every position; no information moves between tokens.
 """
 
 import itertools
@@ -17,19 +17,19 @@ from glassformer.bricks.tap import Brick, HiddenUnits, Tap
 
 
 def relu_squared(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """max(x, 0)²."""
+    """Return max(x, 0)²."""
     return F.relu(x).square()
 
 
 def gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """x Φ(x), with the share Φ of a normal distribution that lies below x."""
+    """Return x Φ(x), where Φ is the cumulative distribution function of the standard normal distribution."""
     if torch.compiler.is_compiling() and x.is_cuda and x.dtype != torch.float64:
         return GPUGELU.apply(x)  # type: ignore[no-untyped-call]
     return F.gelu(x)
 
 
 def gelu_tanh(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """GELU by way of tanh, as GPT-2 computes it: ½x (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
+    """Return GELU approximated by tanh, as in GPT-2: ½x (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -41,14 +41,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu-tanh": gelu_tanh,
     "silu": F.silu,
     "relu2": relu_squared,
-    "swiglu": F.silu,  # the gate's non-linearity: the gating itself belongs to the feed-forward part
+    "swiglu": F.silu,  # the non-linearity of the gate; `FeedForward` multiplies
 }
 ACTIVATION_MODULES = {"sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU, "gelu": nn.GELU}
 """Activations of a head's hidden layers as modules, for `nn.Sequential`."""
 
 
 class FeedForward(Brick, nn.Module):
-    """Two layers, W₂ g(W₁x + b₁) + b₂; or one, g(Wx + b). SwiGLU multiplies a second map in: W₂ (silu(W₁x) ⊙ W₃x)."""
+    """Two layers, W₂ g(W₁x + b₁) + b₂, or one, g(Wx + b). SwiGLU is W₂ (silu(W₁x) ⊙ W₃x)."""
 
     def __init__(
         self, *, width: int, hidden: int, activation: str = "relu", layers: int = 2, bias: bool = True
@@ -73,10 +73,7 @@ class FeedForward(Brick, nn.Module):
 
 
 class MultilayerPerceptron(nn.Module):
-    """`layers` hidden layers h = g(Wx + b), then a linear map to the output; without hidden layers only that.
-
-    Without `bias`, no map has one: h = g(Wx).
-    """
+    """`layers` hidden layers h = g(Wx + b) and a linear map to the output; none of them has a bias without `bias`."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class MultilayerPerceptron(nn.Module):
 
 
 class Bias(nn.Module):
-    """x + b: the rest of a linear map whose product was made elsewhere."""
+    """x + b: the bias of a linear map whose product is computed elsewhere."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -1,14 +1,12 @@
-"""Weight-only int8 quantisation of linear maps (symmetric, one scale per output), for use on a CPU: a step has a
-quarter of the bytes to read.
+"""Weight-only int8 quantisation of linear maps (symmetric, one scale per output) for CPUs.
 
-Every row of a matrix has a scale of its own, W ≈ s ⊙ Q, where Q holds whole numbers from −127 to 127. The products are
-torch's own: `_weight_int8pack_mm`, and for scores of a vocabulary FBGEMM's.
+A decoding step then reads a quarter of the bytes. Every row of a matrix has a scale of its own, W ≈ s ⊙ Q, where Q
+holds integers from −127 to 127. The products are torch's `_weight_int8pack_mm`, and FBGEMM's for vocabulary scores.
 """
 
 import platform
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,31 +16,31 @@ from torch import Tensor, nn
 from glassformer.bricks.own import modules_of_ours
 from glassformer.config.errors import Misuse
 
-FEW_ROWS = 16
-"""Vectors whose product with 8 bits is faster than with the matrix that they stand for, made anew."""
-WHOLE_BLOCKS = 32
-"""`_weight_int8pack_mm` reads past the end of rows that are no multiple of this."""
+MAX_INT8_ROWS = 16
+"""Number of vectors up to which the int8 product is faster than a product with the dequantised matrix."""
+BLOCK = 32
+"""`_weight_int8pack_mm` reads past the end of rows whose length is not a multiple of this."""
 
 
 IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 
 
 def fast_dtype() -> torch.dtype:
-    """What vectors are rounded to where they meet 8 bits: x86 has fast products of bf16 alone."""
+    """Return the dtype of vectors in int8 products: x86 has fast products for bf16 only."""
     return torch.bfloat16 if IS_X86 else torch.float32
 
 
 class Int8Linear(nn.Linear):
-    """A linear map in 8 bits, made of another. It has no gradient.
+    """A linear map with int8 weights, without gradients.
 
-    Whoever reads `weight` gets the matrix that the 8 bits stand for, made anew each time: products go another way.
+    `weight` is dequantised on each access; products do not use it.
     """
 
     whole: Int8[Tensor, "out in"]
     scale: Float[Tensor, "out"]
 
     def __init__(self, whole: Int8[Tensor, "out in"], scale: Float[Tensor, "out"], bias: Tensor | None) -> None:
-        nn.Module.__init__(self)  # there is no matrix to make room for
+        nn.Module.__init__(self)  # nn.Linear would allocate a matrix
         self.out_features, self.in_features = whole.shape
         self.register_buffer("whole", whole)
         self.register_buffer("scale", scale)
@@ -50,6 +48,7 @@ class Int8Linear(nn.Linear):
 
     @classmethod
     def of(cls, map: nn.Linear) -> "Int8Linear":
+        """Quantise a linear map."""
         rows, dtype = map.weight.detach().float(), fast_dtype()
         # rounded up, so that the largest number of a row is 127 at most
         scale = (rows.abs().amax(1) * (1 + torch.finfo(dtype).eps) / 127).clamp(min=1e-30).to(dtype)
@@ -66,38 +65,37 @@ class Int8Linear(nn.Linear):
         return self.as_computed(x.reshape(-1, self.in_features)).view(*x.shape[:-1], self.out_features).to(x.dtype)
 
     def as_computed(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
-        """The same of some vectors, in the precision in which it comes out."""
+        """Return Wx + b in the precision of the product."""
         out = self.multiply(x)
         return out if self.bias is None else out + self.bias
 
     def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
-        """W x for each of some vectors."""
+        """Return Wx for each vector."""
         rounded = x.to(self.scale.dtype).contiguous()
-        if len(x) > FEW_ROWS or self.in_features % WHOLE_BLOCKS:
+        if len(x) > MAX_INT8_ROWS or self.in_features % BLOCK:
             return F.linear(rounded.float(), self.weight)
         return torch._weight_int8pack_mm(rounded, self.whole, self.scale)
 
 
 class Int8Scores(Int8Linear):
-    """A linear map whose results are compared with one another: they are made in float32, of vectors in 16 bits.
+    """An int8 linear map whose outputs are compared with each other: float32 outputs of vectors in 16 bits.
 
-    A vector is two vectors of 8 bits, of coarse steps and of what these leave. FBGEMM multiplies whole numbers, where
-    torch has it (x86): of a large vocabulary, several times as fast.
+    A vector is the sum of two int8 vectors: coarse steps and their remainder. FBGEMM (x86) multiplies integers, which
+    is several times as fast for a large vocabulary.
     """
 
     def __init__(self, whole: Int8[Tensor, "out in"], scale: Float[Tensor, "out"], bias: Tensor | None) -> None:
         super().__init__(whole, scale, bias)
         self._packed = _pack(whole, scale)
         self._sums = whole.sum(1) * scale.float()
-        # without instructions for it, sums of products of 8 bits overflow
+        # without VNNI instructions, sums of int8 products overflow
         self._steps = 255 if torch.cpu._is_vnni_supported() else 127
 
     def multiply(self, x: Float[Tensor, "N in"]) -> Float[Tensor, "N out"]:
         if self._packed is None:
             return super().multiply(x).float()
         x = x.float()
-        # Every vector is made to go from 0 to 1, x = least + span u, for FBGEMM has steps of one size for all of them:
-        # none knows of the others.
+        # FBGEMM uses the same step size for all vectors, so each is scaled to [0, 1]: x = least + span u.
         least = x.amin(-1, keepdim=True)
         span = (x.amax(-1, keepdim=True) - least).clamp(min=torch.finfo(x.dtype).tiny)
         steps = (x - least) / span * self._steps
@@ -108,15 +106,15 @@ class Int8Scores(Int8Linear):
         return torch.addcmul(least * self._sums, span, high + low / self._steps)
 
 
-def _pack(whole: Tensor, scale: Tensor) -> Any:
-    """The matrix as FBGEMM multiplies by it; None where torch has no FBGEMM (on ARM it has one that cannot be used)."""
+def _pack(whole: Tensor, scale: Tensor) -> object:
+    """Return the matrix in FBGEMM's form; None without a usable FBGEMM, as on ARM."""
     if (
         not IS_X86
         or torch.backends.quantized.engine not in ("x86", "fbgemm")
         or not hasattr(torch, "quantize_per_channel")
     ):
         return None
-    with warnings.catch_warnings():  # a later torch may have no such tensors: then there is the other product
+    with warnings.catch_warnings():  # a later torch may lack these tensors: see `hasattr` above
         warnings.filterwarnings("ignore", message="torch.quantize_per_tensor, .* are deprecated")
         zeros = torch.zeros(len(scale), dtype=torch.long)
         return torch.ops.quantized.linear_prepack(
@@ -125,21 +123,21 @@ def _pack(whole: Tensor, scale: Tensor) -> Any:
 
 
 def join_linears(maps: Sequence[Int8Linear]) -> Int8Linear:
-    """Several maps of one vector as one; from now on they are parts of it, so that no weight is held twice."""
+    """Join several maps of the same vector into one. They become views of it, so that no weight is stored twice."""
     whole, scale = torch.cat([map.whole for map in maps]), torch.cat([map.scale for map in maps])
     biases: list[Tensor] = [map.bias for map in maps if map.bias is not None]
     assert len(biases) in (0, len(maps)), "all of them have a bias, or none"
-    one = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
+    joined = Int8Linear(whole, scale, torch.cat(biases) if biases else None)
     sizes = [map.out_features for map in maps]
     for map, rows, scales in zip(maps, torch.split(whole, sizes), torch.split(scale, sizes), strict=True):
         map.whole, map.scale = rows, scales
-    return one
+    return joined
 
 
 def to_int8(model: nn.Module) -> int:
-    """All linear maps of a model in 8 bits, in place; word vectors, of which a few are looked up, and a person's own
-    bricks stay as they are.
-    Gives how many weights that were.
+    """Quantise the linear maps of a model in place and return the number of their weights.
+
+    Embeddings, of which only a few rows are read, and the bricks of a user stay as they are.
     """
     count = 0
     for module in list(modules_of_ours(model)):

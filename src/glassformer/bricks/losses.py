@@ -1,7 +1,7 @@
-"""Losses: how wrong a prediction is, one number for each.
+"""Losses, one number per prediction.
 
-That over a large vocabulary is computed in pieces. Scores for B×T tokens and V words are the largest tensor of a
-language model. Here a piece of them at a time is made, turned into its loss and its gradient, and forgotten: the same
+The loss over a large vocabulary is computed in chunks, because the scores of B×T tokens and V words would be the
+largest tensor of a language model. Each chunk of scores becomes its loss and gradient and is then freed: the same
 numbers in a fraction of the memory.
 """
 
@@ -16,27 +16,27 @@ from torch import Tensor, nn
 from glassformer.bricks.kernels.gpu import kernels_work
 
 SCORES_AT_ONCE = 2**28
-"""How many scores one piece may hold; a piece takes a few bytes a score when compiled, up to 16 when not."""
-LARGE = 1024
-"""Words of a vocabulary for which a GPU has a kernel of its own."""
+"""Maximum number of scores per chunk, at a few bytes per score when compiled and up to 16 otherwise."""
+LARGE_VOCABULARY = 1024
+"""Vocabulary size from which a GPU uses a kernel of its own."""
 
 
 def squared_loss(predicted: Float[Tensor, "..."], true: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """(y − t)²."""
+    """Return (y − t)²."""
     return (predicted - true).square()
 
 
 def logistic_loss(score: Float[Tensor, "..."], true: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """−log σ(s) where the answer is 1, −log (1 − σ(s)) where it is 0; s = wᵀx + b."""
+    """Return −log σ(s) where the answer is 1 and −log (1 − σ(s)) where it is 0; s = wᵀx + b."""
     return F.binary_cross_entropy_with_logits(score, true, reduction="none")
 
 
 def softmax_loss(
     scores: Float[Tensor, "*rest C"], true: Int[Tensor, "*rest"], smoothing: float = 0.0
 ) -> Float[Tensor, "*rest"]:
-    """−(y[t] − log Σ exp y[i]).
+    """Return −(y[t] − log Σ exp y[i]).
 
-    With smoothing ε, the answer is worth 1 − ε, and ε is shared evenly among all C classes.
+    With smoothing ε, the answer has the weight 1 − ε, and ε is distributed evenly over all C classes.
     """
     log_total = torch.logsumexp(scores, -1)
     loss = log_total - scores.gather(-1, true.unsqueeze(-1)).squeeze(-1)
@@ -46,7 +46,7 @@ def softmax_loss(
 
 
 def l2_penalty(weights: Iterable[Tensor], strength: float) -> Float[Tensor, ""]:
-    """λ ‖w‖²."""
+    """Return λ ‖w‖²."""
     return strength * torch.stack([weight.square().sum() for weight in weights]).sum()
 
 
@@ -59,9 +59,9 @@ def vocabulary_loss(
     smoothing: float = 0.0,
     at_once: int = SCORES_AT_ONCE,
 ) -> Float[Tensor, ""]:
-    """The summed softmax loss of `features @ weight.T + bias`; positions whose answer is negative count nothing.
+    """Return the summed softmax loss of `features @ weight.T + bias`; negative answers are ignored.
 
-    Under autocast the products are computed in its precision, the softmax always in float32.
+    Under autocast the products use its precision; the softmax always uses float32.
     """
     features, weight = _in_precision(*_with_bias(features, weight, bias))
     return _VocabularyLoss.apply(features, weight, true, smoothing, _rows(weight, at_once))  # type: ignore[no-untyped-call]
@@ -76,7 +76,7 @@ def vocabulary_losses(
     bias: Float[Tensor, "V"] | None = None,
     at_once: int = SCORES_AT_ONCE,
 ) -> Float[Tensor, "N"]:
-    """The same loss at each position, to look at rather than to learn from."""
+    """Return the softmax loss at each position, without gradients."""
     features, weight = _in_precision(*_with_bias(features, weight, bias))
     rows = _rows(weight, at_once)
     parts = zip(torch.split(features, rows), torch.split(true, rows), strict=True)
@@ -86,7 +86,7 @@ def vocabulary_losses(
 def head_loss(
     head: nn.Module, features: Float[Tensor, "N d"], true: Int[Tensor, "N"], *, smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return the summed softmax loss of a head's scores; `vocabulary_loss` where the head is a matrix."""
+    """Return the summed softmax loss of a head's scores; `vocabulary_loss` if the head is a matrix."""
     weight: Tensor | None = getattr(head, "weight", None)
     if weight is not None:
         return vocabulary_loss(features, weight, true, bias=getattr(head, "bias", None), smoothing=smoothing)
@@ -95,7 +95,7 @@ def head_loss(
 
 @torch.no_grad()
 def head_losses(head: nn.Module, features: Float[Tensor, "N d"], true: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
-    """Return the loss of a head's scores at each position."""
+    """Return the softmax loss of a head's scores at each position."""
     weight: Tensor | None = getattr(head, "weight", None)
     if weight is not None:
         return vocabulary_losses(features, weight, true, bias=getattr(head, "bias", None))
@@ -103,7 +103,7 @@ def head_losses(head: nn.Module, features: Float[Tensor, "N d"], true: Int[Tenso
 
 
 def _with_bias(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """A bias as one more column of the weight, with features that are 1 there."""
+    """Append the bias as a column of the weight, and a constant 1 to the features."""
     if bias is None:
         return features, weight
     return F.pad(features, (0, 1), value=1.0), torch.cat([weight, bias.unsqueeze(1)], 1)
@@ -118,7 +118,7 @@ def _in_precision(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _rows(weight: Tensor, at_once: int) -> int:
-    """Positions in a piece: a round number, which matrix units like."""
+    """Return the positions per chunk, rounded to a multiple of 128 for matrix units."""
     rows = max(1, at_once // weight.shape[0])
     return rows - rows % 128 if rows > 128 else rows
 
@@ -126,9 +126,9 @@ def _rows(weight: Tensor, at_once: int) -> int:
 def _piece(
     features: Tensor, weight: Tensor, true: Tensor, smoothing: float, *, gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Losses of some positions and, if wanted, the gradient of their sum by the scores."""
+    """Return the losses of some positions and, with `gradient`, the gradient of their sum by the scores."""
     scores = features @ weight.T
-    large = scores.is_cuda and len(weight) >= LARGE and scores.dtype != torch.float64
+    large = scores.is_cuda and len(weight) >= LARGE_VOCABULARY and scores.dtype != torch.float64
     if gradient and large and kernels_work():
         return _large_loss_and_gradient(scores, true, smoothing)
     return _loss_and_gradient(scores, true, smoothing, gradient=gradient)
@@ -167,7 +167,7 @@ def _fake_large_loss_and_gradient(scores: Tensor, true: Tensor, smoothing: float
 
 
 class _VocabularyLoss(torch.autograd.Function):
-    """Loss and gradients in one pass over the pieces, so that no score is computed twice."""
+    """Loss and gradients in one pass over the chunks, so that no score is computed twice."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, true: Tensor, smoothing: float, rows: int) -> Tensor:
@@ -188,5 +188,5 @@ class _VocabularyLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *by_total: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         by_features, by_weight = ctx.saved_tensors
-        scale = by_total[0]  # a single float32, which leaves a tensor's own precision as it is
+        scale = by_total[0]  # a float32 scalar does not change a tensor's dtype
         return by_features * scale, by_weight * scale, None, None, None

@@ -1,4 +1,4 @@
-"""Normalisation of the vectors between the parts of a block, and the residual connection around a part."""
+"""Normalisation, and the residual connection around the parts of a block."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -17,7 +17,7 @@ from glassformer.bricks.tap import Brick, record_output
 def layer_norm(
     x: AnyVectors, gain: Float[Tensor, "d"], shift: Float[Tensor, "d"] | None = None, eps: float = 1e-5
 ) -> AnyVectors:
-    """Layer norm written out: (a − μ) / σ · γ + β, with μ and σ over the numbers of one vector."""
+    """Return (a − μ) / σ · γ + β with μ and σ over one vector: layer norm written out."""
     mean = x.mean(-1, keepdim=True)
     variance = (x - mean).square().mean(-1, keepdim=True)
     normed = (x - mean) / torch.sqrt(variance + eps) * gain
@@ -25,7 +25,7 @@ def layer_norm(
 
 
 def rms_norm(x: AnyVectors, gain: Float[Tensor, "d"], eps: float = 1e-6) -> AnyVectors:
-    """RMS norm written out: a / √(mean a²) · γ. Layer norm without the centring."""
+    """Return a / √(mean a²) · γ: RMS norm written out, which is layer norm without centring."""
     return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps) * gain
 
 
@@ -42,15 +42,15 @@ class RMSNorm(Brick, nn.RMSNorm):
     def forward(self, x: AnyVectors, mask: Mask = None) -> AnyVectors:
         if cpu_kernels.applies_to(x) and x.dtype == self.weight.dtype:
             return cpu_kernels.CPURMSNorm.apply(x, self.weight, self.eps)  # type: ignore[no-untyped-call]
-        # under autocast x is of lower precision than the gain; torch's fused norm wants them alike
+        # under autocast x has a lower precision than the gain; torch's fused norm requires the same
         return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
 
 
 class BatchNorm(Brick, nn.Module):
-    """Each of the d numbers normalised over all real tokens of the batch; in use, by the averages of training.
+    """Normalisation of each of the d features over all real tokens of the batch; in use, with running averages.
 
-    While it trains, a token's vector depends on every other token of the batch, the future included: it stands here to
-    be compared, as the lectures do.
+    In training, a token's vector depends on all tokens of the batch, including future ones. It exists for comparison,
+    as in the lectures.
     """
 
     record = record_output
@@ -75,11 +75,11 @@ class NoNorm(Brick, nn.Module):
 
 
 EPS = {"layer": 1e-5, "rms": 1e-6}
-"""What is added to the variance, or the mean square, where nobody says."""
+"""Default term added to the variance or the mean square."""
 
 
 def make_norm(kind: str, width: int, *, bias: bool = True, eps: float | None = None) -> nn.Module:
-    """A norm by name: layer, rms, batch, none, or one's own."""
+    """Return the norm with this name: layer, rms, batch, none, or one registered by a user."""
     if kind == "layer":
         return LayerNorm(width, eps=eps or EPS["layer"], bias=bias)
     if kind == "rms":
@@ -94,7 +94,7 @@ def make_norm(kind: str, width: int, *, bias: bool = True, eps: float | None = N
 
 
 class Residual(Brick, nn.Module):
-    """Pre-norm: x + part(norm(x)). Post-norm, as in the lectures: norm(x + part(x)). Without residual, no `x +`."""
+    """Pre-norm x + part(norm(x)), or post-norm norm(x + part(x)) as in the lectures; without residual, no `x +`."""
 
     part_names: ClassVar = {"norm": "normed"}
 

@@ -1,8 +1,8 @@
-"""Bricks of a person's own, by name, and what stands around them in the places of ours."""
+"""Bricks registered by users, and the modules around them."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -25,14 +25,14 @@ from glassformer.config.resolve import FIELDS
 Made = TypeVar("Made", bound=Callable[..., nn.Module])
 
 FALLBACK = {"eps": 1e-5}
-"""What is offered to those who ask for it, where the setting is unset."""
+"""Values for required parameters of a user's class whose setting is unset."""
 
 
 def register_brick(kind: str, name: str) -> Callable[[Made], Made]:
-    """Make a brick of one's own known by name: `@gf.register_brick("norm", "mine")` before its class.
+    """Register a user's brick under a name: `@gf.register_brick("norm", "mine")` before its class.
 
-    Attention is chosen by `--model.scores mine`, a norm by `--model.norm mine`, positions by `--model.positions mine`,
-    pooling by `--model.pool mine`. A class is given, of what its place offers, what its `__init__` names.
+    Select it with `--model.scores mine` (attention), `--model.norm mine`, `--model.positions mine` or `--model.pool
+    mine`. The class receives the offered values that its `__init__` names.
     """
     refuse_unknown("kind of brick", kind, BRICKS, Misuse)
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
@@ -49,21 +49,21 @@ def register_brick(kind: str, name: str) -> Callable[[Made], Made]:
     return register
 
 
-def make_part(part: OwnPart, offered: Mapping[str, Any]) -> nn.Module:
-    """The module, made of what is offered. None stands for what is unset: it is left to the class, if it may be."""
-    given: dict[str, Any] = {}
-    for word, parameter in _parameters(part).items():
+def make_part(part: OwnPart, offered: Mapping[str, object]) -> nn.Module:
+    """Create the user's module from the offered values that it names; None stands for an unset value."""
+    values: dict[str, object] = {}
+    for name, parameter in _parameters(part).items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         required = parameter.default is parameter.empty
-        value = offered.get(word)
-        value = FALLBACK.get(word) if value is None and required and word in offered else value
+        value = offered.get(name)
+        value = FALLBACK.get(name) if value is None and required and name in offered else value
         if value is not None:
-            given[word] = value
+            values[name] = value
         elif required:
-            raise SettingError(f"{part} wants {word}, which its place does not offer: that is {', '.join(offered)}")
+            raise SettingError(f"{part} wants {name}, which its place does not offer: that is {', '.join(offered)}")
     try:
-        made = part.make(**given)
+        made = part.make(**values)
     except GlassformerError:
         raise
     except Exception as error:
@@ -78,11 +78,11 @@ def make_part(part: OwnPart, offered: Mapping[str, Any]) -> nn.Module:
 def _parameters(part: OwnPart) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(part.make).parameters
-    except (TypeError, ValueError):  # a class of C
+    except (TypeError, ValueError):  # a class implemented in C
         return {}
 
 
-def of_shape(name: object, out: Any, *shape: int) -> Tensor:
+def of_shape(name: object, out: object, *shape: int) -> Tensor:
     """Return what a user's module returned; raise `SettingError` unless it is a tensor of this shape."""
     if not isinstance(out, Tensor):
         raise SettingError(f"{name} must return a tensor, not {with_article(out)}")
@@ -93,38 +93,39 @@ def of_shape(name: object, out: Any, *shape: int) -> Tensor:
 
 
 class OwnCode:
-    """A module of ours around a user's own, `own`, whose code may do anything."""
+    """A module of glassformer around a user's module `own`, whose code may do anything."""
 
     own: nn.Module
 
 
 class OwnBrick(OwnCode, Brick, nn.Module):
-    """A person's own module in a place of ours: its `forward` is given what it names of what there is."""
+    """A user's module as a brick. Its `forward` receives the offered inputs that it names."""
 
     opaque = False
-    forward_offers: tuple[str, ...] = ("mask",)
-    """Beside what comes first."""
-    comes_first: tuple[str, ...] = ("x",)
+    keyword_inputs: tuple[str, ...] = ("mask",)
+    """Inputs offered by keyword."""
+    positional_inputs: tuple[str, ...] = ("x",)
+    """Inputs passed by position."""
 
-    def __init__(self, part: OwnPart, **offered: Any) -> None:
+    def __init__(self, part: OwnPart, **offered: object) -> None:
         super().__init__()
         self.part = part
         self.own = make_part(part, offered)
-        known = list(inspect.signature(self.own.forward).parameters.values())[len(self.comes_first) :]
-        self.takes = frozenset(one.name for one in known) & {*self.forward_offers}
-        for one in known:
+        parameters = list(inspect.signature(self.own.forward).parameters.values())[len(self.positional_inputs) :]
+        self.takes = frozenset(parameter.name for parameter in parameters) & {*self.keyword_inputs}
+        for parameter in parameters:
             if (
-                one.default is one.empty
-                and one.name not in self.takes
-                and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+                parameter.default is parameter.empty
+                and parameter.name not in self.takes
+                and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             ):
-                words = ", ".join((*self.comes_first, *self.forward_offers))
-                raise SettingError(f"{part}: its forward wants {one.name}, and there is only {words}")
+                words = ", ".join((*self.positional_inputs, *self.keyword_inputs))
+                raise SettingError(f"{part}: its forward wants {parameter.name}, and there is only {words}")
 
-    def call(self, *first: Tensor, **more: Any) -> Any:
-        """What the module gives; an error of its code is told in one line."""
+    def call(self, *positional: Tensor, **keywords: object) -> object:
+        """Call the user's module; turn an exception of its code into a one-line error."""
         try:
-            return self.own(*first, **{name: value for name, value in more.items() if name in self.takes})
+            return self.own(*positional, **{name: value for name, value in keywords.items() if name in self.takes})
         except GlassformerError:
             raise
         except Exception as error:
@@ -132,12 +133,12 @@ class OwnBrick(OwnCode, Brick, nn.Module):
                 raise
             raise self.part.failure(error) from error
 
-    def of_shape(self, out: Any, *shape: int) -> Tensor:
+    def of_shape(self, out: object, *shape: int) -> Tensor:
         return of_shape(self.part, out, *shape)
 
 
 class OwnNorm(OwnBrick):
-    """`forward(x)` → the same shape."""
+    """A user's norm: `forward(x)` returns the same shape."""
 
     record = record_output
 
@@ -146,12 +147,12 @@ class OwnNorm(OwnBrick):
 
 
 class OwnPositions(OwnBrick, AddedPositions):
-    """`forward(x, index)` → x with positions; `index` B×T says where each token stands."""
+    """A user's positions: `forward(x, index)` returns x with positions; `index` (B×T) has each token's position."""
 
-    forward_offers = ()
-    comes_first = ("x", "index")
+    keyword_inputs = ()
+    positional_inputs = ("x", "index")
 
-    def __init__(self, part: OwnPart, *, context: int, **offered: Any) -> None:
+    def __init__(self, part: OwnPart, *, context: int, **offered: object) -> None:
         super().__init__(part, context=context, **offered)
         self.kind, self.limit = part.name, context
 
@@ -159,7 +160,7 @@ class OwnPositions(OwnBrick, AddedPositions):
         return self.of_shape(self.call(x, index.expand(x.shape[:2])), *x.shape)
 
     def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T d"]:
-        """What becomes of vectors of zeros: of positions that are added, all that they add."""
+        """Return the output for zero vectors; for additive positions, this is all that they add."""
         like = next(self.own.parameters(), torch.empty(0))
         zeros = like.new_zeros(*index.shape, width, device=index.device)
         return self.forward(zeros.view(-1, *zeros.shape[-2:]), index.view(-1, index.shape[-1])).view_as(zeros)
@@ -169,7 +170,7 @@ class OwnPositions(OwnBrick, AddedPositions):
 
 
 class OwnPool(OwnBrick):
-    """`forward(x, mask)`: B×T×d → B×d. A text without any token gives 0."""
+    """A user's pooling: `forward(x, mask)` maps B×T×d to B×d. A text without tokens yields 0."""
 
     def forward(self, x: Vectors, mask: Mask = None) -> Vector:
         out = self.of_shape(self.call(x, mask=mask), x.shape[0], x.shape[2])

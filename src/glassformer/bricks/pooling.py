@@ -1,4 +1,4 @@
-"""Pooling: the vectors of a text become one vector for the whole of it. A text without any token gives 0."""
+"""Pooling of a text's vectors into one vector. A text without tokens yields 0."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from glassformer.config.plugins import own_part
 
 
 def pool_first(x: Vectors, mask: Mask = None) -> Vector:
-    """The vector at the first token."""
+    """Return the vector of the first token."""
     return x[:, 0] if mask is None else _only_real(x[:, 0], mask)
 
 
 def pool_last(x: Vectors, mask: Mask = None) -> Vector:
-    """The vector at the last token."""
+    """Return the vector of the last token."""
     if mask is None:
         return x[:, -1]
     last = (mask.sum(1) - 1).clamp(min=0)
@@ -28,33 +28,33 @@ def pool_last(x: Vectors, mask: Mask = None) -> Vector:
 
 
 def pool_ends(x: Vectors, mask: Mask = None) -> Vector:
-    """Where each way of a network that reads both ways has read everything.
+    """Return the final state of each direction of a bidirectional network.
 
-    The half that reads forwards stands at the last token, the half that reads backwards at the first.
+    It is the forward half at the last token and the backward half at the first.
     """
     forwards, backwards = x.chunk(2, -1)
     return torch.cat([pool_last(forwards, mask), pool_first(backwards, mask)], -1)
 
 
 def pool_sum(x: Vectors, mask: Mask = None) -> Vector:
-    """Σ x_t."""
+    """Return Σ x_t."""
     return x.sum(1) if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0).sum(1)
 
 
 def pool_mean(x: Vectors, mask: Mask = None) -> Vector:
-    """Σ x_t / T, T the tokens of the row."""
+    """Return Σ x_t / T, with T the tokens of the row."""
     return x.mean(1) if mask is None else pool_sum(x, mask) / mask.sum(1, keepdim=True).clamp(min=1)
 
 
 def pool_max(x: Vectors, mask: Mask = None) -> Vector:
-    """The largest value of each of the d numbers."""
+    """Return the maximum of each of the d features."""
     if mask is None:
         return x.amax(1)
     return _only_real(x.masked_fill(~mask.unsqueeze(-1), -torch.inf).amax(1), mask)
 
 
 def pool_flatten(x: Vectors, mask: Mask = None) -> Float[Tensor, "B Td"]:
-    """All the vectors end to end: where there are always as many, nothing is lost."""
+    """Return all vectors concatenated, for inputs with a fixed number of tokens."""
     return (x if mask is None else x.masked_fill(~mask.unsqueeze(-1), 0.0)).flatten(1)
 
 
@@ -63,7 +63,7 @@ def _only_real(pooled: Vector, mask: Bool[Tensor, "B T"]) -> Vector:
 
 
 class Pool(Brick, nn.Module):
-    """One of the functions above."""
+    """A module for one of the functions above."""
 
     def __init__(self, function: Callable[[Tensor, Mask], Tensor]) -> None:
         super().__init__()
@@ -74,14 +74,14 @@ class Pool(Brick, nn.Module):
 
 
 class UnitLength(nn.Module):
-    """A vector brought to length 1: x / ‖x‖. Of such vectors, the dot product is the cosine."""
+    """x / ‖x‖. The dot product of two such vectors is their cosine similarity."""
 
     def forward(self, x: Vector) -> Vector:
         return F.normalize(x, dim=-1)
 
 
 class AttentionPool(Brick, nn.Module):
-    """A learned query w looks at every token: p = softmax(wᵀx_t), Σ p_t x_t. It starts at 0: as the mean."""
+    """Attention pooling with a learned query w: p = softmax(wᵀx_t), Σ p_t x_t. w starts at 0, which is the mean."""
 
     def __init__(self, *, width: int) -> None:
         super().__init__()
@@ -105,9 +105,9 @@ FUNCTIONS: dict[str, Callable[[Tensor, Mask], Tensor]] = {
 
 
 def make_pool(kind: str, *, width: int, both_ways: bool = False) -> nn.Module:
-    """A pool by name: last, first, ends, mean, max, sum, flatten, attention, or one's own.
+    """Return the pooling with this name: last, first, ends, mean, max, sum, flatten, attention, or a user's.
 
-    `both_ways`: the vectors come from a network that reads forwards with their first half, backwards with the other.
+    `both_ways`: the first half of the vectors is from a forward network, the second half from a backward network.
     """
     if kind == "attention":
         return AttentionPool(width=width)

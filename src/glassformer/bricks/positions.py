@@ -1,4 +1,4 @@
-"""Positions: how a model that sees a set of vectors learns of their order."""
+"""Position encodings, from which attention learns the order of its inputs."""
 
 import math
 from abc import ABC, abstractmethod
@@ -17,32 +17,32 @@ from glassformer.config.sections import Scaling
 
 
 def sine_cosine(index: Int[Tensor, "*rest"], width: int) -> AnyVectors:
-    """Written out: PE(t, 2i) = sin(t / 10000^(2i/d)), PE(t, 2i+1) = cos(t / 10000^(2i/d))."""
+    """Return PE(t, 2i) = sin(t / 10000^(2i/d)) and PE(t, 2i+1) = cos(t / 10000^(2i/d)), written out."""
     pair = torch.arange(0, width, 2, device=index.device)
     angle = index.unsqueeze(-1) / 10_000 ** (pair / width)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :width]
 
 
 class Positions(Brick, nn.Module, ABC):
-    """What tells a model where each of its inputs stands."""
+    """Base class of position encodings."""
 
     kind: str
     limit: int | None = None
-    """How many positions it knows; None: any number."""
+    """Number of positions that it supports; None: any."""
 
     @abstractmethod
     def vectors(self, index: Index, width: int) -> Float[Tensor, "*B T _"]:
-        """What each position adds to a vector of this width; rotary: the cosines of the angles by which it turns."""
+        """Return what each position adds to a vector of this width; for rotary positions, the cosines of the angles."""
 
 
 class AddedPositions(Positions):
-    """Positions that go into the vectors themselves."""
+    """Positions that change the vectors themselves."""
 
     def forward(self, x: Vectors, index: Index) -> Vectors:
         return x + self.vectors(index, x.shape[-1]).to(x.dtype)
 
     def added(self, x: Vectors, index: Index, output: Vectors) -> Float[Tensor, "*B T d"]:
-        """What a call has added to the vectors x; once for all rows where these stand at the same positions."""
+        """Return what a call added to x, without a batch axis if all rows have the same positions."""
         return self.vectors(index, x.shape[-1])
 
     def record(self, args: tuple[Any, ...], output: Tensor) -> Recorded:
@@ -57,7 +57,7 @@ class AddedPositions(Positions):
 
 
 class NoPositions(Brick, nn.Module):
-    """Nothing is added: to attention, the sentence is a bag of words."""
+    """No positions: attention sees the sentence as a bag of words."""
 
     record = record_output
 
@@ -66,7 +66,7 @@ class NoPositions(Brick, nn.Module):
 
 
 class SineCosine(AddedPositions):
-    """Waves of many lengths are added; nothing is learned. In `halves`, all sines stand before all cosines."""
+    """Fixed sine and cosine waves of many lengths. With `halves`, all sines come before all cosines."""
 
     def __init__(self, *, halves: bool = False) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class SineCosine(AddedPositions):
 
 
 class LearnedPositions(AddedPositions):
-    """A learned vector for each position is added; there are none beyond the context."""
+    """A learned vector for each position within the context."""
 
     kind = "learned"
 
@@ -93,7 +93,7 @@ class LearnedPositions(AddedPositions):
 
 
 class OneHotPositions(AddedPositions):
-    """A one-hot vector of the position is appended, and a linear map brings the pair back to width d."""
+    """A one-hot vector of the position, concatenated to x and mapped back to width d."""
 
     kind = "onehot"
     limit: int
@@ -111,11 +111,11 @@ class OneHotPositions(AddedPositions):
         return self.join(torch.cat([x, hot.expand(*x.shape[:2], -1)], -1))
 
 
-def slowed(frequencies: Float[Tensor, "half"], scaling: Scaling) -> Float[Tensor, "half"]:
-    """Frequencies for more tokens than a model was first trained on.
+def slow_frequencies(frequencies: Float[Tensor, "half"], scaling: Scaling) -> Float[Tensor, "half"]:
+    """Return frequencies for more tokens than a model was first trained on.
 
-    `linear`: all of them divided by the factor. `llama3`: only those of waves too long to have come round often within
-    the first context; waves that came round often stay, and between the two the change is gradual.
+    `linear` divides all of them by the factor. `llama3` divides only the frequencies of waves that are too long to
+    repeat often within the first context. It keeps short waves and interpolates between the two.
     """
     if scaling.kind == "linear":
         return frequencies / scaling.factor
@@ -125,16 +125,16 @@ def slowed(frequencies: Float[Tensor, "half"], scaling: Scaling) -> Float[Tensor
 
 
 class Rotation(NamedTuple):
-    """Cosines and sines of the angles by which queries and keys are turned."""
+    """Cosines and sines of the angles of rotary positions."""
 
     cos: Float[Tensor, "*B T half"]
     sin: Float[Tensor, "*B T half"]
 
 
 class Rotary(Positions):
-    """Rotary positions: queries and keys are turned by an angle that grows with the position.
+    """Rotary positions: queries and keys are rotated by an angle proportional to the position.
 
-    Their dot product then depends on the distance alone. Number i is paired with number i + d/2 (half-split layout).
+    Their dot product then depends only on the distance. Element i is paired with element i + d/2 (half-split layout).
     """
 
     kind = "rotary"
@@ -143,11 +143,11 @@ class Rotary(Positions):
     def __init__(self, *, head_width: int, base: float = 10_000.0, scaling: Scaling | None = None) -> None:
         super().__init__()
         frequencies = torch.empty((head_width + 1) // 2)
-        if not frequencies.is_meta:  # where torch would load its compiler to count
-            # in this order: another rounds to other angles than the rest of the world has, far into a long text
+        if not frequencies.is_meta:  # on the meta device `arange` would load torch's compiler
+            # another order of operations would round to other angles than other libraries have, far into a long text
             frequencies = 1 / base ** (torch.arange(0, head_width, 2) / head_width)
             if scaling is not None:
-                frequencies = slowed(frequencies, scaling)
+                frequencies = slow_frequencies(frequencies, scaling)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def forward(self, index: Index) -> Rotation:
@@ -165,7 +165,7 @@ class Rotary(Positions):
 
 
 def rotate(x: Float[Tensor, "B h T e"], rotation: Rotation) -> Float[Tensor, "B h T e"]:
-    """Each pair (a, b) becomes (a cos − b sin, b cos + a sin)."""
+    """Rotate each pair (a, b) to (a cos − b sin, b cos + a sin)."""
     cos, sin = rotation
     if cpu_kernels.applies_to(x):
         return cpu_kernels.CPURotation.apply(x, cos, sin)  # type: ignore[no-untyped-call]

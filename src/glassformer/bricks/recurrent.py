@@ -1,4 +1,4 @@
-"""Recurrent layers: torch's fast ones, and the steps as the lectures write them, which views follow token by token."""
+"""Recurrent layers: torch's fast ones, and the single steps of the lectures, which views and exports use."""
 
 import warnings
 from collections import Counter
@@ -18,14 +18,14 @@ StepInput = Float[Tensor, "B i"]
 StepState = Float[Tensor, "B p"]
 InputMap = Float[Tensor, "g i"]
 StateMap = Float[Tensor, "g p"]
-"""The matrices of all gates of a step, one below the other; an Elman step has one."""
+"""Matrices of all gates of a step, stacked; an Elman step has one."""
 StepBias = Float[Tensor, "g"] | None
 
 
 def elman_step(
     x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, bias: StepBias = None, nonlinearity: str = "tanh"
 ) -> StepState:
-    """h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
+    """Return h_t = tanh(W_h h_(t−1) + W_x x_t + b)."""
     total = h @ w_h.T + x @ w_x.T
     if bias is not None:
         total = total + bias
@@ -33,7 +33,7 @@ def elman_step(
 
 
 class Gates(NamedTuple):
-    """What an LSTM decides in one step: let in (i), keep (f), candidate (g), let out (o)."""
+    """LSTM gates of one step: input (i), forget (f), candidate (g), output (o)."""
 
     i: Tensor
     f: Tensor
@@ -42,7 +42,7 @@ class Gates(NamedTuple):
 
 
 def lstm_gates(x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, bias: StepBias = None) -> Gates:
-    """i, f, o = σ(W x + U h + b), g = tanh(W x + U h + b), each with its own W, U, b."""
+    """Return i, f, o = σ(W x + U h + b) and g = tanh(W x + U h + b), each with its own W, U, b."""
     total = x @ w_x.T + h @ w_h.T
     if bias is not None:
         total = total + bias
@@ -51,19 +51,19 @@ def lstm_gates(x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, bias
 
 
 def lstm_step(gates: Gates, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> tuple[StepState, Vector]:
-    """c_t = f ⊙ c_(t−1) + i ⊙ g,  h_t = o ⊙ tanh(c_t), or W_hr of that."""
+    """Return h_t = o ⊙ tanh(c_t), projected by W_hr if given, and c_t = f ⊙ c_(t−1) + i ⊙ g."""
     c = gates.f * c + gates.i * gates.g
     return lstm_output(gates.o, c, projection), c
 
 
 def lstm_output(o: Vector, c: Vector, projection: Float[Tensor, "p d"] | None = None) -> StepState:
-    """h_t = o ⊙ tanh(c_t), or W_hr of that."""
+    """Return h_t = o ⊙ tanh(c_t), projected by W_hr if given."""
     h = o * torch.tanh(c)
     return h if projection is None else h @ projection.T
 
 
 class GruGates(NamedTuple):
-    """What a GRU decides in one step: reset (r), keep (z), candidate (n)."""
+    """GRU gates of one step: reset (r), update (z), candidate (n)."""
 
     r: Tensor
     z: Tensor
@@ -73,7 +73,7 @@ class GruGates(NamedTuple):
 def gru_gates(
     x: StepInput, h: StepState, *, w_x: InputMap, w_h: StateMap, b_x: StepBias = None, b_h: StepBias = None
 ) -> GruGates:
-    """r, z = σ(W x + U h + b),  n = tanh(W x + b + r ⊙ (U h + b'))."""
+    """Return r, z = σ(W x + U h + b) and n = tanh(W x + b + r ⊙ (U h + b'))."""
     from_x = x @ w_x.T if b_x is None else x @ w_x.T + b_x
     from_h = h @ w_h.T if b_h is None else h @ w_h.T + b_h
     r_x, z_x, n_x = from_x.chunk(3, -1)
@@ -83,28 +83,28 @@ def gru_gates(
 
 
 def gru_step(gates: GruGates, h: Vector) -> Vector:
-    """h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
+    """Return h_t = (1 − z) ⊙ n + z ⊙ h_(t−1)."""
     return (1 - gates.z) * gates.n + gates.z * h
 
 
 Hidden = tuple[Tensor, ...]
-"""The state between two steps: (h,), or (h, c) of an LSTM; each L×B×d."""
+"""State between two steps: (h,), or (h, c) of an LSTM, each L×B×d."""
 
 
 # --- token by token ---
 
 
 class Trace(NamedTuple):
-    """One layer, one way, after every token; at padding all of it is 0."""
+    """States and gates of one layer and direction after every token; 0 at padding."""
 
     states: Vectors
     cells: Float[Tensor, "B T c"] | None
-    """The cells of an LSTM."""
+    """Cell states of an LSTM, otherwise None."""
     gates: Mapping[str, Float[Tensor, "B T c"]]
-    """The gates by their letters: i, f, g, o of an LSTM, r, z, n of a GRU; an RNN has none."""
+    """Gates by letter: i, f, g, o of an LSTM, r, z, n of a GRU; empty for an RNN."""
 
     def by_letter(self, letter: str) -> Tensor:
-        """The states (h), the cells (c) or a gate."""
+        """Return the states (h), the cells (c) or a gate."""
         if letter == "c":
             assert self.cells is not None
             return self.cells
@@ -113,7 +113,7 @@ class Trace(NamedTuple):
 
 Step = Callable[[Tensor, Hidden], tuple[Hidden, Mapping[str, Tensor]]]
 ChangeLetter = Callable[[str, Tensor], Tensor]
-"""What becomes of the state (h), the cell (c) or a gate of one step."""
+"""Function from the letter and value of a state, cell or gate of one step to its new value."""
 
 
 def unchanged(letter: str, value: Tensor) -> Tensor:
@@ -121,12 +121,12 @@ def unchanged(letter: str, value: Tensor) -> Tensor:
 
 
 def step_by_step(step: Step, x: Inputs, hidden: Hidden, mask: Mask, *, backwards: bool) -> Trace:
-    """One layer, one way, along the tokens."""
+    """Run one layer in one direction over the tokens."""
     times = range(x.shape[1])
     moments: dict[int, tuple[Hidden, Mapping[str, Tensor]]] = {}
     for t in reversed(times) if backwards else times:
         after, gates = step(x[:, t], hidden)
-        if mask is not None:  # padding is not read
+        if mask is not None:  # padding does not change the state
             real = mask[:, t, None]
             after = tuple(torch.where(real, new, old) for new, old in zip(after, hidden, strict=True))
         hidden = after
@@ -151,9 +151,9 @@ def trace(
     along: Callable[..., Trace] = step_by_step,
     change: Callable[[int, int], ChangeLetter] = lambda layer, way: unchanged,
 ) -> list[list[Trace]]:
-    """The traces by layer and way, as torch's cell computes them in use, where no dropout stands between its layers.
+    """Return the traces by layer and direction, without the dropout between layers.
 
-    `along`: how a layer goes along the tokens. `change`: of a layer and way, what is changed in each step.
+    `along` runs a layer over the tokens. `change` returns the changes to each step of a layer and direction.
     """
     ways = 2 if cell.bidirectional else 1
     out: list[list[Trace]] = []
@@ -168,7 +168,7 @@ def trace(
 
 
 def step_of(cell: nn.RNNBase, layer: int, way: int, change: ChangeLetter = unchanged) -> Step:
-    """One step of a layer with torch's weights for it."""
+    """Return the step function of a layer and direction, with torch's weights."""
     ending = f"l{layer}{'_reverse' if way else ''}"
     w_x, w_h = getattr(cell, f"weight_ih_{ending}"), getattr(cell, f"weight_hh_{ending}")
     b_x, b_h = (getattr(cell, f"bias_{kind}_{ending}", None) for kind in ("ih", "hh"))
@@ -198,14 +198,14 @@ def step_of(cell: nn.RNNBase, layer: int, way: int, change: ChangeLetter = uncha
     return gru if isinstance(cell, nn.GRU) else elman
 
 
-# torch says so once, and takes a slower road: nothing a person could do about it.
+# torch warns once and uses a slower implementation; the user cannot change that.
 warnings.filterwarnings("ignore", message="LSTM with projections is not supported with oneDNN")
 
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class Zeros(nn.Module):
-    """A first state that is not learned: no weights, but saved by the names that learned ones have."""
+    """A fixed initial state of zeros, saved under the same names as a learned one."""
 
     def __init__(self, states: Sequence[Tensor]) -> None:
         super().__init__()
@@ -217,11 +217,11 @@ class Zeros(nn.Module):
 
 
 class Recurrent(Brick, nn.Module):
-    """Stacked recurrent layers, one or both ways, with a learned first state.
+    """Stacked recurrent layers in one or both directions, with a learned initial state.
 
-    `bias`: True is torch's two, b_ih beside W_ih and b_hh beside W_hh; "single" is b_ih alone.
-    `cells`: an LSTM whose cell is wider than its output h, which is then projected to `width`.
-    Both ways, each way gives half the width.
+    - `bias`: True is torch's two (b_ih and b_hh), "single" is b_ih alone.
+    - `cells`: width of an LSTM's cell that is wider than its output h, which is then projected to `width`.
+    - `bidirectional`: each direction yields half the width.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Recurrent(Brick, nn.Module):
         widths = [out, cells or out] if kind == "lstm" else [out]
         first = [torch.zeros(layers * ways, size) for size in widths]
         self.first = nn.ParameterList(first) if initial else Zeros(first)
-        """h0 (and c0): learned, or zeros."""
+        """Initial h (and c): learned, or zeros."""
 
     def _drop_second_bias(self) -> None:
         """Replace b_hh, which torch's kernels require, by zeros that are neither learned nor saved."""
@@ -267,15 +267,17 @@ class Recurrent(Brick, nn.Module):
             if name.startswith("bias_hh"):
                 delattr(self.cell, name)
                 self.cell.register_buffer(name, None, persistent=False)
-                setattr(self.cell, name, torch.zeros_like(bias, requires_grad=False))  # torch's list of weights too
+                setattr(
+                    self.cell, name, torch.zeros_like(bias, requires_grad=False)
+                )  # updates torch's list of weights too
 
     def init_state(self, batch: int) -> Hidden:
         return tuple(state.unsqueeze(1).expand(-1, batch, -1).contiguous() for state in self.first)
 
     def forward(self, x: Inputs, hidden: Hidden, mask: Mask = None) -> tuple[Vectors, Hidden]:
-        """The states after every token, and the state to go on from.
+        """Return the states after every token and the final state.
 
-        Padding stands at the end of a row: it is not read, and its states are 0.
+        Padding is at the end of a row. It is skipped, and its states are 0.
         """
         state = hidden if len(hidden) == 2 else hidden[0]
         if mask is None:
@@ -287,14 +289,14 @@ class Recurrent(Brick, nn.Module):
             out, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
             out = out * mask.unsqueeze(-1)
         after: Hidden = state if isinstance(state, tuple) else (state,)
-        if mask is not None:  # a row of nothing but padding stays where it was
+        if mask is not None:  # a row without real tokens keeps its state
             after = tuple(
                 torch.where((lengths > 0)[None, :, None], new, old) for new, old in zip(after, hidden, strict=True)
             )
         return out, after
 
     def init_weights(self) -> None:
-        """Recurrent matrices start orthogonal, the bias of an LSTM's forget gate at 1, all else as torch starts it."""
+        """Initialise recurrent matrices orthogonally and the forget bias of an LSTM as 1; keep the rest."""
         for name, weight in self.cell.named_parameters():
             if name.startswith("weight_hh"):
                 for gate in weight.chunk(weight.shape[0] // self.cell.hidden_size):
@@ -304,7 +306,7 @@ class Recurrent(Brick, nn.Module):
                 nn.init.zeros_(getattr(self.cell, name.replace("_ih", "_hh")).chunk(4)[1])
 
     def state_names(self) -> list[list[dict[str, str]]]:
-        """What is recorded, by layer and way: the state h, an LSTM's cell c and the gates, each by its letter."""
+        """Return the recorded names by layer, direction and letter: state h, cell c and gates."""
         states = {"h": "states"} | ({"c": "cells"} if isinstance(self.cell, nn.LSTM) else {})
         gates = {letter: f"gates.{letter}" for letter in {nn.LSTM: "ifgo", nn.GRU: "rzn"}.get(type(self.cell), "")}
         ways = ("", ".back") if self.cell.bidirectional else ("",)
@@ -329,7 +331,7 @@ class Recurrent(Brick, nn.Module):
         yield "output", lambda: output[0]
 
     def changed(self, args: tuple[Any, ...], output: tuple[Tensor, Hidden], change: Changes) -> tuple[Tensor, Hidden]:
-        """By the written-out steps; what these do not change stays as torch computes it."""
+        """Apply changes with the written-out steps; outputs that they do not affect stay as torch computed them."""
         (out, after), names = output, self.state_names()
         if any(change.wants(name) for ways in names for way in ways for name in way.values()):
             x, hidden, mask = args if len(args) == 3 else (*args, None)
@@ -355,7 +357,7 @@ class Recurrent(Brick, nn.Module):
 
 
 def _ends(traces: list[list[Trace]], hidden: Hidden, mask: Mask) -> list[Tensor]:
-    """What the last layer gives, and the states to go on from."""
+    """Return the output of the last layer and the final states."""
     both = [(way, traced) for ways in traces for way, traced in enumerate(ways)]
     after = []
     for letter, before in zip("hc", hidden, strict=False):

@@ -1,4 +1,4 @@
-"""What can be looked at inside a model: taps beside tensors, and what a brick says of itself."""
+"""Inspection interface of bricks: taps that name tensors, and what a brick records."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -10,65 +10,65 @@ Tapped = TypeVar("Tapped", Tensor, Tensor | None)
 
 
 class Tap(nn.Module):
-    """Passes a tensor on untouched. Its place in the model names the tensor; a forward hook can record it."""
+    """Identity module whose name in the model names the tensor. Forward hooks can record or replace it."""
 
     def forward(self, x: Tapped) -> Tapped:
         return x
 
 
 Make = Callable[[], Tensor]
-"""Makes a tensor when it is asked for."""
+"""Function that computes a tensor on demand."""
 Recorded = Iterator[tuple[str, Make]]
-"""Names, which follow that of the module, and what they stand for."""
+"""Names relative to the module, and functions that return their tensors."""
 
 
 @runtime_checkable
 class Changes(Protocol):
-    """What is to become of what a module records, by its names there."""
+    """Replacements for the recorded tensors of a module, by name."""
 
     def wants(self, name: str) -> bool:
-        """Whether this is to be changed."""
+        """Return whether there is a replacement for this name."""
 
     def __call__(self, name: str, tensor: Tensor, at: int = 0) -> Tensor:
-        """The tensor as it is to be: itself, where nobody changes it. `at`: the first of its tokens, of this call's."""
+        """Return the replaced tensor, or the same one; `at` is the position of its first token in the sequence."""
 
 
 class HiddenUnits(NamedTuple):
     """A layer of hidden units."""
 
     name: str
-    """What follows the name of the module."""
+    """Name relative to the module."""
     layer: nn.Module
-    """The module that gives what goes into the units, or what comes out of them."""
+    """Module whose output is the input or the output of the units."""
     activation: Callable[[Tensor], Tensor] | None = F.relu
-    """None: what the module gives has come out of the units."""
+    """Activation to apply to the module's output; None if it is already applied."""
     dim: int = -1
-    """Where the units lie."""
+    """Axis of the units."""
 
 
 class Brick:
-    """What a module says of itself to those who look inside. Beside it stands `nn.Module`, or one of torch's own."""
+    """Mixin with which an `nn.Module` describes itself to inspection."""
 
     opaque: bool = True
-    """Only the bricks and taps inside are recorded, not every plain module."""
+    """Whether only the bricks and taps inside are recorded, not every plain module."""
     part_names: ClassVar[Mapping[str, str]] = {}
-    """What the output of a part is called, if not by the part's own name."""
-    in_pieces: ClassVar[tuple[str, ...]] = ("extend",)
-    """Methods, where it has them, that do for new tokens what `forward` does for all; x comes first there too."""
+    """Names for the outputs of parts that differ from the attribute names."""
+    incremental_methods: ClassVar[tuple[str, ...]] = ("extend",)
+    """Methods that process new tokens as `forward` processes all of them, with x first."""
 
     def record(self, args: tuple[Any, ...], output: Any) -> Recorded:
-        """What `capture` records of a call: what it was called with first, and what it gave."""
+        """Yield the tensors that `capture` records of a call, from its positional arguments and its output."""
         if args:
             first = args[0]
             yield "input", lambda: first
         yield from record_output(self, args, output)
 
     def changed(self, args: tuple[Any, ...], output: Any, change: Changes) -> Any:
-        """What a call would have given, had what is recorded of it, beside its input, been changed."""
+        """Return the output of a call after changes to the recorded tensors other than its input."""
         return changed_output(output, change)
 
     def hidden_units(self) -> Iterator[HiddenUnits]:
-        """Its layers of hidden units, for the doctor, beside those of the bricks in it."""
+        """Yield the layers of hidden units outside the bricks inside it."""
         return iter(())
 
 
@@ -78,7 +78,7 @@ def record_output(module: object, args: tuple[Any, ...], output: Any) -> Recorde
 
 
 def changed_output(output: Any, change: Changes) -> Any:
-    """A tensor, the first of several, or those that have names."""
+    """Apply changes to a tensor, to the first of a tuple, or to the fields of a NamedTuple."""
     if isinstance(output, Tensor):
         return change("vectors", change("output", output))
     if hasattr(output, "_asdict"):
@@ -87,6 +87,6 @@ def changed_output(output: Any, change: Changes) -> Any:
 
 
 def record_vectors(module: object, args: tuple[Any, ...], output: Any) -> Recorded:
-    """The vectors that are made of an example, which may come with a mask."""
+    """Record the vectors of an example, whose mask may follow them."""
     vectors = output[0] if isinstance(output, tuple) else output
     yield "vectors", lambda: vectors

@@ -1,4 +1,4 @@
-"""The one signature of every sequence encoder."""
+"""The common interface of all sequence encoders."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,24 +14,24 @@ from glassformer.bricks.tap import Brick
 
 
 class State(ABC):
-    """What a causal encoder remembers of the tokens so far, for each row of a batch."""
+    """State of a causal encoder after the tokens so far, for each row of a batch."""
 
     in_place = False
-    """Its tensors stay where they are and get other numbers: a step can then be recorded once and replayed."""
+    """Whether its tensors keep their addresses and change their values, so that a step can be recorded and replayed."""
 
     @abstractmethod
     def select(self, rows: Rows) -> "State":
-        """The state of these rows of the batch, in this order: to leave finished rows behind.
+        """Return the state of these rows, in this order; used to drop finished rows.
 
-        Where rows share a source, those of one source must stay together, and as many as they were.
+        If rows share a source, the rows of a source must stay together and complete.
         """
 
     @abstractmethod
     def expand_beams(self, times: int) -> "State":
-        """Each row so many times, one after the other: for beams. What belongs to the source is shared, not copied."""
+        """Return the state with each row repeated for beams. Rows share the tensors of their source."""
 
     def reorder(self, rows: Rows) -> "State":
-        """Rows change places among those that share a source; one may come more than once."""
+        """Return the state with rows permuted or repeated among the rows of the same source."""
         chosen = self.select(rows)
         if not self.in_place:
             return chosen
@@ -39,23 +39,23 @@ class State(ABC):
         return self
 
     def put(self, rows: Int[Tensor, "n"], other: "State") -> None:
-        """The n rows of another state take these rows' places: so a text joins others that are being written."""
+        """Replace these n rows by the rows of another state, so that a text joins a running batch."""
         raise NotImplementedError(f"{type(self).__name__} cannot take in rows of another state")
 
     def fix(self, extent: int) -> bool:
-        """From now on every row has its own length, which the device alone counts, and all is changed in place.
+        """Switch to row lengths counted on the device and to in-place updates; return whether the state supports it.
 
-        `extent`: the most tokens that a row will hold before this is called again. Gives whether the state can do it.
+        `extent` is the maximum number of tokens per row until the next call.
         """
         return False
 
     def renew(self, old: Tensor, new: Tensor) -> Tensor:
-        """What stands in the place of `old` from now on: itself with other numbers, where all is changed in place."""
+        """Return the tensor that replaces `old`: `old` itself with new values for in-place updates."""
         return old.copy_(new) if self.in_place else new
 
 
 class TensorState(State):
-    """A state of plain tensors, each with the batch on one axis. Without tensors: no output needs another token."""
+    """A state of tensors with the batch on the same axis; without tensors, outputs do not depend on other tokens."""
 
     def __init__(self, parts: Sequence[Tensor], axis: int = 0) -> None:
         self.parts, self.axis = tuple(parts), axis
@@ -76,30 +76,28 @@ class TensorState(State):
         return True
 
     def advance(self, parts: Sequence[Tensor]) -> None:
-        """Take the tensors as they are after more tokens."""
+        """Store the tensors after further tokens."""
         self.parts = tuple(map(self.renew, self.parts, parts))
 
 
 class Encoder(Brick, nn.Module, ABC):
-    """T vectors of width d in, T vectors of width d out.
+    """A map from T vectors of width d to T vectors of width d.
 
-    One must have `width` and `causal`, `forward`, `init_state` and `extend`. `causal`: no output depends on a later
-    input; then `init_state` and `extend` compute the same outputs piece by piece: `extend` in any pieces equals
-    `forward` on the whole.
+    Subclasses define `width`, `causal`, `forward`, `init_state` and `extend`. With `causal`, no output depends on a
+    later input, and `extend` in pieces of any length equals `forward` on the whole.
 
-    The rest is what an encoder says of itself, so that nobody needs to know which one it is; all of it has defaults:
+    Everything else has a default:
 
-    - how its weights start: `init_weights`;
-    - what sums up its outputs for a decoder that starts from them: `summary_pool`;
-    - what `capture` records: its input and output and its parts' outputs, unless it is `opaque`; `record` for more, and
-      a `Tap` wherever a tensor passes that should have a name. Names follow its own: `encoder.output`;
-    - by those names, its layers for the lens and other views (`layer_outputs`), and what it holds after each token for
-      the view of states (`state_names`); `has_states`: whether it has that view;
-    - what stands between its last layer and its output: `final_norm`;
-    - what tells it the order of its inputs (`position_encoding`), and for the doctor its hidden units
-      (`hidden_units`).
+    - `init_weights`: initialisation of the weights;
+    - `summary_pool`: pooling that summarises the outputs for a decoder that starts from them;
+    - `record` and `opaque`: what `capture` records. By default it records input, output and the outputs of all parts. A
+      `Tap` gives a tensor a name, relative to that of the encoder (`encoder.output`);
+    - `layer_outputs` and `state_names`: names of the layers' outputs and states, for views; `has_states`: whether there
+      is a view of the states;
+    - `final_norm`: the map from the last layer's output to the output;
+    - `position_encoding` and `hidden_units`: for the doctor.
 
-    A part with attention is seen where it has what `AttentionHeads` names.
+    Attention is inspected if the module has the attributes of `AttentionHeads`.
     """
 
     width: int
@@ -107,60 +105,60 @@ class Encoder(Brick, nn.Module, ABC):
     output_parts: int = 1
     """Number of vectors of this width that its output concatenates at each token."""
     limit: int | None = None
-    """How many tokens it was made to hold at once; None: any number, for its state does not grow."""
+    """Maximum number of tokens; None if the state does not grow."""
     opaque: bool = False
     has_states: bool = True
-    """Whether what it holds after each token is a view of its own."""
+    """Whether the states after each token have a view of their own."""
     summary_pool: str = "mean"
-    """The pooling that sums up what it gives."""
+    """Pooling that summarises the outputs."""
 
     @abstractmethod
     def forward(
         self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
     ) -> Vectors:
-        """`segments`: which of several texts, one after the other, each token belongs to; none knows of another."""
+        """Encode whole sequences; tokens with different `segments` do not see each other."""
 
     @abstractmethod
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> State:
-        """The state before the first token, with room for this many."""
+        """Return the state before the first token, with capacity for `max_tokens`."""
 
     @abstractmethod
     def extend(self, x: Inputs, state: State, mask: Mask = None) -> Vectors:
-        """T ≥ 1 more tokens: a whole prompt in one pass, then one at a time. Changes the state.
+        """Encode T ≥ 1 further tokens and update the state: a whole prompt at once, then single tokens.
 
-        With a mask, rows may have fewer than T new tokens: theirs come first, and padding follows.
+        With a mask, rows may have fewer than T new tokens, followed by padding.
         """
 
     def refuse_extras(self, memory: Memory | None, segments: Ids | None = None) -> None:
-        """Raise `ValueError` for a memory, or for several texts in one window, which this encoder cannot read."""
+        """Raise `ValueError` for a memory or for segments, which this encoder does not support."""
         if memory is not None:
             raise ValueError(f"{type(self).__name__} cannot attend to a memory")
         if segments is not None:
             raise ValueError(f"{type(self).__name__} cannot read texts apart that stand in one window")
 
     def init_weights(self, how: str) -> None:
-        """Give the weights their first values; `how`: model.initialisation, or xavier where there is no choice.
+        """Initialise the weights; `how` is `model.initialisation`, or "xavier" for models without that setting.
 
-        By default they stay as torch starts them.
+        By default the weights keep torch's initialisation.
         """
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
-        """The names of what the first layer reads, and of what each layer gives; several stand side by side."""
+        """Return the names of the first layer's input and of each layer's outputs, one tuple per layer."""
         return [("input",), ("output",)]
 
     def state_names(self) -> dict[str, dict[str, str]]:
-        """By layer, the names of what it holds after each token, each by a letter: h, c, a gate; x: what it gives."""
+        """Return the names of the states after each token, by layer and letter: h, c, a gate; x is the output."""
         _, *layers = self.layer_outputs()
         if layers == [("output",)]:
             return {"output": {"x": "output"}}
         return {f"layer {number}": {"x": name} for number, (name, *_) in enumerate(layers)}
 
     def final_norm(self, x: Vectors, mask: Mask = None) -> Vectors:
-        """The output, of what the last layer gives."""
+        """Return the output for the output of the last layer."""
         return x
 
     def position_encoding(self) -> Positions | None:
-        """What tells it where each input stands."""
+        """Return the position encoding; None if there is none."""
         return None
 
 
@@ -168,7 +166,7 @@ class PlainEncoder(Encoder):
     """An encoder of one sequence without memory, whose state is a tuple of tensors."""
 
     state_axis = 0
-    """The axis of the batch in the tensors of the state."""
+    """Batch axis of the state's tensors."""
 
     @abstractmethod
     def encode(self, x: Inputs, mask: Mask) -> Vectors:
@@ -202,7 +200,7 @@ class PlainEncoder(Encoder):
 
 
 def init_map(layer: nn.Linear, how: str) -> None:
-    """First weights of a linear map; `how`: as `models.weights` says."""
+    """Initialise a linear map; see `models.weights` for `how`."""
     if how == "xavier":
         nn.init.xavier_uniform_(layer.weight)
     else:
@@ -212,7 +210,7 @@ def init_map(layer: nn.Linear, how: str) -> None:
 
 
 def init_vectors(table: Tensor, how: str) -> None:
-    """First weights of a table of vectors."""
+    """Initialise a table of vectors."""
     nn.init.normal_(table, std=table.shape[1] ** -0.5 if how == "xavier" else 0.02)
 
 

@@ -1,4 +1,4 @@
-"""A Transformer's block, with self-attention of ours or of a user's own, and the state of its steps: the KV cache."""
+"""Blocks of a Transformer, a user's own attention in a block, and the KV cache."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from glassformer.bricks import Mask, Rows, Vectors
-from glassformer.bricks.attention import Attention, KeyValues, Memory, Place
+from glassformer.bricks.attention import Attention, CacheSlots, KeyValues, Memory
 from glassformer.bricks.feed_forward import FeedForward
 from glassformer.bricks.norm import Residual
 from glassformer.bricks.own import OwnBrick
@@ -22,28 +22,30 @@ from glassformer.encoders.base import State, sources_of
 
 
 class OwnAttention(OwnBrick):
-    """`forward(x, mask)`: B×T×d, mask B×T → B×T×d, or that and weights B×h×T×T.
+    """A user's attention: `forward(x, mask)` returns B×T×d, or a tuple of that and weights B×h×T×T.
 
-    It knows of no cache: what it has read stands there instead of keys, and it reads all of that again with each new
-    token. `rotation` (rotary positions) and `seen` (B×T×T: which tokens each may see, where documents are kept apart)
-    are for those whose `forward` names them.
+    It does not support a cache. The cache stores the inputs instead of keys, and every new token recomputes all tokens.
+    `rotation` (rotary positions) and `seen` (B×T×T, tokens visible to each token where documents are separate) are
+    offered to a `forward` that names them.
     """
 
-    forward_offers = ("mask", "rotation", "seen")
-    in_pieces = ("extend",)
+    keyword_inputs = ("mask", "rotation", "seen")
+    incremental_methods = ("extend",)
     is_cross_attention = False
     head_output = ""
-    """Nothing: what a head finds is not seen from outside."""
+    """Empty: the outputs of single heads are not visible from outside."""
     kv_heads = 1
     output = None
     _new: Callable[[Tensor], Tensor] = staticmethod(lambda whole: whole)
-    """What is new, of what there is for all tokens."""
+    """Function from values of all tokens to those of the new tokens."""
 
-    def __init__(self, part: OwnPart, *, width: int, heads: int, causal: bool, head_width: int, **offered: Any) -> None:
+    def __init__(
+        self, part: OwnPart, *, width: int, heads: int, causal: bool, head_width: int, **offered: object
+    ) -> None:
         super().__init__(part, width=width, heads=heads, causal=causal, head_width=head_width, **offered)
         self.head_width, self.causal, self._heads = width, causal, heads
         self.value_width = head_width // 2 * 2 if "rotation" in self.takes else 0
-        """Of what stands instead of values: cosines and sines of the angles."""
+        """Width of the rotary angles (cosines and sines) that are cached instead of values."""
 
     def forward(
         self,
@@ -55,27 +57,27 @@ class OwnAttention(OwnBrick):
         seen = mask if mask is not None and mask.dim() == 3 else None
         if seen is not None and "seen" not in self.takes:
             raise ValueError(f"{self.part} cannot keep the documents of a window apart")
-        found = self.call(x, mask=None if seen is not None else mask, rotation=rotation, seen=seen)
-        return self.of_shape(found[0] if isinstance(found, tuple) and found else found, *x.shape)
+        result = self.call(x, mask=None if seen is not None else mask, rotation=rotation, seen=seen)
+        return self.of_shape(result[0] if isinstance(result, tuple) and result else result, *x.shape)
 
-    def extend(self, x: Vectors, past: KeyValues, place: Place, rotation: Rotation | None = None) -> Vectors:
-        """T new tokens after those that stand in `past`; they are added there."""
-        batch, new, end = x.shape[0], x.shape[1], place.extent
+    def extend(self, x: Vectors, past: KeyValues, slots: CacheSlots, rotation: Rotation | None = None) -> Vectors:
+        """Process T new tokens after those in `past`, to which they are added."""
+        batch, new, end = x.shape[0], x.shape[1], slots.extent
         angles = x.new_zeros(batch, new, 0)
         if rotation is not None and self.value_width:
             angles = torch.cat(rotation, -1).expand(batch, new, -1)
-        past.add(x.unsqueeze(1), angles.unsqueeze(1), place)
+        past.add(x.unsqueeze(1), angles.unsqueeze(1), slots)
         if rotation is not None:
             rotation = Rotation(*past.values[:, 0, :end].chunk(2, -1))
-        mask = place.seen[:, -1] if place.seen is not None and place.seen.dim() == 3 else place.seen
+        mask = slots.seen[:, -1] if slots.seen is not None and slots.seen.dim() == 3 else slots.seen
 
         def of_new(whole: Tensor) -> Tensor:
-            """The rows of the new tokens, of what there is for all."""
-            if place.positions.dim() == 1:
+            """Return the rows of the new tokens."""
+            if slots.positions.dim() == 1:
                 return whole[..., end - new : end, :]
-            where = place.positions.clamp(max=end - 1)  # rows in which nobody writes may have come past it
-            where = where.view(batch, *[1] * (whole.dim() - 3), new, 1)
-            return whole.gather(-2, where.expand(*whole.shape[:-2], new, whole.shape[-1]))
+            indices = slots.positions.clamp(max=end - 1)  # finished rows may be past the end
+            indices = indices.view(batch, *[1] * (whole.dim() - 3), new, 1)
+            return whole.gather(-2, indices.expand(*whole.shape[:-2], new, whole.shape[-1]))
 
         self._new = of_new
         try:
@@ -85,16 +87,16 @@ class OwnAttention(OwnBrick):
 
     @cached_property
     def _weights_shape(self) -> tuple[int, ...]:
-        """Of the weights that it gives for two tokens; nothing, where it gives none."""
+        """Shape of the attention weights for two tokens; empty if it returns no weights."""
         like = next(self.own.parameters(), torch.empty(0))
         training = self.own.training
         self.own.eval()
         with torch.no_grad():
             angles = like.new_zeros(2, self.value_width // 2)
             rotation = Rotation(angles + 1, angles) if self.value_width else None
-            found = self.call(like.new_zeros(1, 2, self.head_width), mask=None, rotation=rotation, seen=None)
+            result = self.call(like.new_zeros(1, 2, self.head_width), mask=None, rotation=rotation, seen=None)
         self.own.train(training)
-        weights = found[1] if isinstance(found, tuple) and len(found) > 1 else None
+        weights = result[1] if isinstance(result, tuple) and len(result) > 1 else None
         shape = tuple(weights.shape) if isinstance(weights, Tensor) else ()
         return shape if len(shape) in (3, 4) and shape[0] == 1 and shape[-2:] == (2, 2) else ()
 
@@ -104,16 +106,16 @@ class OwnAttention(OwnBrick):
 
     @property
     def heads(self) -> int:
-        """Those that can be looked at."""
+        """Number of heads that can be inspected."""
         return (self._weights_shape[1] if len(self._weights_shape) == 4 else 1) if self.gives_weights else self._heads
 
     def record_inside(
         self, keep: Callable[[str, Make], None], wants: Callable[[str], bool]
     ) -> Iterator[RemovableHandle]:
-        """A hook that records the weights that it gives."""
+        """Yield the handle of a hook that records the attention weights."""
 
-        def hook(module: nn.Module, args: Any, found: Any) -> None:
-            if isinstance(found, tuple) and len(found) > 1 and isinstance(weights := found[1], Tensor):
+        def hook(module: nn.Module, args: object, output: object) -> None:
+            if isinstance(output, tuple) and len(output) > 1 and isinstance(weights := output[1], Tensor):
                 of_new = self._new
                 keep("weights", lambda: of_new(weights))
 
@@ -122,7 +124,7 @@ class OwnAttention(OwnBrick):
 
 
 class Block(Brick, nn.Module):
-    """Attention among the tokens, attention to a memory if there is one, and feed-forward; a residual around each."""
+    """Self-attention, cross-attention if there is a memory, and feed-forward, each with a residual connection."""
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class Block(Brick, nn.Module):
         rotation: Rotation | None = None,
         seen: Bool[Tensor, "B T T"] | None = None,
     ) -> Vectors:
-        """`seen`: where each token looks at others than the mask says."""
+        """Apply the block; `seen` replaces the mask where it differs per query."""
         x = self.around_attend(x, lambda x: self.attend(x, mask if seen is None else seen, rotation=rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
             cross = self.cross_attention
@@ -156,13 +158,19 @@ class Block(Brick, nn.Module):
         return self._feed(x, mask)
 
     def extend(
-        self, x: Vectors, state: "TransformerState", layer: int, place: Place, mask: Mask, rotation: Rotation | None
+        self,
+        x: Vectors,
+        state: "TransformerState",
+        layer: int,
+        slots: CacheSlots,
+        mask: Mask,
+        rotation: Rotation | None,
     ) -> Vectors:
         past = state.past[layer]
-        x = self.around_attend(x, lambda x: self.attend.extend(x, past, place, rotation), mask)
+        x = self.around_attend(x, lambda x: self.attend.extend(x, past, slots, rotation), mask)
         if self.cross_attention is not None and self.around_cross_attention is not None:
-            look_at, kept = self.cross_attention.look_at, state.cross[layer]
-            x = self.around_cross_attention(x, lambda x: look_at(x, kept, state.memory_mask, state.share), mask)
+            look_at, memory_cache = self.cross_attention.look_at, state.cross[layer]
+            x = self.around_cross_attention(x, lambda x: look_at(x, memory_cache, state.memory_mask, state.share), mask)
         return self._feed(x, mask)
 
     def _feed(self, x: Vectors, mask: Mask) -> Vectors:
@@ -173,11 +181,11 @@ class Block(Brick, nn.Module):
 
 @dataclass(eq=False)
 class TransformerState(State):
-    """Keys and values of the past, layer by layer, and of the memory (`cross`): the KV cache.
+    """The KV cache: keys and values of past tokens by layer, and of the memory (`cross`).
 
-    A row's tokens stand in its first columns. `lengths` says how many there are, which is the position of its next one.
-    No row has more than `filled`; where all have just as many, which the host then knows, they are `alike`. The memory
-    is kept once for each source; so many rows as `share` says, one after the other, look at it.
+    The tokens of a row are in its first columns. `lengths` has their number, which is the position of the next token.
+    `filled` is the largest length. If all rows have that length, which the host then knows, they are `alike`. The
+    memory is stored once per source, and `share` consecutive rows attend to it.
     """
 
     past: list[KeyValues]
@@ -187,7 +195,7 @@ class TransformerState(State):
     filled: int = 0
     alike: bool = True
     fused: "Callable[[Tensor, TransformerState], Tensor] | Literal[False] | None" = None
-    """What makes a step of fewer kernels; False: it cannot be had; None: nobody asked yet."""
+    """Fused step; False if it is not available; None if that is not known yet."""
 
     def __post_init__(self) -> None:
         keys = self.past[0].keys
@@ -197,8 +205,8 @@ class TransformerState(State):
     def max_tokens(self) -> int:
         return self.past[0].keys.shape[2]
 
-    def admit(self, new: int, mask: Mask, *, causal: bool) -> Place:
-        """Make ready for new tokens of every row; gives where they stand."""
+    def admit(self, new: int, mask: Mask, *, causal: bool) -> CacheSlots:
+        """Reserve columns for new tokens of every row and return their positions."""
         if not self.in_place:
             if self.filled + new > self.max_tokens:
                 raise ValueError(f"room for {self.max_tokens} tokens, but {self.filled + new} came")
@@ -210,12 +218,12 @@ class TransformerState(State):
         if causal and not self.alike:
             seen = columns <= index.unsqueeze(-1)
         self.lengths += new if mask is None else mask.sum(1)
-        if self.in_place:  # rows in which nobody writes stop at their last column
+        if self.in_place:  # finished rows stop at their last column
             self.lengths.clamp_(max=self.max_tokens - 1)
         self.alike = self.alike and mask is None
         if not causal and not self.alike:
             seen = columns < self.lengths.unsqueeze(1)
-        return Place(index, self.filled, seen)
+        return CacheSlots(index, self.filled, seen)
 
     def put(self, rows: Int[Tensor, "n"], other: State) -> None:
         assert isinstance(other, TransformerState)
@@ -226,7 +234,7 @@ class TransformerState(State):
         self.filled, self.alike = max(self.filled, other.filled), False
 
     def fix(self, extent: int) -> bool:
-        if not self.in_place:  # from now on rows are looked at past their ends: there must be numbers
+        if not self.in_place:  # from now on columns past a row's end are read and must be finite
             for layer in self.past:
                 for part in layer:
                     part[:, :, self.filled :] = 0.0
@@ -262,10 +270,12 @@ class TransformerState(State):
     def _filled_part(
         self, part: Float[Tensor, "B k max_tokens e"], rows: Int[Tensor, "C"]
     ) -> Float[Tensor, "C k max_tokens e"]:
-        """What follows the tokens so far is never read before it is written, where all rows are alike: it need not be
-        copied. Others look past a short row's end, where there must be numbers.
+        """Return the filled columns of these rows.
+
+        If all rows are alike, the columns after them are written before they are read and need no values. Otherwise,
+        other rows read past the end of a short row, so there must be finite numbers.
         """
         new = (part.new_empty if self.alike else part.new_zeros)(len(rows), *part.shape[1:])
-        # straight into its place, which takes half the time; nothing is learned through rows that were chosen
+        # writing into `new` takes half the time; there is no gradient through selected rows
         torch.index_select(part.detach()[:, :, : self.filled], 0, rows, out=new[:, :, : self.filled])
         return new

@@ -1,5 +1,4 @@
-"""Encoders that read a bounded stretch of the past: nothing but each word itself, the fixed-window MLP, and stacked
-convolutions."""
+"""Encoders with a bounded context: the identity, a fixed-window MLP, and stacked convolutions."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -16,7 +15,7 @@ from glassformer.encoders.base import PlainEncoder
 
 
 class IdentityEncoder(PlainEncoder):
-    """Every vector as it came. Pooled, this is the average of the word vectors."""
+    """The identity. With mean pooling, this is the average of the word vectors."""
 
     opaque = True
     has_states = False
@@ -37,7 +36,7 @@ class IdentityEncoder(PlainEncoder):
 
 
 class WindowEncoder(PlainEncoder):
-    """An MLP over the last `window` tokens, laid side by side: everything before them is forgotten."""
+    """An MLP on the concatenation of the last `window` tokens."""
 
     opaque = True
     has_states = False
@@ -85,7 +84,7 @@ class WindowEncoder(PlainEncoder):
 
 
 class CnnEncoder(PlainEncoder):
-    """Stacked convolutions, each adding its activation to its input. With dilation the reach grows as fast as that."""
+    """Stacked convolutions with residual connections. With dilation, the receptive field grows exponentially."""
 
     opaque = True
 

@@ -1,5 +1,6 @@
-"""One token of each row through a Transformer, with few operations a block: on a CUDA GPU by kernels of our own, on a
-CPU by torch's, with what they share laid out ahead.
+"""A fused Transformer step for one token per row.
+
+On a CUDA GPU it uses our own kernels. On a CPU it uses torch's, with shared work prepared in advance.
 """
 
 import math
@@ -20,10 +21,10 @@ from glassformer.bricks.norm import LayerNorm, Residual, RMSNorm
 from glassformer.bricks.positions import Rotary
 from glassformer.encoders.blocks import Block, TransformerState
 
-SMALL = 2**24
-"""Weights of a model whose step on a CPU is more calls than arithmetic."""
-FEW_ROWS = 4
-"""Rows for which a product with a matrix is a matter of reading it; more are left to the library's products."""
+MAX_CPU_WEIGHTS = 2**24
+"""Number of weights up to which calls dominate arithmetic in a CPU step."""
+MAX_KERNEL_ROWS = 4
+"""Number of rows up to which a matrix product is bound by reading the matrix; larger ones use cuBLAS."""
 NAMES = {function: name for name, function in ACTIVATIONS.items()}
 HAVE_KERNELS = ("relu", "relu2", "gelu", "gelu-tanh", "silu", "swiglu")
 
@@ -47,7 +48,7 @@ class Norm(NamedTuple):
 
 
 class FusedBlock(NamedTuple):
-    """The parts of a block of the usual kind."""
+    """The parts of a standard block."""
 
     attend: Attention
     projections: tuple[nn.Linear, nn.Linear, nn.Linear]
@@ -61,13 +62,13 @@ class FusedBlock(NamedTuple):
 
     @property
     def gains(self) -> tuple[Tensor, Tensor, float] | None:
-        """Gains and ε of the norms of queries and keys."""
+        """Gains and ε of the query and key norms; None without such norms."""
         query, key = self.attend.query_norm, self.attend.key_norm
         return None if query is None or key is None else (query.weight, key.weight, query.eps or 0.0)
 
     @property
     def has_kernels(self) -> bool:
-        """Whether there are kernels for its sizes and its activation."""
+        """Whether the kernels support its sizes and its activation."""
         attend, width = self.attend, self.attend.head_width
         outputs = (attend.heads * width, attend.kv_heads * width, self.feed.input.out_features, self.down.out_features)
         groups = attend.heads // attend.kv_heads in (1, 2, 4, 8) and NAMES[self.feed.activation] in HAVE_KERNELS
@@ -75,7 +76,7 @@ class FusedBlock(NamedTuple):
 
     @staticmethod
     def of(block: Block) -> "FusedBlock | None":
-        """Return the parts of a block; None if it is of another kind."""
+        """Return the parts of a block; None if it is not a standard block."""
         attend, feed, cross = block.attend, block.feed, block.cross_attention
         if not isinstance(attend, Attention) or not attend.causal or attend.head_width % 2:
             return None
@@ -89,7 +90,7 @@ class FusedBlock(NamedTuple):
         return FusedBlock(attend, (query, key, value), output, norm, feed, feed.output, feed_norm, cross, cross_norm)
 
     def look_at_memory(self, x: Tensor, norm: "Norm | CpuRMSNorm", state: TransformerState, layer: int) -> Tensor:
-        """x + cross-attention(norm(x)); x itself, where the block has none."""
+        """Return x + cross-attention(norm(x)); x without cross-attention."""
         if self.cross is None:
             return x
         found = self.cross.look_at(norm(x).unsqueeze(1), state.cross[layer], state.memory_mask, state.share)
@@ -97,12 +98,12 @@ class FusedBlock(NamedTuple):
 
 
 def _usual_norm(around: Residual | None) -> Norm | None:
-    """The norm before a part, where the part's output is added to what went in."""
+    """Return the norm of a pre-norm residual part; None for other parts."""
     return None if around is None or not around.pre or not around.residual else Norm.of(around.norm)
 
 
 class Around(NamedTuple):
-    """What stands before and after the blocks."""
+    """Modules before and after the blocks."""
 
     positions: nn.Module
     rotary: Rotary | None
@@ -111,28 +112,32 @@ class Around(NamedTuple):
 
 
 def fused_step(blocks: Sequence[Block], around: Around, device: torch.device) -> "FusedStep | CpuStep | None":
-    """None where a part has no such step, or it would not be faster."""
-    known = [fused for fused in map(FusedBlock.of, blocks) if fused is not None]
+    """Return the fused step; None if a part does not support it or it would not be faster."""
+    fused_blocks = [fused for fused in map(FusedBlock.of, blocks) if fused is not None]
     norm = Norm.of(around.norm)
-    if norm is None or len(known) < len(blocks):
+    if norm is None or len(fused_blocks) < len(blocks):
         return None
     if device.type == "cuda":
-        return FusedStep(around, known, norm) if all(block.has_kernels for block in known) and kernels_work() else None
-    # weights in 8 bits count as none: nothing is copied of them, and a step's calls take longer than reading them
-    small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= SMALL
-    return CpuStep(around, known, norm) if device.type == "cpu" and small else None
+        return (
+            FusedStep(around, fused_blocks, norm)
+            if all(block.has_kernels for block in fused_blocks) and kernels_work()
+            else None
+        )
+    # int8 weights are buffers, so they do not count: they are not copied, and calls dominate reading them
+    small = sum(weight.numel() for block in blocks for weight in block.parameters()) <= MAX_CPU_WEIGHTS
+    return CpuStep(around, fused_blocks, norm) if device.type == "cpu" and small else None
 
 
 @dataclass(frozen=True)
 class FusedStep:
-    """On a CUDA GPU, of rows with lengths of their own."""
+    """Fused step on a CUDA GPU, for rows of different lengths."""
 
     around: Around
     blocks: list[FusedBlock]
     norm: Norm
 
     def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
-        """Features of one new token of each row; the state is held in place."""
+        """Return the features of one new token per row and update the state in place."""
         from glassformer.bricks.kernels.triton_decoding import attend_to_cache
 
         around = self.around
@@ -161,10 +166,10 @@ class FusedStep:
 def _linear(
     x: Tensor, *maps: nn.Linear, norm: Norm | None = None, activation: str | None = None, residual: Tensor | None = None
 ) -> Tensor:
-    """What several maps give side by side; with an activation, that of the first, times what the second gives."""
+    """Return the outputs of several maps side by side; with an activation, that of the first map times the second."""
     from glassformer.bricks.kernels.triton_decoding import linear_rows
 
-    if len(x) <= FEW_ROWS:
+    if len(x) <= MAX_KERNEL_ROWS:
         weights, biases = [map.weight for map in maps], [map.bias for map in maps]
         return linear_rows(x, weights, biases, norm=norm, activation=activation, residual=residual)
     if norm is not None:
@@ -179,19 +184,19 @@ def _linear(
 
 
 class CpuStep:
-    """On a CPU, of rows that are alike: maps of the same vector are one product, and nothing is made twice."""
+    """Fused step on a CPU, for rows of the same length: maps of the same vector are one product."""
 
     def __init__(self, around: Around, blocks: list[FusedBlock], norm: Norm) -> None:
         self.around, self.blocks, self.norm = around, blocks, _on_cpu(norm)
         self.norms = [(_on_cpu(block.norm), _on_cpu(block.cross_norm), _on_cpu(block.feed_norm)) for block in blocks]
         self.projections = [_joined(block.projections) for block in blocks]
-        # what goes on to another product need not be made float32 in between
+        # inputs of a further product need not be converted to float32 in between
         inputs = [_joined([block.feed.input, *filter(None, [block.feed.gate])]) for block in blocks]
         self.inputs = [part.as_computed if isinstance(part, Int8Linear) else part for part in inputs]
         self.gains = [_gains(block) for block in blocks]
 
     def __call__(self, x: Tensor, state: TransformerState) -> Tensor:
-        """Features of one new token of each row."""
+        """Return the features of one new token per row."""
         around, place = self.around, state.admit(1, None, causal=True)
         x = around.embed_norm(around.positions(x, place.positions)).squeeze(1)
         end, turn = place.extent, None
@@ -212,7 +217,7 @@ class CpuStep:
             past.keys[:, :, end - 1] = queries_keys[:, heads:]
             past.values[:, :, end - 1] = values
             mixed = F.scaled_dot_product_attention(
-                queries_keys[:, :heads].unflatten(1, (kv_heads, -1)),  # those together that see the same keys
+                queries_keys[:, :heads].unflatten(1, (kv_heads, -1)),  # grouped by key/value head
                 past.keys[:, :, :end],
                 past.values[:, :, :end],
                 scale=attend.scale,
@@ -230,7 +235,7 @@ class CpuStep:
 
 
 def _joined(maps: Sequence[nn.Linear]) -> Callable[[Tensor], Tensor]:
-    """Several maps of one vector as one."""
+    """Return several maps of the same vector as one."""
     in_8_bits = [map for map in maps if isinstance(map, Int8Linear)]
     if in_8_bits:
         return join_linears(in_8_bits)
@@ -240,7 +245,7 @@ def _joined(maps: Sequence[nn.Linear]) -> Callable[[Tensor], Tensor]:
 
 
 class CpuRMSNorm(NamedTuple):
-    """RMS norm as γ √d x / √(‖x‖² + d ε): four operations on a CPU, where torch's own takes eight."""
+    """RMS norm as γ √d x / √(‖x‖² + d ε): four operations on a CPU instead of torch's eight."""
 
     gain: Tensor
     """γ √d."""
@@ -262,7 +267,7 @@ def _on_cpu(norm: Norm) -> Norm | CpuRMSNorm:
 
 
 def _gains(block: FusedBlock) -> CpuRMSNorm | None:
-    """The norms of queries and keys as one, with a row for each head of either."""
+    """Return the query and key norms as one, with a row per head."""
     if block.gains is None:
         return None
     query, key, eps = block.gains
@@ -271,7 +276,7 @@ def _gains(block: FusedBlock) -> CpuRMSNorm | None:
 
 
 def _added(x: Tensor, part: Tensor, map: nn.Linear) -> Tensor:
-    """x + W part + b."""
+    """Return x + W part + b."""
     if isinstance(map, Int8Linear):
         return x + map.as_computed(part)
     return torch.addmm(x if map.bias is None else x + map.bias, part, map.weight.T)

@@ -15,7 +15,7 @@ from glassformer.encoders.base import Encoder, PlainEncoder, State, init_map, so
 
 
 class RecurrentStack(Encoder):
-    """What an encoder and a decoder of recurrent layers say of them."""
+    """Common base of recurrent encoders and decoders."""
 
     opaque = True
     layers: Recurrent
@@ -28,7 +28,7 @@ class RecurrentStack(Encoder):
         return [("input",), *names[:-1], ("layers.output",)]
 
     def state_names(self) -> dict[str, dict[str, str]]:
-        """States, cells and gates, each way by itself."""
+        """Return the names of states, cells and gates by layer and direction."""
         return {
             f"layer {layer}{', backwards' if way else ''}": {letter: f"layers.{name}" for letter, name in names.items()}
             for layer, ways in enumerate(self.layers.state_names())
@@ -37,7 +37,7 @@ class RecurrentStack(Encoder):
 
 
 class RecurrentEncoder(RecurrentStack, PlainEncoder):
-    """Stacked recurrent layers; their state is the whole past."""
+    """Stacked recurrent layers. Their state is the whole past."""
 
     state_axis = 1
 
@@ -62,7 +62,7 @@ class RecurrentEncoder(RecurrentStack, PlainEncoder):
 
 @dataclass(eq=False)
 class RecurrentDecoderState(State):
-    """The layers' state and the last output; the memory and its keys once for each source, with `share` rows each."""
+    """State of the layers, the last output, and the memory with its keys once per source of `share` rows."""
 
     hidden: Hidden
     last: Float[Tensor, "B 1 d"]
@@ -71,7 +71,7 @@ class RecurrentDecoderState(State):
     share: int = 1
 
     def advance(self, hidden: Hidden, last: Float[Tensor, "B 1 d"], new: Bool[Tensor, "B"] | None = None) -> None:
-        """One token further; rows that have no new one stay where they were."""
+        """Store the state after one more token; rows without a new token keep theirs."""
         if new is not None:
             parts = zip(hidden, self.hidden, strict=True)
             hidden = tuple(torch.where(new[None, :, None], after, before) for after, before in parts)
@@ -107,11 +107,11 @@ class RecurrentDecoderState(State):
 
 
 class RecurrentDecoder(RecurrentStack):
-    """Stacked recurrent layers whose first states are tanh(W s + b), s a summary of the memory.
+    """Stacked recurrent layers with the initial states tanh(W s + b), where s summarises the memory.
 
-    Without attention that is all they know of it: the bottleneck. With it, each state h looks along the memory, and the
-    output is tanh(W [h; c]), c what was found there. `input_feeding`: the last output is read beside each input, so
-    that a step knows where the one before it looked; the layers then go one token at a time.
+    Without attention, s is all that they know of the source (the bottleneck). With attention, each state h attends to
+    the memory with context c, and the output is tanh(W [h; c]). With `input_feeding`, the last output is concatenated
+    to each input, so that a step knows the previous attention; tokens are then processed one by one.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class RecurrentDecoder(RecurrentStack):
         self.layers = layers
         self.summary = summary
         self.bridges = nn.ModuleList(nn.Linear(memory_width, first.numel(), bias=bias) for first in layers.first)
-        """Maps to the first h of every layer (and to the first c)."""
+        """Maps to the initial h of every layer (and to the initial c)."""
         self.attention = attention
         self.join = None if attention is None else nn.Linear(width + memory_width, width, bias=bias)
         self.input_feeding = input_feeding
@@ -142,7 +142,7 @@ class RecurrentDecoder(RecurrentStack):
         self, x: Inputs, mask: Mask = None, *, memory: Memory | None = None, segments: Ids | None = None
     ) -> Vectors:
         self.refuse_extras(None, segments)
-        # padding stands at the end of a row, and no output sees what follows it: no need to pass over it
+        # padding is at the end of a row, where no real output depends on it
         return self.extend(x, self.init_state(x.shape[0], x.shape[1], memory))
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> RecurrentDecoderState:
@@ -153,7 +153,7 @@ class RecurrentDecoder(RecurrentStack):
         return RecurrentDecoderState(hidden, hidden[0].new_zeros(batch, 1, self.width), memory, keys)
 
     def first(self, memory: Memory) -> Hidden:
-        """The layers' states before the first token."""
+        """Return the states before the first token."""
         summary = self.summary(memory.states, memory.mask)
         return tuple(
             torch.tanh(bridge(summary)).to(first.dtype).view(-1, *first.shape).transpose(0, 1).contiguous()
@@ -174,16 +174,16 @@ class RecurrentDecoder(RecurrentStack):
         return torch.cat(outs, 1)
 
     def init_weights(self, how: str) -> None:
-        """The maps with which it takes up a memory start like a classic model's, whatever the rest does."""
+        """Initialise the maps from the memory with Xavier, whatever the setting of the other weights."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 init_map(module, "xavier")
         super().init_weights(how)
 
     def _attend(self, h: Vectors, state: RecurrentDecoderState) -> Vectors:
-        """The output after each state: that itself, or joined with what it finds in the memory."""
+        """Return the output for each state: the state, joined with its context if there is attention."""
         if self.attention is None or self.join is None:
             return self.dropout(h)
-        together = h.reshape(h.shape[0] // state.share, -1, self.width)  # the rows of one source as one row
-        context = self.attention(together, *state.memory, state.keys).view(*h.shape[:2], -1)
+        by_source = h.reshape(h.shape[0] // state.share, -1, self.width)  # the rows of a source as one row
+        context = self.attention(by_source, *state.memory, state.keys).view(*h.shape[:2], -1)
         return self.dropout(torch.tanh(self.join(torch.cat([h, context], -1))))

@@ -1,4 +1,4 @@
-"""Encoders by name. What each can do stands in `config.encoders`; what it cannot is an error when it is built."""
+"""Encoders by name. `config.encoders` lists what each one supports; other settings are errors at build time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ from glassformer.encoders.transformer import TransformerEncoder
 
 @dataclass(frozen=True)
 class Place:
-    """Where an encoder stands in its model."""
+    """Position of an encoder in its model."""
 
     input_width: int
     causal: bool
     memory_width: int | None = None
     memory_pool: str = "mean"
-    """What sums up the memory for one that starts from it: where its encoder has read everything, or the mean."""
+    """Pooling that summarises the memory for a decoder that starts from it."""
     layerwise: bool = False
     """Each decoder block attends to the encoder layer with the same number."""
 
@@ -46,7 +46,7 @@ BUILDERS: dict[str, Build] = {}
 
 
 def register_encoder(name: str, info: EncoderInfo | None = None) -> Callable[[Build], Build]:
-    """Make an encoder known by name; one's own brings its `EncoderInfo` along."""
+    """Register a builder under a name; an encoder of a user passes its `EncoderInfo`."""
 
     def register(build: Build) -> Build:
         if info is not None:

@@ -1,4 +1,4 @@
-"""The Transformer: blocks of attention and feed-forward. Causality is a flag of the one stack, memory another."""
+"""The Transformer: blocks of attention and feed-forward. Causality is a flag of the same stack; so is memory."""
 
 import math
 from functools import partial
@@ -17,8 +17,8 @@ from glassformer.encoders.blocks import Block, TransformerState
 from glassformer.encoders.fused_step import Around, CpuStep, FusedStep, fused_step
 
 
-def within(segments: Ids) -> Ids:
-    """The position of each token in its own segment, from 0 on."""
+def positions_within(segments: Ids) -> Ids:
+    """Return the position of each token within its segment."""
     index = torch.arange(segments.shape[1], device=segments.device)
     begins = torch.ones_like(segments, dtype=torch.bool)
     begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
@@ -35,7 +35,7 @@ class TransformerEncoder(Encoder):
     opaque = True
     has_states = False
     recompute = False
-    """In the backward pass each block is computed again, instead of being kept (activation checkpointing)."""
+    """Activation checkpointing: recompute each block in the backward pass instead of storing it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TransformerEncoder(Encoder):
         self._check(memory)
         index, seen = torch.arange(x.shape[1], device=x.device), None
         if segments is not None:
-            index, seen = within(segments), segments.unsqueeze(2) == segments.unsqueeze(1)
+            index, seen = positions_within(segments), segments.unsqueeze(2) == segments.unsqueeze(1)
             seen = seen if mask is None else seen & mask.unsqueeze(1)
         x, rotation = self._place(x, index)
         outputs = []
@@ -86,7 +86,7 @@ class TransformerEncoder(Encoder):
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> TransformerState:
         self._check(memory)
         blocks = self.own_blocks()
-        like = next(self.parameters(), torch.empty(0))  # with every part switched off there are none
+        like = next(self.parameters(), torch.empty(0))  # a model without any part has no parameters
         past = [
             KeyValues(
                 like.new_zeros(batch, attend.kv_heads, max_tokens, attend.head_width),
@@ -103,20 +103,20 @@ class TransformerEncoder(Encoder):
 
     def extend(self, x: Vectors, state: State, mask: Mask = None) -> Float[Tensor, "B T out"]:
         assert isinstance(state, TransformerState)
-        one_each = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
-        if one_each and (state.in_place if x.is_cuda else state.alike):
+        is_single_token = x.shape[1] == 1 and mask is None and torch.is_inference_mode_enabled()
+        if is_single_token and (state.in_place if x.is_cuda else state.alike):
             if state.fused is None:
                 state.fused = self._fused_step(x.device) or False
             if state.fused:
                 return state.fused(x, state)
-        place = state.admit(x.shape[1], mask, causal=self.causal)
-        positions = place.positions
-        if mask is not None:  # padding stands where its row's last token does: never beyond the context
+        slots = state.admit(x.shape[1], mask, causal=self.causal)
+        positions = slots.positions
+        if mask is not None:  # padding gets the position of its row's last token, which is within the context
             positions = torch.minimum(positions, state.lengths.unsqueeze(1) - 1).clamp(min=0)
         x, rotation = self._place(x, positions)
         outputs = []
         for layer, block in enumerate(self.own_blocks()):
-            x = block.extend(x, state, layer, place, mask, rotation)
+            x = block.extend(x, state, layer, slots, mask, rotation)
             outputs.append(x)
         return self._output(outputs, mask)
 
@@ -129,12 +129,13 @@ class TransformerEncoder(Encoder):
     def _output(self, outputs: list[Vectors], mask: Mask) -> Float[Tensor, "B T out"]:
         if self.output_parts == 1:
             return self.norm(outputs[-1], mask)
-        # One call on one batch, the last block first: `capture` then records the norm of a text only once.
-        whole = self.norm(torch.cat(outputs[::-1]), None if mask is None else mask.repeat(len(outputs), 1))
-        return whole.unflatten(0, (len(outputs), -1)).flip(0).movedim(0, -2).flatten(-2)  # ONNX has no chunk of a batch
+        # One call on one batch, with the last block first, so that `capture` records the norm of a text once.
+        # ONNX cannot chunk a batch, hence `unflatten`.
+        normed = self.norm(torch.cat(outputs[::-1]), None if mask is None else mask.repeat(len(outputs), 1))
+        return normed.unflatten(0, (len(outputs), -1)).flip(0).movedim(0, -2).flatten(-2)
 
     def _fused_step(self, device: torch.device) -> FusedStep | CpuStep | None:
-        """A step of fewer operations, for one whom nobody looks into."""
+        """Return a fused decoding step; None while hooks are registered or if it is not available."""
         hooks = any(module._forward_hooks or module._forward_pre_hooks for module in self.modules())
         if self.training or hooks or self.output_parts > 1:
             return None

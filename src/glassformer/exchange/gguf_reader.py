@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from glassformer.bricks.positions import Rotary, slowed
+from glassformer.bricks.positions import Rotary, slow_frequencies
 from glassformer.config.errors import DataError
 from glassformer.config.sections import Scaling
 from glassformer.exchange.external_model import ExternalModel, ExternalTokens, Weights
@@ -154,7 +154,7 @@ def _scaling(values: _Values, header: Header, head: int, base: float) -> dict[st
         return None
     scaling = Scaling("llama3", round(float(factors.max()), 4))
     plain = Rotary(head_width=head, base=base).frequencies
-    if not torch.allclose(plain / slowed(plain, scaling), factors, rtol=1e-4, atol=0):
+    if not torch.allclose(plain / slow_frequencies(plain, scaling), factors, rtol=1e-4, atol=0):
         raise DataError(f"{header.path}: {FREQUENCIES} stretches the context in another way than Llama 3 does")
     return rope_scaling(scaling)
 

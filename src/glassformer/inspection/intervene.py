@@ -130,7 +130,7 @@ class _Intervention:
             return
         if change.wants("input"):
             self.undo.callback(module.register_forward_pre_hook(first).remove)
-        for method in module.in_pieces:
+        for method in module.incremental_methods:
             if hasattr(module, method):
                 self._wrap(module, method, piece)
 

@@ -1,4 +1,4 @@
-"""From settings to a model with its first weights. The same settings and seed give the same weights."""
+"""Construction of models from settings, with initial weights. The same settings and seed give the same weights."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def build_masked_model(settings: ModelSettings, *, vocab: int, seed: int = 0) ->
 
 
 def _parts(settings: ModelSettings, vocab: int, *, causal: bool) -> dict[str, Any]:
-    """What a model that scores tokens is made of."""
+    """Return the modules of a model that scores tokens."""
     vocab = rows_of(settings, vocab)
     embed = embed_tokens(settings, vocab)
     return {
@@ -90,7 +90,7 @@ def _initialise_tokens(model: TokenModel, settings: ModelSettings) -> None:
 
 
 def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> TextPredictor:
-    """A model that gives a vector for each text."""
+    """Return a model with a vector for each text."""
     with _own_random_numbers(seed):
         embed = embed_tokens(settings, rows_of(settings, vocab))
         encoder = build_encoder(settings, Place(input_width=embed.width, causal=settings.causal))
@@ -100,7 +100,7 @@ def build_vectors(settings: ModelSettings, *, vocab: int, seed: int = 0) -> Text
 
 
 def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: int, seed: int = 0) -> Seq2Seq:
-    """An encoder of one text and a decoder that writes another."""
+    """Return a model with an encoder of the source and a decoder of the target."""
     assert settings.decoder is not None
     if settings.encoder not in BUILDERS:
         raise SettingError(f"{settings.encoder} keeps no vector for each token: it cannot be read by a decoder")
@@ -143,7 +143,7 @@ def build_seq2seq(settings: ModelSettings, *, source_vocab: int, target_vocab: i
 def build_predictor(
     settings: ModelSettings, *, outputs: int, vocab: int = 0, shape: Shape | None = None, seed: int = 0
 ) -> Predictor | BagPredictor:
-    """A classifier or regressor of examples of this shape; of texts, their vocabulary is all there is to know."""
+    """Return a classifier or regressor for examples of this shape; `vocab` suffices for texts."""
     shape = shape or Shape(vocab=vocab)
     with _own_random_numbers(seed):
         return _bag(settings, shape, outputs) if settings.encoder == "bag" else _predictor(settings, shape, outputs)
@@ -181,7 +181,10 @@ def _head(settings: ModelSettings, width: int, outputs: int, layers: int) -> Mul
 
 
 def _reading_encoder(settings: ModelSettings, embed: Input) -> Encoder:
-    """Convolutions of an image, and a row or an image as one vector, are read as they are."""
+    """Return the encoder; the identity for inputs that need no further encoding.
+
+    These are convolutions of an image, and rows or images as one vector.
+    """
     if isinstance(embed, FlatColumns | FlatPixels) or (settings.encoder == "cnn" and isinstance(embed, ImageTokens)):
         return IdentityEncoder(width=embed.width, causal=False)
     if isinstance(embed, MixedTokens):  # the context is the text's
@@ -217,7 +220,7 @@ def _bag(settings: ModelSettings, shape: Shape, outputs: int) -> BagPredictor:
 
 
 def put_vectors(model: Predictor, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-    """Word vectors from elsewhere into the rows `ids` of a model's table, as they are."""
+    """Copy pretrained word vectors into the rows `ids` of a model's table."""
     words = words_of(model.embed)
     assert words is not None
     table = words.table.weight
@@ -229,30 +232,30 @@ def put_vectors(model: Predictor, ids: NDArray[np.int64], vectors: NDArray[np.fl
 
 
 def parameter_count(model: torch.nn.Module) -> int:
-    """All its numbers; shared ones count once."""
+    """Return the number of parameters; shared ones count once."""
     return sum(weight.numel() for weight in model.parameters())
 
 
 def learned_count(model: torch.nn.Module) -> int:
-    """The number of parameters that are trained."""
+    """Return the number of trainable parameters."""
     return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
 
 
 def sized(parameters: int, learned: int) -> str:
-    """How large a model is, in words."""
+    """Return a description of a model's size."""
     return f"{parameters:,} parameters" + (f", {learned:,} of them learned" if learned < parameters else "")
 
 
 @contextmanager
 def _own_random_numbers(seed: int) -> Iterator[None]:
-    """The caller's random numbers are left as they were."""
+    """Seed the random numbers within the context; restore the caller's afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def _how(settings: ModelSettings) -> str:
-    """How weights start: as chosen, where the encoder leaves the choice."""
+    """Return the initialisation: the setting if the encoder has one, otherwise "xavier"."""
     return settings.initialisation if "initialisation" in encoder_info(settings.encoder).keys else "xavier"
 
 

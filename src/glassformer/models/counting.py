@@ -1,7 +1,7 @@
-"""What a language model costs, counted from its formulas: products of numbers, steps that wait for one another, paths.
+"""The cost of a language model, counted from its formulas: multiplications, serial steps and path lengths.
 
-Of T tokens: T the length, d the width, i the width inside, V the vocabulary. Additions, norms and non-linearities are
-left out: they grow as T does, and are few.
+T is the number of tokens, d the width, i the inner width, V the vocabulary size. Additions, norms and non-linearities
+are ignored: they grow linearly with T, and there are few of them.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from glassformer.config.encoders import RECURRENT
 from glassformer.config.sections import ModelSettings
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-"""Maps of the input, and as many of the state, in one recurrent step."""
+"""Number of input maps, and of state maps, per recurrent step."""
 
 
 def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
-    """Products of two numbers in one forward pass over so many tokens, the scores of the vocabulary included.
+    """Return the number of multiplications of one forward pass, including the vocabulary scores.
 
-    Attention is counted as the formula has it, all T×T pairs: a kernel that skips the hidden ones makes half of these.
+    Attention counts all T×T pairs, as in the formula; a kernel that skips hidden pairs needs half of them.
     """
     d, layers = settings.width, settings.layers
     head = d * vocab
@@ -37,9 +37,9 @@ def multiplications(settings: ModelSettings, *, vocab: int, tokens: int) -> int:
 
 
 def serial_steps(settings: ModelSettings, tokens: int) -> int:
-    """Layers and steps that wait for one another, however many processors there are.
+    """Return the number of steps that must run one after another on any number of processors.
 
-    A recurrent layer waits for its own last step; the layer above it can follow one step behind.
+    A recurrent layer waits for its own previous step; the layer above can follow one step behind.
     """
     return settings.layers + (tokens - 1 if settings.encoder in RECURRENT else 0)
 
@@ -47,8 +47,8 @@ def serial_steps(settings: ModelSettings, tokens: int) -> int:
 def serial_additions(settings: ModelSettings, tokens: int) -> int:
     """Return the number of serial vector additions if every sum over tokens is a tree: ⌈log₂ n⌉ for n inputs.
 
-    Attention sums T values in each layer, a convolution k inputs, a window w. Each recurrent step sums two vectors, of
-    the input and of the state, and must wait for the step before it.
+    Per layer, attention sums T values, a convolution k inputs, a window w. A recurrent step sums the vectors of the
+    input and of the state, and waits for the previous step.
     """
     if settings.encoder in RECURRENT:
         return serial_steps(settings, tokens)
@@ -70,26 +70,27 @@ def serial_order(settings: ModelSettings) -> str:
 
 
 def path_length(settings: ModelSettings, tokens: int) -> int | None:
-    """The fewest steps from the first token to the last output, in time or up a layer: what a gradient has to survive.
+    """Return the length of the shortest path from the first token to the last output, in steps or layers.
 
-    Of convolutions, as many layers as it takes, whether the stack has them or not; None: no number of them is enough.
+    A gradient takes the same path. For convolutions it is the number of layers required, which may exceed the model's;
+    None if no number of layers suffices.
     """
-    apart = tokens - 1
+    distance = tokens - 1
     if settings.encoder in RECURRENT:
         return tokens
     if settings.encoder == "transformer":
         return 1
     if settings.encoder == "window":
-        return 1 if apart < settings.window else None
-    if apart == 0:
+        return 1 if distance < settings.window else None
+    if distance == 0:
         return 1
     if settings.kernel == 1:
         return None
-    return next(layers for layers, far in enumerate(accumulate(_reaches(settings)), 1) if far >= apart)
+    return next(layers for layers, reached in enumerate(accumulate(_reaches(settings)), 1) if reached >= distance)
 
 
 def reach(settings: ModelSettings) -> int | None:
-    """How many tokens before its own an output can depend on; None: all of them."""
+    """Return the number of earlier tokens that an output can depend on; None: all of them."""
     if settings.encoder == "window":
         return settings.window - 1
     if settings.encoder == "cnn":
@@ -98,7 +99,7 @@ def reach(settings: ModelSettings) -> int | None:
 
 
 def state_numbers(settings: ModelSettings, tokens: int) -> int:
-    """Numbers that writing the next token needs of so many before it."""
+    """Return the size of the state for generating the next token after `tokens` tokens."""
     d, layers = settings.width, settings.layers
     if settings.encoder in RECURRENT:
         cells = (settings.cells or d) if settings.encoder == "lstm" else 0
@@ -111,5 +112,5 @@ def state_numbers(settings: ModelSettings, tokens: int) -> int:
 
 
 def _reaches(settings: ModelSettings) -> Iterator[int]:
-    """How far back each convolution of an endless stack reads."""
+    """Yield the number of earlier tokens that each convolution of an infinite stack reads."""
     return ((settings.kernel - 1) * settings.dilation**layer for layer in count())

@@ -1,4 +1,4 @@
-"""CUDA graphs: what a GPU is to do, recorded once and replayed, so that a small model is no longer all launches."""
+"""CUDA graphs: GPU work that is recorded once and replayed, which removes the launch overhead of small models."""
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator
@@ -12,9 +12,9 @@ from glassformer.config.errors import Say, first_line
 def record(
     work: Callable[[], None], device: torch.device, say: Say, *, pool: "torch.cuda._POOL_HANDLE | None" = None
 ) -> torch.cuda.CUDAGraph | None:
-    """The graph of work on fixed tensors, which is not done yet; None where there can be none, and one line says so.
+    """Return the CUDA graph of work on fixed tensors, without running it; None, with a message, if that fails.
 
-    `pool`: memory that it shares with graphs which never run beside it.
+    `pool` is memory shared with graphs that never run at the same time.
     """
     graph = torch.cuda.CUDAGraph()
     try:
@@ -22,9 +22,9 @@ def record(
         with torch.cuda.device(device), torch.cuda.graph(graph, pool=pool):
             work()
     except RuntimeError as error:
-        cause = error.__context__ or error  # what went wrong; ending the recording then goes wrong too
+        cause = error.__context__ or error  # the original error; ending the recording then fails too
         generator = torch.cuda.default_generators[device.index or 0]
-        generator.graphsafe_set_state(generator.clone_state())  # this one believes that it is still being recorded
+        generator.graphsafe_set_state(generator.clone_state())  # the generator still counts as being recorded
         say(f"a step cannot be recorded as a CUDA graph ({first_line(cause)[:120]}); going on without, which is slower")
         return None
     return graph
@@ -35,12 +35,12 @@ def _warn(line: str) -> None:
 
 
 _unrecorded = 0
-"""How many want every step done as it is."""
+"""Number of open `unrecorded` contexts."""
 
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """While this is open, no `Recorder` records a step, nor replays one."""
+    """Disable recording and replaying of every `Recorder` within the context."""
     global _unrecorded
     _unrecorded += 1
     try:
@@ -50,20 +50,20 @@ def unrecorded() -> Iterator[None]:
 
 
 class Recorder:
-    """Runs a step that reads and writes fixed tensors: on a CUDA GPU as a graph that was recorded, elsewhere as it is.
+    """Runner of a step on fixed tensors: as a recorded graph on a CUDA GPU, directly elsewhere.
 
-    One graph for each `key`, which names all that the step asks of the host.
+    There is one graph per `key`, which stands for all values that the step reads on the host.
     """
 
     def __init__(
         self, step: Callable[[], None], device: torch.device, say: Say = _warn, *, records: bool = True
     ) -> None:
-        """`records`: whether the step may be recorded at all, which a person's own code may not."""
+        """Wrap a step; `records` is False if it must not be recorded, as for a user's code."""
         self._step, self._device = step, device
         self._records = records and device.type == "cuda"
         self._say = say
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph | None] = {}
-        """None: run once as it is, which readies what cannot be done in a recording; the next time it is recorded."""
+        """Graph by key; None after a first direct run, which does the work that cannot be recorded."""
 
     def run(self, key: Hashable) -> None:
         if _unrecorded:
@@ -81,9 +81,7 @@ class Recorder:
 
 
 def extent_of(length: int, room: int, *, smallest: int) -> int:
-    """How many columns of a cache a step looks at that was recorded for it: as few as hold all tokens, of a few numbers
-    of them, each twice the one before.
-    """
+    """Return the number of cache columns for a recorded step: the smallest `smallest`·2ⁿ that holds `length` tokens."""
     extent = smallest
     while extent < length:
         extent *= 2

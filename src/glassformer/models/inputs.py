@@ -1,7 +1,8 @@
-"""How examples become vectors: word vectors, an image's patches, a table's columns, or all kinds at once.
+"""Input layers: word vectors, patches of an image, columns of a table, or several of these.
 
-Those that read more than words give B×T×d and the mask (None: all T are real), and know `width` d and `tokens` T (None:
-not always as many)."""
+Input layers other than word vectors return B×T×d and the mask (None: all T are real). They have the attributes `width`
+d and `tokens` T (None: variable).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,18 +22,18 @@ from glassformer.config.sections import ModelSettings
 
 @dataclass(frozen=True)
 class Shape:
-    """What an example is made of; what is 0, empty or None is not there."""
+    """Content of an example; a value of 0, () or None stands for absent content."""
 
     vocab: int = 0
-    """Different tokens of its text."""
+    """Vocabulary size of its text."""
     numbers: int = 0
-    """Its number columns."""
+    """Number of its numeric columns."""
     categories: tuple[int, ...] = ()
-    """How many values each of its category columns has, the unknown one among them."""
+    """Number of values of each category column, including the unknown value."""
     image: tuple[int, int, int] | None = None
     """Channels, height and width."""
     space: int | None = None
-    """The token that parts words, where tokens are characters."""
+    """Token that separates words, if tokens are characters."""
 
     @property
     def columns(self) -> int:
@@ -45,11 +46,11 @@ Categories = Int[Tensor, "B K"]
 Pixels = Float[Tensor, "B C H W"]
 
 UNKNOWN = 0
-"""The place of a category's value that training did not see: it adds nothing."""
+"""Index of category values outside the training part; their vector is 0."""
 
 
 class ImageTokens(Brick, nn.Module):
-    """An image as a sequence: of its patches, or of the cells that convolutions make of it."""
+    """An image as the sequence of its patches, or of the cells of a convolution stack."""
 
     record = record_vectors
 
@@ -64,7 +65,7 @@ class ImageTokens(Brick, nn.Module):
 
 
 class ColumnTokens(Brick, nn.Module):
-    """A table's row as a sequence: the number z in column c is z·v_c + b_c, a category has a vector for each value."""
+    """A table row as a sequence: z·v_c + b_c for the number z in column c, and a vector per category value."""
 
     record = record_vectors
 
@@ -85,7 +86,7 @@ class ColumnTokens(Brick, nn.Module):
 
 
 class FlatColumns(Brick, nn.Module):
-    """A table's row as one vector: its numbers, and its categories one-hot; an unknown value is all zeros."""
+    """A table row as one vector of numbers and one-hot categories; an unknown value is all zeros."""
 
     record = record_vectors
 
@@ -101,7 +102,7 @@ class FlatColumns(Brick, nn.Module):
 
 
 class FlatPixels(Brick, nn.Module):
-    """An image as one vector: its pixels, row by row."""
+    """An image as one vector of its pixels, row by row."""
 
     record = record_vectors
 
@@ -115,10 +116,10 @@ class FlatPixels(Brick, nn.Module):
 
 
 class MixedTokens(Brick, nn.Module):
-    """Columns, image and text as one sequence, each with a learned vector that says what it is.
+    """Columns, image and text as one sequence, each with a learned vector for its kind.
 
-    The text comes last, so that padding stands at the end. `forward` takes the tensors of those that are there: tokens
-    and mask, numbers and categories, pixels.
+    The text comes last, so that padding is at the end. `forward` takes the tensors of the existing parts: tokens and
+    mask, numbers and categories, pixels.
     """
 
     record = record_vectors
@@ -140,18 +141,18 @@ class MixedTokens(Brick, nn.Module):
         self.word_dropout = WordDropout(word_dropout)
         self.width = width
         self.beside = sum(part.tokens for part in (columns, image) if part is not None)
-        """Tokens beside the text's."""
+        """Number of tokens before the text."""
         self.tokens = None if words is not None else self.beside
 
     def forward(self, *inputs: Tensor) -> MaskedVectors:
-        given = list(inputs)
-        ids, mask = (given.pop(0), given.pop(0)) if self.words is not None else (None, None)
+        remaining = list(inputs)
+        ids, mask = (remaining.pop(0), remaining.pop(0)) if self.words is not None else (None, None)
         columns, image, text = self.kinds.weight
         parts = []
         if self.columns is not None:
-            parts.append(self.columns(given.pop(0), given.pop(0))[0] + columns)
+            parts.append(self.columns(remaining.pop(0), remaining.pop(0))[0] + columns)
         if self.image is not None:
-            parts.append(self.image(given.pop(0))[0] + image)
+            parts.append(self.image(remaining.pop(0))[0] + image)
         if self.words is None or mask is None:
             return torch.cat(parts, 1), None
         parts.append(self.word_dropout(self.words(ids) + text))
@@ -165,7 +166,7 @@ Input = TokenVectors | ImageTokens | ColumnTokens | FlatColumns | FlatPixels | M
 def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = None) -> TokenVectors:
     if settings.embed == "onehot":
         return OneHot(vocab=vocab)
-    # a Transformer drops out after it has added positions
+    # a Transformer applies dropout after adding positions
     dropout = 0.0 if settings.encoder == "transformer" else settings.dropout
     return WordVectors(
         vocab=vocab, width=settings.width, table_width=table_width, scale=settings.embed_scale, dropout=dropout
@@ -173,14 +174,14 @@ def embed_tokens(settings: ModelSettings, vocab: int, table_width: int | None = 
 
 
 def rows_of(settings: ModelSettings, vocab: int) -> int:
-    """The rows of the table of word vectors: there may be more than tokens."""
+    """Return the number of rows of the embedding table, which may exceed the vocabulary."""
     if settings.vocab is not None and settings.vocab < vocab:
         raise SettingError(f"model.vocab is {settings.vocab:,}, but the tokenizer has {vocab:,} tokens")
     return settings.vocab or vocab
 
 
 def build_input(settings: ModelSettings, shape: Shape) -> Input:
-    """What turns an example of this shape into vectors for this encoder."""
+    """Return the input layer for examples of this shape and for this encoder."""
     kinds = sum([bool(shape.vocab), bool(shape.columns), shape.image is not None])
     if kinds == 1 and shape.vocab:
         return embed_tokens(settings, rows_of(settings, shape.vocab), settings.embed_width)
@@ -208,11 +209,11 @@ def build_input(settings: ModelSettings, shape: Shape) -> Input:
 def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
     channels, *size = image
     height, width = size
-    cut: Patches | ConvolutionStack
+    tokens: Patches | ConvolutionStack
     if settings.encoder == "cnn":
         widths = [max(8, settings.width >> later) for later in reversed(range(1, settings.layers))]
         try:
-            cut = ConvolutionStack(
+            tokens = ConvolutionStack(
                 channels=channels,
                 size=(height, width),
                 widths=[*widths, settings.width],
@@ -224,10 +225,10 @@ def _image(settings: ModelSettings, image: tuple[int, int, int]) -> ImageTokens:
         except ValueError as error:
             raise SettingError(f"convolutions: {error}; more model.padding, or fewer model.layers?") from None
     else:
-        cut = Patches(channels=channels, size=(height, width), patch=settings.patch, width=settings.width)
-    return ImageTokens(tokens=cut, width=settings.width)
+        tokens = Patches(channels=channels, size=(height, width), patch=settings.patch, width=settings.width)
+    return ImageTokens(tokens=tokens, width=settings.width)
 
 
 def words_of(embed: nn.Module) -> WordVectors | None:
-    """The word vectors among what turns examples into vectors, if there are any."""
+    """Return the word vectors of an input layer; None if there are none."""
     return next((module for module in embed.modules() if isinstance(module, WordVectors)), None)

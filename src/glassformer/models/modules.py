@@ -1,5 +1,7 @@
-"""Whole models. Those that score every token of a vocabulary: the language model, the masked one, the translator. Those
-that read a whole example and answer with a few numbers: the classifier and the regressor.
+"""Complete models.
+
+Language model, masked language model and translation model score every token of a vocabulary. Classifier and regressor
+read a whole example and return a few numbers.
 """
 
 from itertools import chain
@@ -23,10 +25,10 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 class TokenModel(nn.Module):
-    """Scores for a token at each place.
+    """A model with vocabulary scores at each position.
 
-    `states` are the encoder's vectors, `features` what the head scores: the states, made `ready` for it. They stand
-    apart from `head`: the loss over a large vocabulary, fine-tuning and lenses need the seam.
+    `states` are the outputs of the encoder and `features` the inputs of `head`. They are separate methods, because the
+    loss over a large vocabulary, fine-tuning and lenses need the features.
     """
 
     opaque = True
@@ -39,19 +41,19 @@ class TokenModel(nn.Module):
         self.encoder = encoder
         self.head = nn.Linear(encoder.width, vocab, bias=bias)
         self.context = context
-        """Tokens it is trained on at once."""
+        """Number of tokens per training window."""
         if tied:
             assert isinstance(embed, WordVectors)
             self.head.weight = embed.table.weight
 
     def states(self, tokens: Ids, mask: Mask = None, *, segments: Ids | None = None) -> Vectors:
-        """`segments`: which of several texts in one window each token belongs to; none knows of another."""
+        """Return the encoder's outputs; tokens with different `segments` do not see each other."""
         if segments is None:
             return self.encoder(self.embed(tokens), mask)
         return self.encoder(self.embed(tokens), mask, segments=segments)
 
     def ready(self, states: Float[Tensor, "*places d"]) -> Float[Tensor, "*places d"]:
-        """What the head scores of the encoder's vectors: by itself, these."""
+        """Return the features for the encoder's outputs; the same by default."""
         return states
 
     def features(self, tokens: Ids, mask: Mask = None, *, segments: Ids | None = None) -> Vectors:
@@ -62,19 +64,19 @@ class TokenModel(nn.Module):
 
 
 class LanguageModel(TokenModel):
-    """Scores for the next token after each token."""
+    """A model with scores for the next token after each token."""
 
     def init_state(self, batch: int, max_tokens: int) -> State:
-        """The state before the first token, with room for this many."""
+        """Return the state before the first token, with capacity for `max_tokens`."""
         return self.encoder.init_state(batch, max_tokens)
 
     def extend(self, tokens: Ids, state: State, mask: Mask = None) -> Vectors:
-        """Features of more tokens; `head` scores those that matter."""
+        """Return the features of further tokens; `head` scores them."""
         return self.encoder.extend(self.embed(tokens), state, mask)
 
 
 class Transform(nn.Module):
-    """What BERT does between the last block and the scores: norm(g(Wx + b))."""
+    """BERT's transform between the last block and the scores: norm(g(Wx + b))."""
 
     def __init__(self, *, width: int, activation: str, norm: nn.Module) -> None:
         super().__init__()
@@ -87,10 +89,10 @@ class Transform(nn.Module):
 
 
 class MaskedLanguageModel(TokenModel):
-    """Scores for the token at each place, which may be hidden; the encoder reads both ways."""
+    """A model with scores for each token, which may be masked; the encoder is bidirectional."""
 
     def __init__(self, *, transform: Transform | None = None, **parts: Any) -> None:
-        """`parts`: as of any model of tokens."""
+        """Create the model from the parts of a `TokenModel` and an optional transform."""
         super().__init__(**parts)
         self.transform = transform
 
@@ -99,9 +101,9 @@ class MaskedLanguageModel(TokenModel):
 
 
 class Seq2Seq(nn.Module):
-    """Scores for the next token of the target after each of its tokens, given the source.
+    """A model with scores for the next target token after each target token, given the source.
 
-    `encode` reads the source, and `init_state` and `extend` write piece by piece; `forward` does all of it at once.
+    `encode` reads the source; `init_state` and `extend` generate incrementally; `forward` does all of it at once.
     """
 
     opaque = True
@@ -121,7 +123,7 @@ class Seq2Seq(nn.Module):
         self.embed_source = embed_source
         self.encoder = encoder
         self.embed_target = embed_target
-        """The target's word vectors; the same table as `embed_source` where both sides share them."""
+        """Word vectors of the target; the same table as `embed_source` if both sides share it."""
         self.decoder = decoder
         self.head = nn.Linear(decoder.width, vocab, bias=bias)
         if tied:
@@ -129,7 +131,7 @@ class Seq2Seq(nn.Module):
             self.head.weight = embed_target.table.weight
 
     def encode(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Memory:
-        """What the decoder will look at: a vector for each token of the source."""
+        """Return the memory of the decoder: a vector for each source token."""
         return Memory(self.encoder(self.embed_source(source), mask), mask)
 
     def features(
@@ -144,19 +146,18 @@ class Seq2Seq(nn.Module):
         return self.head(self.features(source, source_mask, target, target_mask))
 
     def init_state(self, memory: Memory, max_tokens: int) -> State:
-        """The state before the first token of the target, with room for this many."""
+        """Return the state before the first target token, with capacity for `max_tokens`."""
         return self.decoder.init_state(memory.states.shape[0], max_tokens, memory)
 
     def extend(self, tokens: Ids, state: State, mask: Mask = None) -> Vectors:
-        """Features of more tokens of the target; `head` scores those that matter."""
+        """Return the features of further target tokens; `head` scores them."""
         return self.decoder.extend(self.embed_target(tokens), state, mask)
 
 
 class Predictor(nn.Module):
-    """Vectors of what an example is made of, any encoder, a pool that makes one vector of them, a head that answers.
+    """An input layer, an encoder, pooling into one vector, and a head.
 
-    `embed` maps what the model is called with to B×T×d and a mask. `features` stands apart from `head`, as in the
-    language model.
+    `embed` maps the inputs to B×T×d and a mask. `features` are the inputs of `head`, as in the language model.
     """
 
     opaque = True
@@ -169,15 +170,15 @@ class Predictor(nn.Module):
         self.head = head
 
     def vectors(self, *inputs: Tensor) -> MaskedVectors:
-        """What the encoder reads, and which of it is real."""
+        """Return the inputs of the encoder and their mask."""
         return self.embed(*inputs)
 
     def states(self, *inputs: Tensor) -> Vectors:
-        """A vector for each token; at padding, whatever it may be."""
+        """Return a vector for each token; vectors at padding are arbitrary."""
         return self.encoder(*self.vectors(*inputs))
 
     def features(self, *inputs: Tensor) -> Float[Tensor, "B pooled"]:
-        """A vector for the example."""
+        """Return a vector for the example."""
         x, mask = self.vectors(*inputs)
         return self.pool(self.encoder(x, mask), mask)
 
@@ -186,10 +187,10 @@ class Predictor(nn.Module):
 
 
 class TextPredictor(Predictor):
-    """Reads B×T tokens, and a mask."""
+    """A predictor of B×T tokens with a mask."""
 
     def __init__(self, *, word_dropout: float = 0.0, **parts: Any) -> None:
-        """`parts`: as of any predictor."""
+        """Create the model from the parts of a `Predictor`."""
         super().__init__(**parts)
         self.word_dropout = WordDropout(word_dropout)
 
@@ -199,9 +200,9 @@ class TextPredictor(Predictor):
 
 
 class BagPredictor(nn.Module):
-    """A bag of words and what follows: a bias, and the scores are there; or the rest of an MLP.
+    """A bag of words with a bias, or with the remaining layers of an MLP.
 
-    `features` are the scores before the bias, or the sums that go into the first hidden layer.
+    `features` are the scores before the bias, or the inputs of the first hidden layer's activation.
     """
 
     def __init__(self, *, bag: BagOfWords, head: nn.Module) -> None:
@@ -210,14 +211,14 @@ class BagPredictor(nn.Module):
         self.head = head
 
     def states(self, tokens: Ids, mask: Mask = None) -> Vectors:
-        """What each token adds to the features; padding adds 0."""
+        """Return each token's contribution to the features; 0 at padding."""
         return self.bag.contributions(tokens, mask)
 
     def features(self, tokens: Ids, mask: Mask = None) -> Vector:
         return self.bag(tokens, mask)
 
     def pool(self, states: Vectors, mask: Mask = None) -> Vector:
-        """The features, where the states are there already."""
+        """Return the features for given states."""
         return states.sum(1)
 
     def forward(self, tokens: Ids, mask: Mask = None) -> Float[Tensor, "B out"]:

@@ -1,7 +1,6 @@
 """A user's own `nn.Module` as a language model: B×T tokens in, B×T×V logits out."""
 
 import inspect
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -38,7 +37,7 @@ class TokenIds(nn.Module):
 
 
 class PastTokens(State):
-    """The tokens so far. A module without a cache reads them all again for each new token."""
+    """The tokens so far. A module without a cache reads all of them again for each new token."""
 
     def __init__(self, tokens: Ids, lengths: Rows) -> None:
         self.tokens, self.lengths = tokens, lengths
@@ -50,16 +49,16 @@ class PastTokens(State):
         return PastTokens(self.tokens.repeat_interleave(times, 0), self.lengths.repeat_interleave(times))
 
     def add(self, new: Ids, mask: Mask) -> Ids:
-        """Append tokens to each row and return their places; where the mask is False, nothing is appended."""
-        places = self.lengths.unsqueeze(1) + torch.arange(new.shape[1], device=new.device)
+        """Append tokens to each row where the mask is True, and return their positions."""
+        positions = self.lengths.unsqueeze(1) + torch.arange(new.shape[1], device=new.device)
         counts = torch.full_like(self.lengths, new.shape[1]) if mask is None else mask.sum(1)
-        room = int((self.lengths + counts).max())
-        tokens = new.new_zeros(len(new), max(room, int(places.max()) + 1))
+        length = int((self.lengths + counts).max())
+        tokens = new.new_zeros(len(new), max(length, int(positions.max()) + 1))
         tokens[:, : self.tokens.shape[1]] = self.tokens
-        kept = new if mask is None else torch.where(mask, new, tokens.gather(1, places))
-        self.tokens = tokens.scatter(1, places, kept)[:, :room]
+        written = new if mask is None else torch.where(mask, new, tokens.gather(1, positions))
+        self.tokens = tokens.scatter(1, positions, written)[:, :length]
         self.lengths = self.lengths + counts
-        return places.clamp(max=room - 1)
+        return positions.clamp(max=length - 1)
 
 
 class OwnTokenModule(OwnCode, Encoder):
@@ -83,12 +82,12 @@ class OwnTokenModule(OwnCode, Encoder):
         self.refuse_extras(memory, segments)
         tokens = x.squeeze(-1)
         real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-        found: Any = self.own(tokens, mask=real) if self.takes_mask else self.own(tokens)
-        logits = found[0] if isinstance(found, tuple) and found else found
+        output: object = self.own(tokens, mask=real) if self.takes_mask else self.own(tokens)
+        logits = output[0] if isinstance(output, tuple) and output else output
         return of_shape(type(self.own).__name__, logits, *tokens.shape, self.width)
 
     def layer_outputs(self) -> list[tuple[str, ...]]:
-        """Layers of a user's module are unknown here."""
+        """Return an empty list: the layers of a user's module are unknown."""
         return []
 
     def init_state(self, batch: int, max_tokens: int, memory: Memory | None = None) -> PastTokens:
@@ -98,10 +97,10 @@ class OwnTokenModule(OwnCode, Encoder):
 
     def extend(self, x: Int[Tensor, "B T 1"], state: State, mask: Mask = None) -> Float[Tensor, "B T V"]:
         assert isinstance(state, PastTokens)
-        places = state.add(x.squeeze(-1), mask)
+        positions = state.add(x.squeeze(-1), mask)
         real = torch.arange(state.tokens.shape[1], device=x.device) < state.lengths.unsqueeze(1)
         logits = self.forward(state.tokens.unsqueeze(-1), None if mask is None else real)
-        return logits.gather(1, places.unsqueeze(-1).expand(-1, -1, self.width))
+        return logits.gather(1, positions.unsqueeze(-1).expand(-1, -1, self.width))
 
 
 class OwnLanguageModel(LanguageModel):

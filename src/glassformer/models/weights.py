@@ -1,26 +1,27 @@
-"""Weights: how they start, and by name out of a model and back into one; of shared ones, the first name stands
-for all.
+"""Weights: initialisation, and access by name. Shared weights are listed under their first name.
 
-How they start:
+Initialisation:
 
-| how | linear maps | maps that end a residual branch | word vectors, learned positions |
-|---|---|---|---|
-| `zero` (default) | normal, 1/√(fan-in) | 0: every block starts as the identity (not without residual) | normal, 0.02 |
-| `gpt2` | normal, 0.02 | normal, 0.02/√(2·layers) | normal, 0.02 |
-| `xavier` (classic) | uniform, ±√(6/(fan-in + fan-out)) | the same | normal, 1/√width |
+| how | linear maps | maps that end a residual branch | word vectors, learned positions | |---|---|---|---| | `zero`
+(default) | normal, 1/√(fan-in) | 0: every block starts as the identity (not without residual) | normal, 0.02 | | `gpt2`
+| normal, 0.02 | normal, 0.02/√(2·layers) | normal, 0.02 | | `xavier` (classic) | uniform, ±√(6/(fan-in + fan-out)) |
+the same | normal, 1/√width |
 
-Biases start at 0, norms at 1. An encoder starts its weights itself (`Encoder.init_weights`): the Transformer as the
-table says; recurrent, convolutional and window encoders as torch starts them, but for the recurrent matrices, which
-start orthogonal, and an LSTM's forget gate, whose bias starts at 1; their word vectors as `xavier`'s, and so do the
-maps with which a recurrent decoder takes up a memory. A head of its own starts like the word vectors, the map before a
-masked model's like the other linear maps; word vectors that two sides share start like the decoder's.
+Biases start at 0, norms at 1. An encoder initialises its own weights (`Encoder.init_weights`):
 
-The head of a classifier or regressor starts small (normal, 0.02), so that its first answers say next to nothing; hidden
-layers before it start normal, √(2 / fan-in). A bag of words or other columns start at 0 where the model is linear, for
-its loss has no other valley; a bag before hidden layers like `xavier`'s word vectors.
+- the Transformer as in the table;
+- recurrent, convolutional and window encoders as torch does, except for orthogonal recurrent matrices and a bias of 1
+  for an LSTM's forget gate. Their word vectors, and the maps from the memory of a recurrent decoder, are `xavier`.
 
-The patches of an image, the columns of a table and what tells one kind from another start like word vectors, the
-convolutions of an image normal, √(2 / fan-in).
+An untied head is initialised like the word vectors, and a masked model's map before it like other linear maps. Word
+vectors shared by both sides follow the decoder.
+
+The head of a classifier or regressor is normal, 0.02, so that its first answers are almost uniform. Hidden layers
+before it are normal, √(2 / fan-in). A linear model of words or columns starts at 0, because its loss is convex. A bag
+of words before hidden layers is initialised like `xavier` word vectors.
+
+Image patches, table columns and the vectors for kinds of input are initialised like word vectors. The convolutions of
+an image are normal, √(2 / fan-in).
 """
 
 import math
@@ -49,26 +50,27 @@ DRAWS_INTO_TENSORS = frozenset(
 
 
 def take_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights by name, detached; a shared weight once."""
     names: dict[int, str] = {}
-    held = model.state_dict(keep_vars=True)
-    for name, value in held.items():
+    state = model.state_dict(keep_vars=True)
+    for name, value in state.items():
         names.setdefault(id(value), name)
-    return {name: held[name].detach() for name in names.values()}
+    return {name: state[name].detach() for name in names.values()}
 
 
 def trained_weights(model: nn.Module) -> dict[str, Tensor]:
-    """What is learned, by name; a shared weight once."""
+    """Return the trainable weights by name; a shared weight once."""
     return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def put_weights(model: nn.Module, weights: dict[str, Tensor], source: str) -> None:
-    """Weights into a model that they must fit exactly; `source` is what an error calls them."""
+    """Load weights into a model, which they must fit exactly; errors refer to them as `source`."""
     refuse_misfit(model, {name: tuple(weight.shape) for name, weight in weights.items()}, source)
     model.load_state_dict(weights, strict=False)
 
 
 def refuse_misfit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], source: str) -> None:
-    """Refuse weights of these names and shapes for a model that needs others; its own need no numbers yet."""
+    """Raise `RunError` unless the names and shapes are exactly those of the model, which may be on the meta device."""
     wanted, names = take_weights(model), model.state_dict().keys()
     if missing := sorted(wanted.keys() - shapes.keys()):
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -76,13 +78,13 @@ def refuse_misfit(model: nn.Module, shapes: Mapping[str, tuple[int, ...]], sourc
     if extra := sorted(shapes.keys() - names):
         raise RunError(f"{source} does not fit the model: it holds {extra[0]}, which the model has not")
     for name in sorted(wanted):
-        has, wants = shapes[name], tuple(wanted[name].shape)
-        if has != wants:
-            raise RunError(f"{source} does not fit the model: {name} is {has}, but must be {wants}")
+        actual, expected = shapes[name], tuple(wanted[name].shape)
+        if actual != expected:
+            raise RunError(f"{source} does not fit the model: {name} is {actual}, but must be {expected}")
 
 
 class UndrawnWeights(TorchFunctionMode):
-    """Weights of models built in here are not drawn at random: those of a file replace them next."""
+    """Context without random initialisation, for models whose weights are loaded next."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
@@ -97,16 +99,19 @@ class UndrawnWeights(TorchFunctionMode):
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
-    """Models built in here have shapes and no numbers; to draw what is not there, torch would load its compiler."""
+    """Build models on the meta device: with shapes, without numbers.
+
+    Random initialisation there would make torch load its compiler.
+    """
     with torch.device("meta"), UndrawnWeights():
         yield
 
 
-# --- how they start ---
+# --- initialisation ---
 
 
 def initialise_scores(head: nn.Linear, how: str, *, tied: bool) -> None:
-    """The map to a score for each token; one that is tied starts as the word vectors do."""
+    """Initialise the map to vocabulary scores; a tied one shares the word vectors."""
     if not tied:
         init_vectors(head.weight, how)
     if head.bias is not None:
@@ -114,7 +119,7 @@ def initialise_scores(head: nn.Linear, how: str, *, tied: bool) -> None:
 
 
 def initialise_input(embed: nn.Module, how: str) -> None:
-    """Whatever an example is made of: its vectors start as large as word vectors."""
+    """Initialise an input layer with the scale of word vectors."""
     for module in embed.modules():
         if isinstance(module, nn.Embedding):
             init_vectors(module.weight, how)
@@ -134,7 +139,7 @@ def initialise_input(embed: nn.Module, how: str) -> None:
 
 
 def initialise_head(head: MultilayerPerceptron, *, linear: bool = False) -> None:
-    """`linear`: it is all of the model that is learned."""
+    """Initialise a head; `linear` if the model has no other learned part."""
     for layer in [*head.hidden, head.output]:
         assert isinstance(layer, nn.Linear)
         last = 0.0 if linear else 0.02
@@ -152,17 +157,17 @@ def initialise_bag(bag: BagOfWords, *, linear: bool) -> None:
 
 
 def lower_precision(model: nn.Module, precision: str) -> str:
-    """Put a model's weights in bf16 or int8, in place; gives what was done, in words."""
+    """Convert a model's weights to bf16 or int8 in place and return a description."""
     if precision == "bf16":
         weights = list(model.state_dict(keep_vars=True).values())
         if not weights[0].is_cuda and any(isinstance(part, nn.Conv1d | nn.Conv2d) for part in model.modules()):
             raise Misuse("convolutions in bf16 come out wrong on some CPUs: use this model in fp32 or int8")
-        # what is not saved (the angles of rotary positions) is made of other numbers, and needs all its digits
+        # unsaved buffers (the frequencies of rotary positions) need full precision
         for weight in weights:
             weight.data = weight.data.to(torch.bfloat16) if weight.is_floating_point() else weight.data
         for part in model.modules():
             if isinstance(part, nn.RNNBase):
-                part.to(torch.bfloat16)  # its unsaved zeros too, and all of it contiguous in memory, as cuDNN requires
+                part.to(torch.bfloat16)  # also its unsaved zeros, and contiguous in memory, as cuDNN requires
         return "weights and products in bf16"
     total, count = sum(weight.numel() for weight in model.parameters()), to_int8(model)
     if not count:

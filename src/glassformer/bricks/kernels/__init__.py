@@ -1,1 +1,1 @@
-"""What a CPU and a GPU compute by kernels of our own, where torch takes several passes over memory."""
+"""Kernels of our own for CPU and GPU, where torch makes several passes over memory."""

@@ -1,4 +1,4 @@
-"""Kernels of our own on a CUDA GPU: whether there can be any, and what torch's compiler is not to take apart."""
+"""CUDA kernels of our own: whether they work, and operations that torch's compiler must not split."""
 
 import warnings
 from importlib.util import find_spec
@@ -38,7 +38,7 @@ def _try_kernel() -> bool:
 
 @torch.library.custom_op("glassformer::waves", mutates_args=())
 def waves(angle: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine. Compiled, every layer would compute both for every number that it turns by them."""
+    """Return cosine and sine. If this were compiled, every layer would compute both for every rotated number."""
     return angle.cos(), angle.sin()
 
 
@@ -48,8 +48,10 @@ def _fake_waves(angle: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class GPUGELU(torch.autograd.Function):
-    """GELU to 1e-7, to be compiled for a GPU, where the error function takes longer than reading x and writing the
-    result; its exponential serves the gradient too.
+    """GELU accurate to 1e-7, for compilation on a GPU.
+
+    The exact error function takes longer there than reading x and writing the result. The exponential is shared with
+    the gradient.
     """
 
     @staticmethod
@@ -65,7 +67,7 @@ class GPUGELU(torch.autograd.Function):
 
 
 def _normal_share(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The share of a normal distribution below x (Abramowitz and Stegun, 7.1.26), and exp(−x²/2)."""
+    """Return Φ(x) (Abramowitz and Stegun, 7.1.26) and exp(−x²/2)."""
     z = x.float().abs() * 0.5**0.5
     bell = (-z * z).exp()
     t = 1 / (1 + 0.3275911 * z)

@@ -1,5 +1,7 @@
-"""Triton kernels for one token of each row, which is too little to be worth a launch, so that a kernel does what three
-or four would do otherwise: a linear map with all that stands around it, and attention to a cache.
+"""Triton kernels for decoding one token per row.
+
+A single token is too little work for a launch, so each kernel does the work of three or four. The kernels are a linear
+map with the operations around it, and attention to a cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +21,7 @@ Launch = TypeVar("Launch", bound=Callable[..., Any])
 
 
 def on_its_device(launch: Launch) -> Launch:
-    """Triton launches on the current GPU: that of the first tensor has to be it."""
+    """Launch on the GPU of the first tensor; Triton uses the current one."""
 
     @wraps(launch)
     def launched(x: Tensor, *args: Any, **settings: Any) -> Any:
@@ -66,7 +68,7 @@ def _linear(
     n = local + tl.arange(0, BLOCK_N)
     columns = tl.arange(0, BLOCK_K)
     x_at += row * width
-    # W norm(x) = s (W (γ ⊙ x) − μ Wγ) + Wβ: nothing waits until the mean and the spread are known
+    # W norm(x) = s (W (γ ⊙ x) − μ Wγ) + Wβ, so the product need not wait for mean and variance
     out = tl.zeros([BLOCK_N], tl.float32)
     by_gain = tl.zeros([BLOCK_N], tl.float32)
     by_shift = tl.zeros([BLOCK_N], tl.float32)
@@ -117,7 +119,7 @@ def _linear(
 
 
 def _blocks(width: int, *, gated: bool) -> tuple[int, int, int]:
-    """What one program does of a matrix: rows, columns at a time, and by how many warps."""
+    """Return rows and columns per program, and the number of warps."""
     block_k = min(4096, triton.next_power_of_2(width))
     block_n = 4 if block_k <= 2048 else 2
     return block_n // (2 if gated else 1), block_k, 2 if block_k <= 1024 else 4
@@ -133,8 +135,9 @@ def linear_rows(
     activation: str | None = None,
     residual: Tensor | None = None,
 ) -> Tensor:
-    """Of few rows x: W norm(x) + b + residual, of several W side by side; with an activation, that of the first, times
-    what the second gives.
+    """Return W norm(x) + b + residual for a few rows x, with several W side by side.
+
+    With an activation, the first map goes through it and is multiplied by the second.
     """
     rows, width = x.shape
     gated = activation is not None and len(weights) == 2
@@ -257,9 +260,9 @@ def attend_to_cache(
     frequencies: Tensor | None = None,
     gains: tuple[Tensor, Tensor, float] | None = None,
 ) -> Tensor:
-    """Each row's new token is put after its past, keys and values of `lengths` tokens, and looks at all of it.
+    """Append each row's new token to its cache of `lengths` tokens and attend to all of it.
 
-    `frequencies`: of rotary positions. `gains`: of the norms of queries and keys, and their ε.
+    `frequencies` are those of rotary positions. `gains` are those of the query and key norms, with their ε.
     """
     keys, values = past
     rows, kv_heads, room, width = keys.shape

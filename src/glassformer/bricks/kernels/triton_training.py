@@ -1,5 +1,6 @@
-"""Triton kernels of a training step, each one pass over memory where a compiler makes several: the softmax loss over a
-large vocabulary with its gradient, and queries and keys that are normed and turned on their way to the heads.
+"""Triton kernels for training, each with one pass over memory where a compiler makes several.
+
+One computes the softmax loss over a large vocabulary with its gradient, the others norm and rotate queries and keys.
 """
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from glassformer.bricks.kernels.triton_decoding import on_its_device
 
 PROGRAMS = 528
-"""Of a kernel that sums over all tokens, each program a part of them: four for every unit of an H100."""
+"""Programs of a kernel that sums over all tokens: four per multiprocessor of an H100."""
 
 
 @triton.jit
@@ -104,7 +105,7 @@ def _heads(
         else:
             x = x * gain * cos + x_partner * size * gain_partner * sin
             tl.store(out_at + out + e, x.to(out_at.dtype.element_ty), mask=there)
-    if BACKWARD:  # noqa: SIM102  known when it is compiled, the other when it runs
+    if BACKWARD:  # noqa: SIM102  a compile-time condition around a run-time one
         if kind < 2:
             place = by_gains_at + (tl.program_id(0) * 2 + kind) * E + e
             tl.store(place, tl.sum(by_gain, 0)[None, :])

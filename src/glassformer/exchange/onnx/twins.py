@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.bricks.attention import Attention, Memory, masked_softmax
-from glassformer.bricks.bag import BagOfWords, Spelled, spelled, vector_length
+from glassformer.bricks.bag import BagOfWords, TextWords, find_words, vector_length
 from glassformer.bricks.norm import BatchNorm
 from glassformer.bricks.positions import Rotation
 from glassformer.bricks.recurrent import Hidden, Recurrent, Step, Trace, step_of, trace
@@ -81,12 +81,12 @@ class WrittenOutBag(BagOfWords):
     def _lengths(self, tokens: int, most: int, least: int = 2) -> range:
         return range(least, most + 1)
 
-    def _with_room(self, values: Tensor, length: int) -> Tensor:
+    def _padded_for(self, values: Tensor, length: int) -> Tensor:
         return F.pad(values, (0, length - 1))
 
-    def _spelled(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> Spelled:
+    def _find_words(self, tokens: Int[Tensor, "B T"], real: Bool[Tensor, "B T"]) -> TextWords:
         assert self.space is not None
-        return spelled(tokens, real, self.space, most=tokens.shape[1])  # no more words than characters
+        return find_words(tokens, real, self.space, most=tokens.shape[1])  # no more words than characters
 
 
 def scan_tokens(
